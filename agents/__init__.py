@@ -1,0 +1,1 @@
+"""Agents that learn from private counts, on any finite environment."""

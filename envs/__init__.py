@@ -1,0 +1,1 @@
+"""Finite environments: the mathematical object, and Gymnasium environments made from it."""

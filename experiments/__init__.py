@@ -1,0 +1,1 @@
+"""Training runs, sweeps, and the files and pictures that they leave."""

@@ -1,0 +1,54 @@
+"""Checks of arguments, so that every error reads alike: name, accepted range, value, next move."""
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def check_positive(name: str, value: float, hint: str = "") -> float:
+    """Return ``value`` as a float if it is a number > 0 and finite."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a number > 0 and finite, got {value!r}{_hint(hint)}.")
+    return float(value)
+
+
+def check_between(name: str, value: float, low: float, high: float, hint: str = "") -> float:
+    """Return ``value`` as a float if it lies strictly between ``low`` and ``high``."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high:
+        raise ValueError(
+            f"{name} must be a number > {low:g} and < {high:g}, got {value!r}{_hint(hint)}."
+        )
+    return float(value)
+
+
+def check_count(name: str, value: int, least: int = 1) -> int:
+    """Return ``value`` as an int if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
+    return int(value)
+
+
+def check_positive_array(name: str, values: ArrayLike, hint: str = "") -> NDArray[np.float64]:
+    """Return ``values`` as floats if all of them are > 0 and finite."""
+    array = np.asarray(values, np.float64)
+    wrong = array[~((array > 0) & np.isfinite(array))]
+    if wrong.size:
+        raise ValueError(
+            f"{name} must be > 0 and finite everywhere, got {wrong.flat[0]!s}{_hint(hint)}."
+        )
+    return array
+
+
+def check_orders(orders: ArrayLike) -> NDArray[np.float64]:
+    """Return Rényi orders as floats if all of them are > 1 and finite."""
+    array = np.asarray(orders, np.float64)
+    wrong = array[~((array > 1) & np.isfinite(array))]
+    if wrong.size:
+        raise ValueError(f"orders must be > 1 and finite, got {wrong.flat[0]!s}.")
+    return array
+
+
+def _hint(hint: str) -> str:
+    return f"; {hint}" if hint else ""

@@ -1,0 +1,196 @@
+"""Which data sets are neighbours: a relation is a finite set of change vectors.
+
+A **change vector** lists by how much the cells of a table of counts may differ between two
+neighbouring data sets: ``(+1, -1)`` says that one cell gains one and another loses one.
+Cells that are not listed do not change. All of privrl's guarantees are about these numbers,
+never about the size, the width or the contents of the table.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from privrl._checks import check_count
+
+ChangeVector = tuple[float, ...]
+Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
+
+
+class PaperStepWarning(UserWarning):
+    """A guarantee was asked for under a sensitivity that is known to be too small."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Neighbouring data sets, as the changes they may make to each table of counts.
+
+    Parameters
+    ----------
+    name : str
+        What one neighbour changes, in words: ``"replace one record"``.
+    tables : mapping of str to iterable of change vectors
+        For each table that is computed from the data, every change vector that two
+        neighbouring data sets can differ by. A table that no neighbour changes has none.
+        A sub-multiset of a listed vector need not be listed: it costs no more.
+    convex_from : float, optional
+        If given, each listed vector also stands for every way of spreading its gains, and
+        its losses, over more cells. That is sound in Rényi divergence only, and only for
+        priors of at least this much (convexity in the amount); releases with a smaller one
+        are refused, and their ``delta`` goes through Rényi divergence.
+
+    Raises
+    ------
+    ValueError
+        If an amount is zero or not finite, or a change vector is empty.
+    """
+
+    name: str
+    tables: Tables = field(repr=False)
+    convex_from: float | None = field(default=None, repr=False)
+
+    def __init__(
+        self,
+        name: str,
+        tables: Mapping[str, Iterable[Iterable[float]]],
+        *,
+        convex_from: float | None = None,
+    ) -> None:
+        if not tables:
+            raise ValueError(
+                "tables must name at least one table of counts, got none; "
+                'for a histogram: {"counts": [(1, -1)]}.'
+            )
+        frozen = tuple(
+            (table, tuple(tuple(float(m) for m in vector) for vector in vectors))
+            for table, vectors in tables.items()
+        )
+        for table, vectors in frozen:
+            for vector in vectors:
+                if not vector or not all(math.isfinite(m) and m != 0 for m in vector):
+                    raise ValueError(
+                        f"a change vector of tables[{table!r}] must list finite amounts other "
+                        f"than zero, got {vector!r}; leave out cells that do not change."
+                    )
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "tables", frozen)
+        object.__setattr__(self, "convex_from", convex_from)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def changes(self, table: str | None = None) -> tuple[ChangeVector, ...]:
+        """Return the change vectors of one table (by default, of the first).
+
+        Raises
+        ------
+        ValueError
+            If the relation does not know the table.
+        """
+        known = dict(self.tables)
+        if table is None:
+            table = self.tables[0][0]
+        if table not in known:
+            raise ValueError(
+                f"table must be one of {', '.join(map(repr, known))} for the relation "
+                f"{self.name!r}, got {table!r}."
+            )
+        return known[table]
+
+
+class ReplaceRecord(Relation):
+    """One person's record is replaced by any other: the table ``counts`` changes by (+1, −1).
+
+    The relation of histograms and of every categorical table whose number of records is
+    public.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("replace one record", {"counts": [(1, -1)]})
+
+
+class AddRemoveRecord(Relation):
+    """One person's record is added or removed: the table ``counts`` changes by +1 or by −1."""
+
+    def __init__(self) -> None:
+        super().__init__("add or remove one record", {"counts": [(1,), (-1,)]})
+
+
+class ReplaceTransition(Relation):
+    """In reinforcement learning, the next state of one transition is replaced.
+
+    The weakest unit: the state and the action that led there, and the reward, stay as they
+    were, so a table of rewards does not change at all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("replace one transition", {"transitions": [(1, -1)], "rewards": []})
+
+
+class ReplaceStep(Relation):
+    """In reinforcement learning, one step is replaced: the state, action and reward at one time.
+
+    Such a step takes part in two transitions, the one into the state and the one out of it,
+    so four cells change by one. Where both transitions sit in one cell, before or after the
+    replacement (a self-loop, of which RiverSwim is full), that cell changes by two.
+    Ponnoprat (*Differential privacy of Dirichlet posterior sampling*, section 5) counts only
+    the first case; see `PaperStep`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "replace one step",
+            {
+                "transitions": [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)],
+                "rewards": [(1, -1)],
+            },
+        )
+
+
+class ReplaceEpisode(Relation):
+    """In reinforcement learning, a whole episode is replaced: the unit when one is a person.
+
+    Up to ``horizon`` transitions and rewards change, and however they spread over the cells
+    it costs no more than all of them in one cell: the log-moment of a gamma distribution is
+    convex in the amount for priors of at least 1/2.
+
+    Parameters
+    ----------
+    horizon : int
+        Steps in an episode at the most; a public fact.
+    """
+
+    def __init__(self, horizon: int) -> None:
+        check_count("horizon", horizon)
+        changes = [(horizon, -horizon)]
+        super().__init__(
+            f"replace one episode of {horizon} steps",
+            {"transitions": changes, "rewards": changes},
+            convex_from=0.5,
+        )
+
+
+class PaperStep(Relation):
+    """The sensitivity that Ponnoprat (section 5) takes for one step. It is too small.
+
+    It overlooks self-loops, where one cell changes by two (`ReplaceStep` has them). For
+    reproducing the paper's figures, and for nothing else.
+
+    Warns
+    -----
+    PaperStepWarning
+        Always.
+    """
+
+    def __init__(self) -> None:
+        warnings.warn(
+            "PaperStep() uses the sensitivity printed in the paper, which is too small where a "
+            "state can follow itself; numbers under it are for comparison with the paper, not "
+            "guarantees. ReplaceStep() is the sound one.",
+            PaperStepWarning,
+            stacklevel=2,
+        )
+        super().__init__(
+            "replace one step, self-loops overlooked (not a guarantee)",
+            {"transitions": [(1, -1, 1, -1)], "rewards": [(1, -1)]},
+        )

@@ -1,0 +1,310 @@
+"""Releases: what one use of a mechanism costs, as immutable data.
+
+A release knows its own privacy and nothing of who accounts for it. Whatever has the four
+members of `Release` can be composed by every accountant and met by every calibration.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import polygamma
+
+from privrl._checks import check_orders, check_positive
+from privrl.conversion import best_log_delta
+from privrl.profiles import Factor, Shape, factor_log_delta, factor_rdp
+from privrl.relations import ChangeVector, Relation
+from privrl.special import FloatArray
+
+Bound = Literal["exact", "dps"]
+
+
+class Release(Protocol):
+    """What an accountant needs to know about one use of a mechanism."""
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation that the numbers below are about."""
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the Rényi divergence (nats) at each order > 1, the orders on the last axis."""
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats)."""
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return the smallest epsilon (nats) at ``delta``, never rounded down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirichletRelease:
+    """One draw ``y ~ Dirichlet(scale * counts + alpha)`` of every row of a table.
+
+    Parameters
+    ----------
+    scale : float
+        What the counts are multiplied by, > 0; smaller is more private.
+    alpha : float
+        The smallest prior pseudo-count of any cell, > 0; larger is more private.
+    relation : Relation
+        Which data sets are neighbours.
+    table : str, optional
+        The relation's table that is released; by default its first.
+    bound : {"exact", "dps"}
+        ``"exact"`` is the divergence itself, attained by some pair of neighbours. ``"dps"``
+        is the looser bound of Ponnoprat (Corollary 3, and Theorem 4 for delta), for
+        comparison with that paper.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive and finite, a name is unknown, or the prior is smaller
+        than the relation allows.
+
+    Notes
+    -----
+    Exact means: the supremum, over all pairs of neighbouring tables of any size, of the
+    divergence between the two laws of the released table. See `privrl.profiles` for the
+    dominating pairs. ``delta`` is exact too where each change vector is one cell or a pair
+    ``(+m, -m)``; for longer vectors it is an upper bound that goes through Rényi divergence.
+    """
+
+    scale: float
+    alpha: float
+    relation: Relation
+    table: str | None = None
+    bound: Bound = "exact"
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale, "larger means less noise")
+        check_positive("alpha", self.alpha, "larger means more privacy")
+        if not isinstance(self.relation, Relation):
+            raise ValueError(
+                f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."
+            )
+        if self.bound not in get_args(Bound):
+            raise ValueError(
+                f"bound must be one of {', '.join(map(repr, get_args(Bound)))}, got {self.bound!r}."
+            )
+        changes = self.relation.changes(self.table)
+        least = self.relation.convex_from
+        if changes and least is not None and self.alpha < least:
+            raise ValueError(
+                f"alpha must be >= {least:g} for the relation {str(self.relation)!r}, got "
+                f"{self.alpha!r}; below, the change vectors it lists are not the worst ones."
+            )
+        if self.table is None:
+            object.__setattr__(self, "table", self.relation.tables[0][0])
+
+    @property
+    def changes(self) -> tuple[ChangeVector, ...]:
+        """The change vectors of the released table."""
+        return self.relation.changes(self.table)
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
+        orders = check_orders(orders)
+        worst = np.zeros_like(orders)
+        for vector in self.changes:
+            worst = np.maximum(worst, self._vector_rdp(vector, orders))
+        return worst
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
+        return np.exp(self._log_delta(check_epsilons(epsilon)))
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
+        return smallest_epsilon(self._log_delta, delta)
+
+    def _vector_rdp(self, vector: ChangeVector, orders: FloatArray) -> FloatArray:
+        if self.bound == "dps":
+            squares = sum(m * m for m in vector)
+            argument = self.alpha - (orders - 1) * self.scale * max(abs(m) for m in vector)
+            inside = np.where(argument > 0, argument, 1.0)
+            value = orders / 2 * self.scale**2 * squares * polygamma(1, inside)
+            return np.where(argument > 0, value, np.inf)
+        factors = self._factors(vector)
+        return np.sum([n * factor_rdp(f, orders) for f, n in factors.items()], axis=0)
+
+    def _log_delta(self, epsilon: FloatArray) -> FloatArray:
+        worst = np.full_like(epsilon, -np.inf)
+        for vector in self.changes:
+            factors = self._factors(vector)
+            exact = self.bound == "exact" and self.relation.convex_from is None
+            if exact and factors.total() == 1:
+                (factor,) = factors
+                log_delta = factor_log_delta(factor, epsilon)
+            else:
+                log_delta = best_log_delta(partial(self._vector_rdp, vector), epsilon)
+            worst = np.maximum(worst, log_delta)
+        return worst
+
+    def _factors(self, vector: ChangeVector) -> Counter[Factor]:
+        """Group a change vector into independent dominating pairs, with multiplicity."""
+        up = Counter(m for m in vector if m > 0)
+        down = Counter(-m for m in vector if m < 0)
+        grouped = {Shape.PAIR: up & down, Shape.UP: up - down, Shape.DOWN: down - up}
+        factors: Counter[Factor] = Counter()
+        for shape, amounts in grouped.items():
+            for amount, times in amounts.items():
+                factors[Factor(shape, self.alpha, amount * self.scale)] += times
+        return factors
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """A release without any guarantee: its cost is infinite, so every budget refuses it."""
+
+    relation: Relation
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return infinity at each order > 1."""
+        return np.full_like(check_orders(orders), np.inf)
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return 1 at each epsilon."""
+        return np.ones_like(check_epsilons(epsilon))
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return infinity."""
+        check_delta(delta)
+        return np.asarray(np.inf)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several releases of the same data made at once: their Rényi divergences add up.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or their relations differ.
+    """
+
+    parts: tuple[Release, ...]
+
+    def __init__(self, parts: Sequence[Release]) -> None:
+        object.__setattr__(self, "parts", tuple(parts))
+        _common_relation(self.parts)
+
+    @property
+    def relation(self) -> Relation:
+        """The relation that all parts share."""
+        return self.parts[0].relation
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
+        return np.asarray(sum(part.rdp(orders) for part in self.parts))
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return an upper bound on delta at each epsilon >= 0, through Rényi divergence."""
+        return np.exp(best_log_delta(self.rdp, check_epsilons(epsilon)))
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return an upper bound on epsilon at ``delta`` in (0, 1), through Rényi divergence."""
+        return smallest_epsilon(lambda e: best_log_delta(self.rdp, e), delta)
+
+
+@dataclass(frozen=True)
+class BatchRelease:
+    """Releases of independent runs, side by side: one leading axis, nothing is added up.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or their relations differ.
+    """
+
+    rows: tuple[Release, ...]
+
+    def __init__(self, rows: Sequence[Release]) -> None:
+        object.__setattr__(self, "rows", tuple(rows))
+        _common_relation(self.rows)
+
+    @property
+    def relation(self) -> Relation:
+        """The relation that all rows share."""
+        return self.rows[0].relation
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return each row's Rényi divergence, shape (n_rows, n_orders)."""
+        return np.stack([row.rdp(orders) for row in self.rows])
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return each row's delta, shape (n_rows, *epsilon.shape)."""
+        return np.stack([row.delta(epsilon) for row in self.rows])
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return each row's epsilon, shape (n_rows,)."""
+        return np.stack([row.epsilon(delta) for row in self.rows])
+
+
+def check_epsilons(epsilon: ArrayLike) -> FloatArray:
+    """Return epsilons as floats if all of them are >= 0."""
+    array = np.asarray(epsilon, np.float64)
+    wrong = array[~(array >= 0)]
+    if wrong.size:
+        raise ValueError(f"epsilon must be >= 0, got {wrong.flat[0]!s}.")
+    return array
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float if it lies strictly between 0 and 1."""
+    if not isinstance(delta, int | float | np.floating) or not 0 < delta < 1:
+        raise ValueError(
+            f"delta must be a number > 0 and < 1, got {delta!r}; 1e-5 or less is usual."
+        )
+    return float(delta)
+
+
+def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float) -> FloatArray:
+    """Invert a non-increasing privacy profile, on the safe side.
+
+    Parameters
+    ----------
+    log_delta : callable
+        The logarithm of delta at an array of epsilons >= 0.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    array, shape ()
+        The least epsilon >= 0 with ``log_delta(epsilon) <= log(delta)``, to 12 digits, from
+        above; infinite where no finite one was found.
+    """
+    wanted = np.log(check_delta(delta))
+
+    def excess(epsilon: float) -> float:
+        return max(float(log_delta(np.asarray(epsilon))), -1e300) - wanted
+
+    if excess(0.0) <= 0:
+        return np.asarray(0.0)
+    high = 1e-6
+    while excess(high) > 0:
+        high *= 4
+        if high > 1e12:
+            return np.asarray(np.inf)
+    epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13))
+    step = 1e-13
+    while excess(epsilon) > 0:
+        epsilon *= 1 + step
+        step *= 2
+    return np.asarray(epsilon)
+
+
+def _common_relation(releases: tuple[Release, ...]) -> None:
+    if not releases:
+        raise ValueError("releases must hold at least one release, got none.")
+    for release in releases[1:]:
+        if release.relation != releases[0].relation:
+            raise ValueError(
+                "releases must share one neighbouring relation, got "
+                f"{str(releases[0].relation)!r} and {str(release.relation)!r}."
+            )
