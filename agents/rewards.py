@@ -1,0 +1,256 @@
+"""Reward models: what an agent believes each state and action to be worth.
+
+A reward model is a sampler over a table of its own: it says how one observed reward enters
+that table (`encode`), and turns the table into a posterior over mean rewards. So it is
+accounted for together with the transitions, and no policy sees a raw reward.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_positive
+from privrl.relations import Relation, ReplaceStep
+from privrl.releases import DirichletRelease, NoPrivacy, Release
+from privrl.samplers import Posterior, Sampler, SingleDraw
+from privrl.special import FloatArray
+
+
+class RewardModel(Sampler, Protocol):
+    """A sampler whose table, shape (..., S, A, width), is made from rewards.
+
+    Its posteriors return mean rewards, shape (..., S, A).
+    """
+
+    @property
+    def width(self) -> int:
+        """How many numbers are kept for each state and action."""
+
+    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return what each observed reward adds to the table, shape (*reward.shape, width)."""
+
+    def encode_counts(
+        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return what many transitions add to the table, shape (..., S, A, width).
+
+        ``counts`` has shape (..., S, A, S'); each such transition paid ``reward``, shape
+        (S, A, S') or (S, A, 1).
+        """
+
+
+class KnownRewards:
+    """Rewards that are public: nothing is learned of them and nothing is spent.
+
+    Parameters
+    ----------
+    reward : array_like, shape (S, A)
+        Expected reward of each state and action.
+    """
+
+    width = 0
+
+    def __init__(self, reward: ArrayLike) -> None:
+        self._reward = np.array(reward, np.float64)
+        if self._reward.ndim != 2 or not np.isfinite(self._reward).all():
+            raise ValueError(
+                "reward must be finite, one number for each state and action, got shape "
+                f"{self._reward.shape}; TabularMDP.expected_reward has it."
+            )
+
+    @property
+    def release(self) -> None:
+        """None: an update is free."""
+
+    def fresh(self) -> Self:
+        """Return the model itself: it holds no data."""
+        return self
+
+    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return nothing, whatever was observed."""
+        del rng
+        return np.empty((*reward.shape, 0))
+
+    def encode_counts(
+        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return nothing, whatever was observed."""
+        del reward, rng
+        return np.empty((*counts.shape[:-1], 0))
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
+        """Return the known rewards, shape (..., S, A)."""
+        del rng
+        return SingleDraw(np.broadcast_to(self._reward, counts.shape[:-1]))
+
+
+class BetaRewards:
+    """Rewards in a known range, as a two-cell Dirichlet row for each state and action.
+
+    A reward is scaled to [0, 1] and becomes a success with that probability (the Bernoulli
+    trick of Agrawal and Goyal, 2012), so that one changed reward moves one count from one of
+    the row's cells to the other.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Releases the table of successes and failures; made for the relation's table
+        ``"rewards"``.
+    low, high : float
+        Declared, public range of the rewards.
+
+    Raises
+    ------
+    ValueError
+        If the range is empty, or the sampler's release is of another table.
+    """
+
+    width = 2
+
+    def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
+        if not -np.inf < low < high < np.inf:
+            raise ValueError(f"low must be < high and both finite, got low={low!r}, high={high!r}.")
+        cost = sampler.release
+        if isinstance(cost, DirichletRelease) and cost.table != "rewards":
+            raise ValueError(
+                "sampler must be made for the relation's table 'rewards', got one for "
+                f'{cost.table!r}; pass table="rewards" to it.'
+            )
+        self._sampler = sampler
+        self._low, self._high = float(low), float(high)
+
+    @property
+    def release(self) -> Release | None:
+        """What the next update costs: that of the sampler inside."""
+        return self._sampler.release
+
+    def fresh(self) -> Self:
+        """Return a model with the same settings that has seen nothing."""
+        return type(self)(self._sampler.fresh(), low=self._low, high=self._high)
+
+    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return a success (1, 0) or a failure (0, 1) for each reward."""
+        success = rng.random(reward.shape) < self._chance(reward)
+        return np.stack([success, ~success], axis=-1).astype(np.float64)
+
+    def encode_counts(
+        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return the successes and failures of so many transitions, shape (..., S, A, 2)."""
+        if reward.shape[-1] == 1:
+            counts = counts.sum(axis=-1, keepdims=True)
+        chance = self._chance(
+            np.where(counts.any(tuple(range(counts.ndim - 3))), reward, self._low)
+        )
+        success = rng.binomial(counts.astype(np.int64), chance).sum(axis=-1)
+        return np.stack([success, counts.sum(axis=-1) - success], axis=-1)
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
+        """Release the table; the posterior's samples are mean rewards within the range."""
+        return _BetaPosterior(self._sampler.update(counts, rng), self._low, self._high)
+
+    def _chance(self, reward: FloatArray) -> FloatArray:
+        wrong = reward[~((reward >= self._low) & (reward <= self._high))]
+        if wrong.size:
+            raise ValueError(
+                f"reward must be within the declared range [{self._low:g}, {self._high:g}], got "
+                f"{wrong.flat[0]:g}; declare the range that the environment can pay."
+            )
+        return (reward - self._low) / (self._high - self._low)
+
+
+@dataclass(frozen=True)
+class _BetaPosterior:
+    rows: Posterior
+    low: float
+    high: float
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        return self.low + (self.high - self.low) * self.rows.sample(rng)[..., 0]
+
+
+class NormalGamma:
+    """Rewards of unknown mean and precision under a normal-gamma prior. Not private.
+
+    Ponnoprat's agent uses it (section 5). It makes no claim, and every budget refuses it.
+
+    Parameters
+    ----------
+    mean : float
+        Prior mean of a reward.
+    weight : float
+        How many observations the prior mean is worth, > 0.
+    shape, rate : float
+        Of the gamma prior of a reward's precision, > 0.
+    relation : Relation
+        That of the accountant in use.
+
+    Notes
+    -----
+    With n observations of mean m and sum of squared deviations d, the precision is drawn from
+    ``Gamma(shape + n/2, rate + d/2 + weight n (m − mean)² / (2 (weight + n)))``, the second
+    argument a rate, and the mean reward from a normal around the weighted mean.
+    """
+
+    width = 3
+
+    def __init__(
+        self,
+        *,
+        mean: float = 0.0,
+        weight: float = 1.0,
+        shape: float = 1.0,
+        rate: float = 1.0,
+        relation: Relation | None = None,
+    ) -> None:
+        if not np.isfinite(mean):
+            raise ValueError(f"mean must be finite, got {mean!r}.")
+        self._mean = float(mean)
+        self._weight = check_positive("weight", weight)
+        self._shape = check_positive("shape", shape)
+        self._rate = check_positive("rate", rate)
+        self._relation = relation or ReplaceStep()
+        self._total: FloatArray | float = 0.0
+
+    @property
+    def release(self) -> NoPrivacy:
+        """No guarantee."""
+        return NoPrivacy(self._relation)
+
+    def fresh(self) -> Self:
+        """Return a model with the same prior that has seen nothing."""
+        return type(self)(
+            mean=self._mean,
+            weight=self._weight,
+            shape=self._shape,
+            rate=self._rate,
+            relation=self._relation,
+        )
+
+    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return (1, reward, reward²) for each reward."""
+        del rng
+        return np.stack([np.ones_like(reward), reward, reward**2], axis=-1)
+
+    def encode_counts(
+        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return number, sum and sum of squares of the rewards, shape (..., S, A, 3)."""
+        del rng
+        return np.stack([(counts * reward**k).sum(axis=-1) for k in range(3)], axis=-1)
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
+        """Draw the mean rewards, shape (..., S, A), from the posterior."""
+        self._total = self._total + counts
+        number, total, squares = np.moveaxis(self._total, -1, 0)
+        average = total / np.maximum(number, 1)
+        spread = np.maximum(squares - number * average**2, 0.0)
+        weight = self._weight + number
+        rate = self._rate + spread / 2
+        rate += self._weight * number * (average - self._mean) ** 2 / (2 * weight)
+        precision = rng.standard_gamma(self._shape + number / 2) / rate
+        centre = (self._weight * self._mean + total) / weight
+        noise = rng.standard_normal(centre.shape)
+        return SingleDraw(centre + noise / np.sqrt(weight * precision))

@@ -1,0 +1,75 @@
+"""Schedules: before which episodes the agent draws again.
+
+A schedule is public. It depends on time only, never on data, so the number of draws of a run
+is known before it starts and the budget can be planned from it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from privrl._checks import check_between, check_count
+
+
+class Schedule(Protocol):
+    """When to draw."""
+
+    def is_due(self, episode: int) -> bool:
+        """Whether to draw before this episode (the first is 0)."""
+
+    def starts(self, episodes: int) -> Sequence[int]:
+        """Return the episodes, of a run of so many, before which there is a draw; ascending."""
+
+
+@dataclass(frozen=True)
+class EveryEpisode:
+    """Draw before every episode, as in posterior sampling without privacy."""
+
+    def is_due(self, episode: int) -> bool:
+        """Return True."""
+        check_count("episode", episode, least=0)
+        return True
+
+    def starts(self, episodes: int) -> Sequence[int]:
+        """Return all episodes."""
+        return range(check_count("episodes", episodes))
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Draw before the first episode, then whenever their number has grown by a factor.
+
+    The number of draws in T episodes falls from T to about ``log T / log ratio``.
+
+    Parameters
+    ----------
+    ratio : float
+        Growth of the number of episodes between draws, > 1 and at most 1e6.
+    """
+
+    ratio: float = 1.2
+
+    def __post_init__(self) -> None:
+        check_between("ratio", self.ratio, 1, 1e6, "1.1 to 1.3 work well")
+
+    def is_due(self, episode: int) -> bool:
+        """Whether the number of episodes has grown by ``ratio`` since the last draw."""
+        check_count("episode", episode, least=0)
+        return episode in _due(self.ratio, episode.bit_length())
+
+    def starts(self, episodes: int) -> Sequence[int]:
+        """Return the episodes before which there is a draw."""
+        check_count("episodes", episodes)
+        return sorted(s for s in _due(self.ratio, episodes.bit_length()) if s < episodes)
+
+
+@lru_cache(maxsize=256)
+def _due(ratio: float, bits: int) -> frozenset[int]:
+    """Return the episodes below ``2 ** bits`` (and at least 0) before which there is a draw."""
+    due, done = [0], 1
+    while due[-1] < 2**bits:
+        done = max(done + 1, math.ceil(done * ratio))
+        due.append(done - 1)
+    return frozenset(due)

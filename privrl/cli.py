@@ -1,0 +1,390 @@
+"""The command line: the one module that reaches up to everything."""
+
+import math
+import shlex
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import ROUND_CEILING, Context
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from privrl._version import __version__
+
+app = typer.Typer(
+    name="privrl",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
+)
+_out, _err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if show_version:
+        _out.print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def sweep(
+    env: Annotated[str, typer.Option(help="Gymnasium id, with tables.")] = "privrl/RiverSwim-v0",
+    samplers: Annotated[
+        str, typer.Option(help="Comma-separated: non-private, diffuse, concentrated.")
+    ] = "non-private,diffuse,concentrated",
+    schedules: Annotated[
+        str, typer.Option(help="Comma-separated: every-episode, geometric, geometric:RATIO.")
+    ] = "every-episode,geometric",
+    epsilons: Annotated[
+        str, typer.Option(help="Comma-separated budgets of a whole run, in nats.")
+    ] = "0.01,0.1,1,10",
+    order: Annotated[float, typer.Option(help="Rényi order of the budgets, > 1.")] = 2.0,
+    relation: Annotated[
+        str,
+        typer.Option(
+            help="Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
+        ),
+    ] = "replace-step",
+    episodes: Annotated[int, typer.Option(help="Episodes of a run.")] = 3000,
+    horizon: Annotated[int, typer.Option(help="Steps of an episode.")] = 30,
+    runs: Annotated[int, typer.Option(help="Independent runs of each cell.")] = 20,
+    seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
+    delta: Annotated[float, typer.Option(help="At which (epsilon, delta) is reported.")] = 1e-5,
+    alpha: Annotated[float, typer.Option(help="Prior pseudo-count of a transition.")] = 10.0,
+    reward_alpha: Annotated[float, typer.Option(help="Prior pseudo-count of a reward.")] = 1.0,
+    reward_share: Annotated[float, typer.Option(help="Part of the budget for rewards.")] = 0.3,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
+) -> None:
+    """Sweep reward against privacy budget, for several samplers and schedules at once.
+
+    Prints a table and writes results.csv, reward_vs_epsilon.png, learning_curves.png and
+    sweep.json.
+    """
+    with _friendly():
+        from privrl.experiments import plots, store
+        from privrl.experiments.sweep import SweepSpec, run_sweep
+
+        spec = SweepSpec(
+            env=env,
+            samplers=_words(samplers),
+            schedules=_words(schedules),
+            epsilons=_numbers("epsilons", epsilons),
+            order=order,
+            relation=relation,
+            episodes=episodes,
+            horizon=horizon,
+            runs=runs,
+            seed=seed,
+            delta=delta,
+            alpha=alpha,
+            reward_alpha=reward_alpha,
+            reward_share=reward_share,
+        )
+        store.check_folder(out)
+        with _bar("sweeping", len(spec.schedules) * spec.episodes) as on_progress:
+            result = run_sweep(spec, on_progress=on_progress)
+        written = store.save_all(
+            out,
+            {
+                "results.csv": store.table_writer(result.results),
+                "reward_vs_epsilon.png": store.figure_writer(
+                    plots.reward_against_epsilon(result, spec)
+                ),
+                "learning_curves.png": store.figure_writer(plots.learning_curves(result, spec)),
+                "sweep.json": store.json_writer(
+                    {
+                        "command": _command("sweep", spec.to_dict()),
+                        "spec": spec.to_dict(),
+                        "optimal_value": result.optimal_value,
+                    }
+                ),
+            },
+        )
+        _print_sweep(result.results, result.optimal_value)
+        _print_files(written)
+
+
+@app.command()
+def train(
+    env: Annotated[str, typer.Option(help="Gymnasium id of an environment with Discrete spaces.")],
+    episodes: Annotated[int, typer.Option(help="Episodes to train for.")] = 1000,
+    horizon: Annotated[
+        int | None,
+        typer.Option(help="Steps of an episode; by default the environment's limit, or 100."),
+    ] = None,
+    sampler: Annotated[str, typer.Option(help="non-private, diffuse or concentrated.")] = "diffuse",
+    schedule: Annotated[
+        str, typer.Option(help="every-episode, geometric or geometric:RATIO.")
+    ] = "geometric",
+    epsilon: Annotated[float, typer.Option(help="Budget of the whole run, in nats.")] = 1.0,
+    order: Annotated[float, typer.Option(help="Rényi order of the budget, > 1.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="At which (epsilon, delta) is reported.")] = 1e-5,
+    relation: Annotated[
+        str, typer.Option(help="Privacy unit: replace-transition, replace-step, replace-episode.")
+    ] = "replace-step",
+    alpha: Annotated[float, typer.Option(help="Prior pseudo-count of a transition.")] = 1.0,
+    reward_alpha: Annotated[float, typer.Option(help="Prior pseudo-count of a reward.")] = 1.0,
+    reward_share: Annotated[float, typer.Option(help="Part of the budget for rewards.")] = 0.3,
+    reward_range: Annotated[
+        str | None,
+        typer.Option(
+            help="Public range of the rewards, LOW,HIGH; by default that of the environment's "
+            "tables, or 0,1."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="For repeatable research only: who knows the seed can undo the noise. By default "
+            "fresh randomness."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
+) -> None:
+    """Train one private agent on a Gymnasium environment.
+
+    Writes policy.npy (the private policy: an action for each step and state), record.csv (what
+    the agent earned: the researcher's view, not covered by the guarantee) and train.json.
+    """
+    with _friendly():
+        from privrl.experiments import store
+        from privrl.experiments.single import TrainSpec, run_training
+
+        spec = TrainSpec(
+            env=env,
+            episodes=episodes,
+            horizon=horizon,
+            sampler=sampler,
+            schedule=schedule,
+            epsilon=epsilon,
+            order=order,
+            delta=delta,
+            relation=relation,
+            alpha=alpha,
+            reward_alpha=reward_alpha,
+            reward_share=reward_share,
+            reward_range=None if reward_range is None else _numbers("reward-range", reward_range),
+            seed=seed,
+        )
+        store.check_folder(out)
+        with _bar("training", spec.episodes) as on_progress:
+            result = run_training(spec, on_progress=on_progress)
+        written = store.save_all(
+            out,
+            {
+                "policy.npy": store.array_writer(result.policy),
+                "record.csv": store.table_writer(result.record),
+                "train.json": store.json_writer(
+                    {"command": _command("train", spec.to_dict()), "spec": spec.to_dict()}
+                    | {"guarantee": result.guarantee}
+                ),
+            },
+        )
+        rewards = result.record["reward"]
+        last = max(1, len(rewards) // 10)
+        _out.print(
+            f"mean reward of an episode of at most {len(result.policy)} steps: "
+            f"{rewards.mean():.4g} over all {len(rewards)}, "
+            f"{rewards.tail(last).mean():.4g} over the last {last}"
+        )
+        _print_guarantee(result.guarantee)
+        _print_files(written)
+
+
+@app.command()
+def account(
+    scale: Annotated[float | None, typer.Option(help="Weight of a count; or solve for it.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Prior; or solve for it.")] = None,
+    relation: Annotated[
+        str,
+        typer.Option(
+            help="replace-record, add-remove-record, replace-transition, replace-step, "
+            "replace-episode, paper-step."
+        ),
+    ] = "replace-record",
+    horizon: Annotated[
+        int | None, typer.Option(help="Steps of an episode, for replace-episode.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="The relation's table, such as transitions or rewards.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="How many releases.")] = 1,
+    orders: Annotated[str, typer.Option(help="Rényi orders to print.")] = "1.5,2,4,8,16,32,64",
+    delta: Annotated[float, typer.Option(help="For (epsilon, delta).")] = 1e-5,
+    bound: Annotated[str, typer.Option(help="exact, or dps: Ponnoprat's bound.")] = "exact",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Target to solve for the missing scale or alpha.")
+    ] = None,
+    order: Annotated[
+        float | None,
+        typer.Option(help="Rényi order of the target; without it the target is (epsilon, delta)."),
+    ] = None,
+) -> None:
+    """Tell what Dirichlet releases cost; or, without --scale or --alpha, solve for the missing one.
+
+    Example: privrl account --scale 1 --alpha 5
+
+    Example: privrl account --scale 1 --epsilon 1 --order 2
+    """
+    with _friendly():
+        from privrl.accounting import RdpAccountant
+        from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
+        from privrl.experiments import names
+        from privrl.releases import DirichletRelease
+
+        if relation == "replace-episode" and horizon is None:
+            raise ValueError("horizon must be given for replace-episode; pass --horizon.")
+        unit = names.lookup("relation", relation, names.RELATIONS)(horizon or 1)
+        common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
+        printed = _numbers("orders", orders)
+        if (scale is None) + (alpha is None) > 1:
+            raise ValueError("give --scale or --alpha, or both; one of them can be solved for.")
+        if scale is None or alpha is None:
+            if epsilon is None:
+                missing = "scale" if scale is None else "alpha"
+                raise ValueError(f"give --{missing}, or --epsilon to solve for it.")
+            target = ApproxDP(epsilon, delta) if order is None else Rdp(order, epsilon)
+            if scale is None:
+                assert alpha is not None
+                scale = calibrate_scale(target, alpha=alpha, count=count, **common)
+                if math.isinf(scale):
+                    raise ValueError(f"relation {relation!r} never changes this table: any scale.")
+                _out.print(f"largest scale that meets {target}: [bold]{scale!r}[/]")
+            else:
+                alpha = calibrate_alpha(target, scale=scale, count=count, **common)
+                _out.print(f"smallest alpha that meets {target}: [bold]{alpha!r}[/]")
+        elif epsilon is not None or order is not None:
+            raise ValueError("epsilon and order are for solving; leave out --scale or --alpha.")
+        release = DirichletRelease(scale=scale, alpha=alpha, **common)
+        accountant = RdpAccountant(orders=printed)
+        accountant.compose(release, count)
+        fine = RdpAccountant()
+        fine.compose(release, count)
+        at_delta = release.epsilon(delta) if count == 1 else fine.epsilon(delta)
+        times = f"{count} releases" if count > 1 else "one release"
+        _out.print(f"{times} of Dirichlet({scale:g} * counts + {alpha:g}); neighbours: {unit}")
+        rows = Table(box=SIMPLE_HEAD)
+        rows.add_column("Rényi order", justify="right")
+        rows.add_column("epsilon (nats)", justify="right")
+        for at, spent in zip(accountant.orders, accountant.rdp, strict=True):
+            rows.add_row(f"{at:g}", _up(float(spent)))
+        _out.print(rows)
+        _out.print(f"({_up(float(at_delta))}, {delta:g})-differential privacy")
+
+
+def _print_sweep(results: Any, optimum: float) -> None:
+    """Print a row for each schedule and sampler, a column for each budget."""
+    first, share = results.iloc[0], optimum > 0
+    measure = "optimal_share" if share else "total_reward"
+    epsilons = sorted(results["epsilon"].unique())
+    _out.print(f"{'Share of the optimal' if share else 'Total'} reward at each privacy budget ε")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("schedule", "sampler"):
+        table.add_column(name, no_wrap=True)
+    for name in ("draws", *map(_up, epsilons)):
+        table.add_column(name, justify="right", no_wrap=True)
+    for (schedule, sampler), rows in results.groupby(["schedule", "sampler"], sort=False):
+        means = rows.groupby("epsilon")[measure].mean()
+        cells = (f"{means[e]:.3f}" if share else f"{means[e]:.4g}" for e in means.index)
+        shown = dict(zip(means.index, cells, strict=True))
+        table.add_row(
+            schedule, sampler, f"{rows.iloc[0].draws}", *(shown.get(e, "") for e in epsilons)
+        )
+    spent = [results.loc[results["epsilon"] == e, "epsilon_delta"].max() for e in epsilons]
+    table.add_section()
+    table.add_row(f"ε at δ = {first.delta:g}", "", "", *map(_up, spent))
+    _out.print(table)
+    runs = results["run"].nunique()
+    error = results.groupby(["schedule", "sampler", "epsilon"])[measure].sem().max()
+    band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
+    _out.print(
+        f"Budgets cover the whole run: Rényi divergence of order {first.order:g}, in nats; ∞ is no "
+        f"privacy. Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)}{band}."
+    )
+
+
+def _print_guarantee(guarantee: dict[str, Any]) -> None:
+    if guarantee["epsilon"] is None:
+        _out.print("no privacy guarantee: the sampler is non-private")
+        return
+    _out.print(
+        f"policy.npy is private: Rényi divergence of order {guarantee['order']:g} at most "
+        f"{_up(guarantee['epsilon'])}, and ({_up(guarantee['epsilon_delta'])}, "
+        f"{guarantee['delta']:g})-differentially private; privacy unit: {guarantee['relation']}; "
+        f"{guarantee['draws']} draws"
+    )
+
+
+def _print_files(paths: list[Path]) -> None:
+    for path in paths:
+        _out.print(f"wrote {escape(str(path))}", soft_wrap=True)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in _words(text))
+    except ValueError as error:
+        raise ValueError(f"{name} must be comma-separated numbers, got {text!r}.") from error
+
+
+def _command(verb: str, options: dict[str, Any]) -> str:
+    """Return the command line that repeats a run."""
+    words = ["privrl", verb]
+    for name, value in options.items():
+        if value is not None:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words.append(f"--{name.replace('_', '-')}={text}")
+    return shlex.join(words)
+
+
+def _up(epsilon: float) -> str:
+    """Write an epsilon with four digits, never rounded down."""
+    if not math.isfinite(epsilon):
+        return "∞"
+    return (
+        f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
+    )
+
+
+@contextmanager
+def _bar(what: str, total: int) -> Iterator[Any]:
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=_err, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
+def _friendly() -> Iterator[None]:
+    """Say what is wrong in a sentence, without a traceback; show warnings likewise."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: _err.print(
+            "[yellow]warning:[/]", Text.from_ansi(str(message)), soft_wrap=True
+        )
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            _err.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(2) from error

@@ -1,0 +1,310 @@
+"""Samplers: new counts in, a private posterior out.
+
+A sampler is updated with each new batch of counts and returns a `Posterior`; drawing from
+that is free. What the next update costs is the sampler's ``release``, and `draw` is the one
+call that tells the accountant first and updates after. Raw counts stop here.
+
+The samplers of this module return the one draw that they made from
+``Dirichlet(scale * counts + alpha)``, after Ponnoprat, *Differential privacy of Dirichlet
+posterior sampling*, section 5.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_positive_array
+from privrl.accounting import RdpAccountant
+from privrl.calibration import calibrate_alpha, calibrate_scale
+from privrl.dirichlet import dirichlet_rows
+from privrl.relations import Relation, ReplaceStep
+from privrl.releases import (
+    BatchRelease,
+    Bound,
+    DirichletRelease,
+    NoPrivacy,
+    Release,
+    Together,
+)
+from privrl.special import FloatArray
+from privrl.targets import Target
+
+
+class Posterior(Protocol):
+    """What an update releases; everything done with it is post-processing."""
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """Return probabilities, shape (..., K), each row summing to 1."""
+
+
+class Sampler(Protocol):
+    """Turn new counts into a private posterior, and say what that costs."""
+
+    @property
+    def release(self) -> Release | None:
+        """The cost of the next update; None if it is free."""
+
+    def fresh(self) -> Self:
+        """Return a sampler with the same settings that has seen nothing."""
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
+        """Add a batch of counts, shape (..., K), to those before and release the posterior.
+
+        Call it through `draw`, which tells the accountant.
+        """
+
+
+def draw(
+    accountant: RdpAccountant,
+    updates: Sequence[tuple[Sampler, FloatArray]],
+    rng: np.random.Generator,
+) -> list[Posterior]:
+    """Release several tables of the same data: tell the accountant, then update each sampler.
+
+    Parameters
+    ----------
+    accountant : RdpAccountant
+        Is charged for all updates at once, before any of them is made.
+    updates : sequence of (sampler, counts)
+        Each sampler with its new batch of counts, shape (..., K).
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    list of Posterior
+        One for each update.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the updates; then none is made.
+    """
+    costs = [sampler.release for sampler, _ in updates]
+    charged = [cost for cost in costs if cost is not None]
+    if charged:
+        accountant.compose(Together(charged))
+    return [sampler.update(counts, rng) for sampler, counts in updates]
+
+
+@dataclass(frozen=True)
+class SingleDraw:
+    """A posterior that is the one draw made of it: sampling again gives the same rows."""
+
+    probabilities: FloatArray
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """Return the draw, shape (..., K)."""
+        del rng  # nothing more is drawn
+        return self.probabilities
+
+
+class DirichletSampler:
+    """One draw ``Dirichlet(scale * counts + alpha)`` at each update; the named ones are below.
+
+    Parameters
+    ----------
+    scale, alpha : array_like
+        Numbers > 0, or one for each independent run: their axes are the leading axes of the
+        counts.
+    release : Release
+        What one update costs.
+    """
+
+    def __init__(self, *, scale: ArrayLike, alpha: ArrayLike, release: Release) -> None:
+        self.scale = check_positive_array("scale", scale, "larger means less noise")
+        self.alpha = check_positive_array("alpha", alpha, "larger means more privacy")
+        self._release = release
+        self._total: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(scale={self.scale}, alpha={self.alpha})"
+
+    @property
+    def release(self) -> Release:
+        """What the next update costs."""
+        return self._release
+
+    def fresh(self) -> Self:
+        """Return a sampler with the same settings that has seen nothing."""
+        other = copy.copy(self)
+        other._total = None
+        return other
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
+        """Add a batch of counts, shape (..., K), and draw the rows; call it through `draw`.
+
+        Raises
+        ------
+        ValueError
+            If a count is negative or not finite.
+        """
+        if not np.isfinite(low := np.min(counts, initial=0.0)) or low < 0 or np.isinf(counts).any():
+            raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
+        self._total = counts + (0.0 if self._total is None else self._total)
+        concentrations = _lead(self.scale, counts.ndim) * self._total
+        concentrations += _lead(self.alpha, counts.ndim)
+        return SingleDraw(dirichlet_rows(concentrations, rng))
+
+
+class NonPrivate(DirichletSampler):
+    """The ordinary posterior, for comparison: it makes no claim, and every budget refuses it.
+
+    Parameters
+    ----------
+    alpha : float
+        Prior pseudo-count of every cell, > 0.
+    relation : Relation
+        That of the accountant in use.
+    """
+
+    def __init__(self, *, alpha: float = 10.0, relation: Relation | None = None) -> None:
+        super().__init__(scale=1.0, alpha=alpha, release=NoPrivacy(relation or ReplaceStep()))
+
+    @classmethod
+    def calibrated(
+        cls,
+        target: Target,
+        *,
+        draws: int,
+        alpha: float = 10.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        bound: Bound = "exact",
+    ) -> Self:
+        """Return the sampler as it is: no target changes it, and it meets none."""
+        del target, draws, table, bound
+        return cls(alpha=alpha, relation=relation)
+
+
+class Diffuse(DirichletSampler):
+    """Counts are scaled down, ``Dirichlet(scale * counts + alpha)``, the prior stays as it is.
+
+    Parameters
+    ----------
+    scale : float
+        Weight of each count, > 0; usually below 1. Smaller is more private.
+    alpha : float
+        Prior pseudo-count of every cell, > 0.
+    relation : Relation
+        Which data sets are neighbours; by default `ReplaceStep`.
+    table, bound
+        As for `DirichletRelease`.
+    """
+
+    def __init__(
+        self,
+        *,
+        scale: float,
+        alpha: float = 10.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        bound: Bound = "exact",
+    ) -> None:
+        release = DirichletRelease(
+            scale=scale, alpha=alpha, relation=relation or ReplaceStep(), table=table, bound=bound
+        )
+        super().__init__(scale=scale, alpha=alpha, release=release)
+
+    @classmethod
+    def calibrated(
+        cls,
+        target: Target,
+        *,
+        draws: int,
+        alpha: float = 10.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        bound: Bound = "exact",
+    ) -> Self:
+        """Return the sampler whose ``draws`` updates together meet ``target``.
+
+        Its scale is the largest that does, and never above 1: a weight above 1 would count
+        every observation more than once.
+        """
+        relation = relation or ReplaceStep()
+        largest = calibrate_scale(
+            target, alpha=alpha, relation=relation, count=draws, table=table, bound=bound
+        )
+        scale = min(1.0, largest)
+        return cls(scale=scale, alpha=alpha, relation=relation, table=table, bound=bound)
+
+
+class Concentrated(DirichletSampler):
+    """Counts are taken as they are, ``Dirichlet(counts + alpha)``, under a larger prior.
+
+    Parameters
+    ----------
+    alpha : float
+        Prior pseudo-count of every cell, > 0. Larger is more private.
+    relation : Relation
+        Which data sets are neighbours; by default `ReplaceStep`.
+    table, bound
+        As for `DirichletRelease`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        relation: Relation | None = None,
+        table: str | None = None,
+        bound: Bound = "exact",
+    ) -> None:
+        release = DirichletRelease(
+            scale=1.0, alpha=alpha, relation=relation or ReplaceStep(), table=table, bound=bound
+        )
+        super().__init__(scale=1.0, alpha=alpha, release=release)
+
+    @classmethod
+    def calibrated(
+        cls,
+        target: Target,
+        *,
+        draws: int,
+        alpha: float = 10.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        bound: Bound = "exact",
+    ) -> Self:
+        """Return the sampler whose ``draws`` updates together meet ``target``.
+
+        Its prior is the smallest that does, and never below ``alpha``, the one that would be
+        used without privacy.
+        """
+        relation = relation or ReplaceStep()
+        if relation.changes(table):
+            needed = calibrate_alpha(
+                target, scale=1.0, relation=relation, count=draws, table=table, bound=bound
+            )
+            alpha = max(alpha, needed)
+        return cls(alpha=alpha, relation=relation, table=table, bound=bound)
+
+
+def stack(samplers: Sequence[DirichletSampler]) -> DirichletSampler:
+    """Put samplers side by side on a leading axis: independent runs in one array program.
+
+    Parameters
+    ----------
+    samplers : sequence of DirichletSampler
+        One for each row; none of them itself a stack.
+
+    Returns
+    -------
+    DirichletSampler
+        For counts of shape ``(len(samplers), ..., K)``; its release is a `BatchRelease`.
+    """
+    return DirichletSampler(
+        scale=np.array([sampler.scale for sampler in samplers]),
+        alpha=np.array([sampler.alpha for sampler in samplers]),
+        release=BatchRelease([sampler.release for sampler in samplers]),
+    )
+
+
+def _lead(values: FloatArray, ndim: int) -> FloatArray:
+    """Append axes so that those of ``values`` become the leading ones of ``ndim``."""
+    return values.reshape(values.shape + (1,) * (ndim - values.ndim))
