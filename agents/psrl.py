@@ -160,8 +160,17 @@ class PSRL:
         if not self._steps:
             return
         state, action, paid, following, terminated = map(np.asarray, zip(*self._steps, strict=True))
+        _check_index("state", state, self.n_states)
+        _check_index("action", action, self.n_actions)
+        _check_index("next_state", following, self.n_states)
         following = np.where(terminated & self.terminates, self.n_states, following)
         encoded = self._rewards.encode(paid.astype(np.float64), self._rng)
         np.add.at(self._new_counts, (state, action, following), 1.0)
         np.add.at(self._new_rewards, (state, action), encoded)
         self._steps.clear()
+
+
+def _check_index(name: str, index: IntArray, size: int) -> None:
+    wrong = index[(index < 0) | (index >= size)]
+    if wrong.size:
+        raise ValueError(f"{name} must be in 0..{size - 1}, got {wrong[0]}.")

@@ -46,13 +46,13 @@ class Geometric:
     Parameters
     ----------
     ratio : float
-        Growth of the number of episodes between draws, > 1 and at most 1e6.
+        Growth of the number of episodes between draws, > 1.
     """
 
     ratio: float = 1.2
 
     def __post_init__(self) -> None:
-        check_between("ratio", self.ratio, 1, 1e6, "1.1 to 1.3 work well")
+        check_between("ratio", self.ratio, 1, math.inf, "1.1 to 1.3 work well")
 
     def is_due(self, episode: int) -> bool:
         """Whether the number of episodes has grown by ``ratio`` since the last draw."""

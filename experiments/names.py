@@ -73,7 +73,7 @@ def schedule_named(name: str) -> Schedule:
             return Geometric(float(ratio)) if ratio else Geometric()
         except ValueError as error:
             raise ValueError(
-                f"schedule {name!r} needs a ratio > 1 and at most 1e6, such as geometric:1.2."
+                f"schedule {name!r} needs a finite ratio > 1, such as geometric:1.2."
             ) from error
     plain: dict[str, Schedule] = {"every-episode": EveryEpisode(), "geometric": Geometric()}
     return lookup("schedule", name, plain)

@@ -31,6 +31,9 @@ class RdpAccountant:
 
     Notes
     -----
+    A single release is converted to (epsilon, delta) by its own profile, which is tighter than
+    its Rényi curve.
+
     Sums are kept in twice the working precision, so that a thousand small releases add up to
     a thousand times one of them. With a budget the accountant is a Rényi filter: which
     release comes next may depend on what earlier ones returned (Feldman and Zrnic, 2021).
@@ -53,6 +56,7 @@ class RdpAccountant:
         self._sum: FloatArray = np.zeros_like(self._orders)
         self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum
         self._curve: tuple[Release, FloatArray] | None = None
+        self._only: Release | None = None
 
     @property
     def orders(self) -> FloatArray:
@@ -94,8 +98,10 @@ class RdpAccountant:
         if self._curve is None or self._curve[0] != release:
             self._curve = release, release.rdp(self._orders)
         total, lost = _add(self._sum, self._lost, count * self._curve[1])
-        self._check_budget(total + lost)
-        self._sum, self._lost, self._relation = total, lost, release.relation
+        only = release if self._relation is None and count == 1 else None
+        self._check_budget(total + lost, only)
+        self._sum, self._lost, self._only = total, lost, only
+        self._relation = release.relation
 
     def spent(self, order: float) -> FloatArray:
         """Return the Rényi divergence spent at one of `orders` (nats), shape (...).
@@ -115,13 +121,18 @@ class RdpAccountant:
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
-        return rdp_to_epsilon(self._orders, self.rdp, check_delta(delta))
+        return self._epsilon(check_delta(delta), self.rdp, self._only)
 
     def delta(self, epsilon: float) -> FloatArray:
         """Return delta at ``epsilon`` >= 0 (nats), shape (...), at the best order."""
-        return np.exp(rdp_to_log_delta(self._orders, self.rdp, check_epsilons(epsilon)))
+        by_order = np.exp(rdp_to_log_delta(self._orders, self.rdp, check_epsilons(epsilon)))
+        return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
 
-    def _check_budget(self, rdp: FloatArray) -> None:
+    def _epsilon(self, delta: float, rdp: FloatArray, only: Release | None) -> FloatArray:
+        by_order = rdp_to_epsilon(self._orders, rdp, delta)
+        return by_order if only is None else np.minimum(by_order, only.epsilon(delta))
+
+    def _check_budget(self, rdp: FloatArray, only: Release | None) -> None:
         rows = rdp if rdp.ndim > 1 else rdp[None]
         if self._budget is not None and len(self._budgets) not in (1, len(rows)):
             raise ValueError(
@@ -132,7 +143,10 @@ class RdpAccountant:
             budget = self._budgets[i % len(self._budgets)]
             if budget is None:
                 continue
-            spent = budget.spent(self._orders, row)
+            if isinstance(budget, Rdp):
+                spent = row[np.searchsorted(self._orders, budget.order)]
+            else:
+                spent = self._epsilon(budget.delta, rdp, only).ravel()[i]
             if not spent <= budget.epsilon:
                 where = f" in row {i}" if len(rows) > 1 else ""
                 raise BudgetExceeded(

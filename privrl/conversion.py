@@ -12,8 +12,11 @@ from numpy.typing import ArrayLike
 from privrl.special import FloatArray
 
 #: Orders at which curves are kept when the user names none: dense enough that the best of
-#: them converts to within a tenth of a percent of the best order there is.
-DEFAULT_ORDERS: FloatArray = 1 + np.geomspace(1e-6, 1e6, 480)
+#: them converts to within a tenth of a percent of the best order there is; and those by
+#: which people state budgets.
+DEFAULT_ORDERS: FloatArray = np.union1d(
+    1 + np.geomspace(1e-6, 1e6, 480), [1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64]
+)
 DEFAULT_ORDERS.flags.writeable = False
 
 

@@ -87,7 +87,7 @@ def draw(
     costs = [sampler.release for sampler, _ in updates]
     charged = [cost for cost in costs if cost is not None]
     if charged:
-        accountant.compose(Together(charged))
+        accountant.compose(charged[0] if len(charged) == 1 else Together(charged))
     return [sampler.update(counts, rng) for sampler, counts in updates]
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privrl._checks import check_between, check_positive
-from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
+from privrl.conversion import DEFAULT_ORDERS, rdp_to_log_delta
 from privrl.releases import Release
-from privrl.special import FloatArray
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,6 @@ class Rdp:
     def __post_init__(self) -> None:
         check_between("order", self.order, 1, np.inf, "2 is usual")
         check_positive("epsilon", self.epsilon, "smaller means more privacy")
-
-    def spent(self, orders: FloatArray, rdp: FloatArray) -> float:
-        """Return the epsilon that a curve spends of this target; ``order`` is in ``orders``."""
-        return float(rdp[np.searchsorted(orders, self.order)])
 
     def excess(self, release: Release, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
@@ -54,10 +49,6 @@ class ApproxDP:
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon, "smaller means more privacy")
         check_between("delta", self.delta, 0, 1, "1e-5 or less is usual")
-
-    def spent(self, orders: FloatArray, rdp: FloatArray) -> float:
-        """Return the epsilon that a curve spends of this target, at its delta."""
-        return float(rdp_to_epsilon(orders, rdp, self.delta))
 
     def excess(self, release: Release, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms.

@@ -1,0 +1,211 @@
+"""The contract of every sampler: a new one is one more line in ALL_SAMPLERS."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.calibration import ApproxDP, Rdp
+from privrl.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.samplers import (
+    Concentrated,
+    Diffuse,
+    DirichletSampler,
+    NonPrivate,
+    Sampler,
+    draw,
+    stack,
+)
+
+ALL_SAMPLERS = [
+    NonPrivate(alpha=2.0),
+    Diffuse(scale=0.2, alpha=2.0),
+    Diffuse(scale=0.5, alpha=1e-3, table="rewards"),
+    Concentrated(alpha=30.0),
+    Diffuse(scale=0.01, alpha=0.7, relation=ReplaceEpisode(30)),
+]
+each_sampler = pytest.mark.parametrize("sampler", ALL_SAMPLERS, ids=repr)
+COUNTS = np.array([[0.0, 3.0, 1.0], [40.0, 0.0, 0.0]])
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@each_sampler
+def test_update_returns_rows_of_probabilities(sampler: Sampler) -> None:
+    posterior = sampler.fresh().update(COUNTS, rng())
+    rows = posterior.sample(rng(1))
+    assert rows.shape == COUNTS.shape
+    assert (rows >= 0).all()
+    np.testing.assert_allclose(rows.sum(-1), 1, rtol=1e-12)
+
+
+@each_sampler
+def test_batches_add_up(sampler: Sampler) -> None:
+    at_once = sampler.fresh()
+    at_once.update(np.zeros_like(COUNTS), rng(5))
+    one_by_one = sampler.fresh()
+    one_by_one.update(COUNTS, rng(5))
+    total = at_once.update(3 * COUNTS, rng(6)).sample(rng())
+    split = one_by_one.update(2 * COUNTS, rng(6)).sample(rng())
+    np.testing.assert_array_equal(total, split)
+
+
+@each_sampler
+def test_fresh_has_seen_nothing(sampler: Sampler) -> None:
+    used = sampler.fresh()
+    used.update(COUNTS, rng())
+    again = used.fresh().update(np.zeros_like(COUNTS), rng(3)).sample(rng())
+    never = sampler.fresh().update(np.zeros_like(COUNTS), rng(3)).sample(rng())
+    np.testing.assert_array_equal(again, never)
+
+
+@each_sampler
+def test_draw_tells_the_accountant(sampler: Sampler) -> None:
+    accountant = RdpAccountant()
+    draw(accountant, [(sampler.fresh(), COUNTS)], rng())
+    assert sampler.release is not None
+    np.testing.assert_array_equal(accountant.rdp, sampler.release.rdp(accountant.orders))
+
+
+@each_sampler
+def test_a_refused_draw_leaves_sampler_and_accountant_alone(sampler: Sampler) -> None:
+    accountant = RdpAccountant(budget=Rdp(2, 1e-9))
+    used = sampler.fresh()
+    with pytest.raises(BudgetExceeded, match="nothing was spent"):
+        draw(accountant, [(used, COUNTS)], rng())
+    assert (accountant.rdp == 0).all()
+    again = used.update(np.zeros_like(COUNTS), rng(3)).sample(rng())
+    never = sampler.fresh().update(np.zeros_like(COUNTS), rng(3)).sample(rng())
+    np.testing.assert_array_equal(again, never)
+
+
+@pytest.mark.parametrize("sampler", ALL_SAMPLERS[1:], ids=repr)  # those with a finite cost
+def test_one_table_too_dear_refuses_both(sampler: Sampler) -> None:
+    """Two tables that fit the budget one by one, but not together."""
+    assert sampler.release is not None
+    once = float(sampler.release.rdp(1.001))
+    accountant = RdpAccountant(budget=Rdp(1.001, 1.5 * once))
+    with pytest.raises(BudgetExceeded):
+        draw(accountant, [(sampler.fresh(), COUNTS), (sampler.fresh(), COUNTS)], rng())
+    assert (accountant.rdp == 0).all()
+
+
+@each_sampler
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, -np.inf])
+def test_bad_counts_are_refused(sampler: Sampler, bad: float) -> None:
+    with pytest.raises(ValueError, match="counts"):
+        sampler.fresh().update(np.array([[1.0, bad, 0.0]]), rng())
+
+
+@each_sampler
+def test_huge_counts_give_no_nan(sampler: Sampler) -> None:
+    rows = sampler.fresh().update(np.array([[1e12, 0.0, 3.0]]), rng()).sample(rng())
+    assert np.isfinite(rows).all()
+
+
+# --- the law of a draw -------------------------------------------------------------------
+# Kolmogorov-Smirnov on 100,000 draws of one cell's Beta marginal, false-alarm rate 1e-6.
+
+
+def _p_value(sampler: DirichletSampler, scale: float, alpha: float) -> float:
+    counts = np.tile([1.0, 12.0, 0.0], (100_000, 1))
+    cell = sampler.fresh().update(counts, rng(11)).sample(rng())[:, 1]
+    mine, all_cells = scale * 12 + alpha, scale * 13 + 3 * alpha
+    return float(stats.kstest(cell, stats.beta(mine, all_cells - mine).cdf).pvalue)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "scale", "alpha"),
+    [
+        (NonPrivate(alpha=2.0), 1.0, 2.0),
+        (Diffuse(scale=0.2, alpha=2.0), 0.2, 2.0),
+        (Diffuse(scale=0.1, alpha=0.3), 0.1, 0.3),
+        (Concentrated(alpha=30.0), 1.0, 30.0),
+    ],
+    ids=repr,
+)
+def test_marginals(sampler: DirichletSampler, scale: float, alpha: float) -> None:
+    assert _p_value(sampler, scale, alpha) > 1e-6
+    # Power: a scale a quarter larger with a prior a tenth smaller must be caught.
+    assert _p_value(sampler, 1.25 * scale, 0.9 * alpha) < 1e-6
+
+
+# --- stacks -----------------------------------------------------------------------------
+
+
+def test_a_stack_is_its_rows_side_by_side() -> None:
+    rows = [Diffuse(scale=0.1, alpha=1.0), Concentrated(alpha=7.0), NonPrivate(alpha=3.0)]
+    both = stack(rows)
+    np.testing.assert_array_equal(both.scale, [0.1, 1.0, 1.0])
+    np.testing.assert_array_equal(both.alpha, [1.0, 7.0, 3.0])
+    assert both.release.rdp([2.0, 3.0]).shape == (3, 2)
+    np.testing.assert_array_equal(both.release.rdp([2.0])[1], rows[1].release.rdp([2.0]))
+    counts = np.tile([5.0, 0.0], (3, 4, 2, 1))
+    huge = both.update(counts * 1e9, rng()).sample(rng())
+    assert huge.shape == counts.shape
+    np.testing.assert_allclose(huge[..., 0], 1, atol=1e-6)
+
+
+def test_budgets_of_a_stack_are_kept_row_by_row() -> None:
+    rows = [Diffuse(scale=0.1), Diffuse(scale=0.2), NonPrivate()]
+    cheap, dear = (float(row.release.rdp(2.0)) for row in rows[:2])
+    accountant = RdpAccountant(budget=[Rdp(2, 2 * cheap), Rdp(2, 1.5 * dear), None])
+    sampler = stack(rows)
+    counts = np.zeros((3, 2, 2))
+    draw(accountant, [(sampler, counts)], rng())
+    with pytest.raises(BudgetExceeded, match="row 1"):
+        draw(accountant, [(sampler, counts)], rng())
+    np.testing.assert_allclose(accountant.spent(2.0), [cheap, dear, np.inf])
+
+
+# --- calibration ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Diffuse, Concentrated])
+@pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(8, 1.0), ApproxDP(1.0, 1e-6)], ids=repr)
+@pytest.mark.parametrize(
+    "relation", [ReplaceTransition(), ReplaceStep(), ReplaceEpisode(10)], ids=str
+)
+@pytest.mark.parametrize("draws", [1, 40])
+def test_calibrated_draws_fit_the_budget_and_not_one_more(kind, target, relation, draws) -> None:
+    sampler = kind.calibrated(target, draws=draws, alpha=1.0, relation=relation)
+    accountant = RdpAccountant(budget=target)
+    for _ in range(draws):
+        accountant.compose(sampler.release)
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(sampler.release)
+
+
+def test_a_large_budget_leaves_the_ordinary_posterior() -> None:
+    generous = Rdp(2, 1e6)
+    assert Diffuse.calibrated(generous, draws=1, alpha=10).scale == 1.0
+    assert Concentrated.calibrated(generous, draws=1, alpha=10).alpha == 10.0
+
+
+def test_a_table_that_no_neighbour_changes_is_left_alone() -> None:
+    for kind in (Diffuse, Concentrated):
+        sampler = kind.calibrated(
+            Rdp(2, 1e-3), draws=5, alpha=2.0, relation=ReplaceTransition(), table="rewards"
+        )
+        assert (sampler.scale, sampler.alpha) == (1.0, 2.0)
+        assert (sampler.release.rdp([2.0, 50.0]) == 0).all()
+
+
+def test_nothing_makes_the_non_private_sampler_private() -> None:
+    sampler = NonPrivate.calibrated(Rdp(2, 1e-3), draws=10, alpha=4.0)
+    assert (sampler.scale, sampler.alpha) == (1.0, 4.0)
+    assert np.isinf(sampler.release.rdp(2.0))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_bad_parameters(bad: float) -> None:
+    with pytest.raises(ValueError, match="scale must be"):
+        Diffuse(scale=bad)
+    with pytest.raises(ValueError, match="alpha must be"):
+        Diffuse(scale=1.0, alpha=bad)
+    with pytest.raises(ValueError, match="alpha must be"):
+        Concentrated(alpha=bad)
+    with pytest.raises(ValueError, match="alpha must be"):
+        NonPrivate(alpha=bad)
