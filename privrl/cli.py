@@ -380,6 +380,7 @@ def _bar(what: str, total: int) -> Iterator[Any]:
 def _friendly() -> Iterator[None]:
     """Say what is wrong in a sentence, without a traceback; show warnings likewise."""
     with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_: _err.print(
             "[yellow]warning:[/]", Text.from_ansi(str(message)), soft_wrap=True
         )

@@ -1,0 +1,169 @@
+"""The command line: what it writes, and how it says no."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from privrl.cli import _up, app
+
+RUNNER = CliRunner()
+QUICK = ["--episodes", "30", "--runs", "2", "--epsilons", "0.1,1"]
+
+
+def run(*arguments: str):
+    return RUNNER.invoke(app, list(arguments), env={"COLUMNS": "200", "TERM": "dumb"})
+
+
+def test_sweep_writes_four_files_and_prints_a_table(tmp_path: Path) -> None:
+    result = run("sweep", *QUICK, "--out", str(tmp_path / "new" / "folder"))
+    assert result.exit_code == 0, result.output
+    out = tmp_path / "new" / "folder"
+    assert sorted(p.name for p in out.iterdir()) == [
+        "learning_curves.png", "results.csv", "reward_vs_epsilon.png", "sweep.json",
+    ]  # fmt: skip
+    for picture in out.glob("*.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    assert len(pd.read_csv(out / "results.csv")) == 2 * 5 * 2
+    assert "concentrated" in result.output
+    assert "replace-step" in result.output
+
+
+def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    run("sweep", *QUICK, "--seed", "7", "--schedules", "geometric:1.3", "--out", str(first))
+    saved = json.loads((first / "sweep.json").read_text())
+    program, *arguments = shlex.split(saved["command"])
+    assert program == "privrl"
+    assert run(*arguments, "--out", str(second)).exit_code == 0
+    assert (first / "results.csv").read_bytes() == (second / "results.csv").read_bytes()
+    assert saved["versions"].keys() >= {"privrl", "numpy", "python"}
+
+
+@pytest.mark.parametrize(
+    "env", ["FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "privrl/RiverSwim-v0"]
+)
+def test_train(env: str, tmp_path: Path) -> None:
+    result = run("train", "--env", env, "--episodes", "4", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    policy = np.load(tmp_path / "policy.npy")
+    horizon = {"FrozenLake-v1": 100, "Taxi-v4": 200, "privrl/RiverSwim-v0": 30}.get(env, 100)
+    assert policy.shape[0] == horizon
+    assert len(pd.read_csv(tmp_path / "record.csv")) == 4
+    guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
+    assert guarantee["relation"] == "replace one step"
+    assert 0.999 < guarantee["epsilon"] <= 1
+    assert guarantee["draws"] == 4
+
+
+def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:
+    """Equal noise twice would be no noise at all."""
+    records = []
+    for name in ("a", "b"):
+        run(
+            "train",
+            "--env",
+            "privrl/RiverSwim-v0",
+            "--episodes",
+            "40",
+            "--out",
+            str(tmp_path / name),
+        )
+        records.append((tmp_path / name / "record.csv").read_bytes())
+    assert records[0] != records[1]
+
+
+def test_non_private_training_claims_nothing(tmp_path: Path) -> None:
+    result = run(
+        "train", "--env", "FrozenLake-v1", "--episodes", "3", "--sampler", "non-private",
+        "--out", str(tmp_path),
+    )  # fmt: skip
+    assert "no privacy guarantee" in result.output
+    assert json.loads((tmp_path / "train.json").read_text())["guarantee"]["epsilon"] is None
+
+
+def test_account() -> None:
+    out = run("account", "--scale", "1", "--alpha", "5", "--orders", "2").output
+    assert "(2.972, 1e-05)-differential privacy" in out
+    assert "0.4055" in out
+    assert "replace one record" in out
+
+
+def test_account_solves() -> None:
+    out = run("account", "--scale", "1", "--epsilon", "1", "--order", "2").output
+    assert "2.16395" in out
+    out = run("account", "--alpha", "5", "--epsilon", "2.97194", "--delta", "1e-5").output
+    assert "largest scale" in out
+    assert "1.0000" in out
+
+
+def test_the_papers_step_warns_without_a_traceback() -> None:
+    result = run("account", "--scale", "1", "--alpha", "5", "--relation", "paper-step")
+    assert result.exit_code == 0
+    assert "too small" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep", "--epsilons", "0.1,zero"], "epsilons must be comma-separated numbers"),
+        (["sweep", "--epsilons", "-1"], "epsilons must be a number > 0"),
+        (["sweep", "--epsilons", "nan"], "epsilons must be a number > 0"),
+        (["sweep", "--epsilons", ","], "epsilons must name at least one"),
+        (["sweep", "--samplers", "bright"], "samplers must be one of"),
+        (["sweep", "--env", "FrozenLak-v1"], "Did you mean 'FrozenLake-v1'"),
+        (["sweep", "--env", "CartPole-v1"], "Discrete"),
+        (["sweep", "--order", "1"], "order must be"),
+        (["sweep", "--runs", "0"], "runs must be"),
+        (["train", "--env", "CartPole-v1"], "Discrete"),
+        (["train", "--env", "Blackjack-v1"], "Discrete"),
+        (["train", "--env", "FrozenLake-v1", "--epsilon", "0"], "epsilon must be"),
+        (["train", "--env", "FrozenLake-v1", "--reward-range", "1,0"], "LOW < HIGH"),
+        (["train", "--env", "Taxi-v4", "--reward-range", "0,1"], "must hold all rewards"),
+        (["train", "--env", "FrozenLake-v1", "--relation", "replace-record"], "relation must be"),
+        (["train", "--env", "FrozenLake-v1", "--horizon", "0"], "horizon must be"),
+        (["account", "--scale", "1"], "give --alpha"),
+        (["account"], "give --scale or --alpha"),
+        (["account", "--scale", "1", "--alpha", "nan"], "alpha must be"),
+        (["account", "--scale", "1", "--alpha", "0"], "alpha must be"),
+        (["account", "--scale", "1", "--alpha", "1", "--orders", "1"], "orders must be"),
+        (["account", "--scale", "1", "--alpha", "1", "--count", "0"], "count must be"),
+        (["account", "--scale", "1", "--alpha", "1", "--delta", "0"], "delta must be"),
+        (["account", "--scale", "1", "--alpha", "1", "--bound", "guess"], "bound must be"),
+        (["account", "--scale", "1", "--alpha", "1", "--table", "x"], "table must be"),
+        (["account", "--scale", "1", "--alpha", "1", "--relation", "replace-episode"], "--horizon"),
+        (["account", "--alpha", "1", "--epsilon", "-2"], "epsilon must be"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    where = [] if arguments[0] == "account" else ["--out", str(out)]
+    result = run(*arguments, *where)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert not out.exists()
+
+
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = run("sweep", *QUICK, "--out", str(tmp_path / "file"))
+    assert result.exit_code == 2
+    assert "out must be a folder" in result.output
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "shown"),
+    [(0.1, "0.1"), (1.00001, "1.001"), (2.9719305, "2.972"), (1e-9, "1e-09"), (np.inf, "∞"),
+     (0.0, "0"), (12345.6, "12350")],
+)  # fmt: skip
+def test_epsilons_are_never_rounded_down(epsilon: float, shown: str) -> None:
+    assert _up(epsilon) == shown
