@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from privrl._checks import check_between, check_count, check_positive
 from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards
+from privrl.envs.toy_text import episode_limit
 from privrl.experiments import names
 from privrl.experiments.training import Progress, train
 from privrl.samplers import NonPrivate
@@ -127,7 +128,7 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
     """
     env = names.make_env(spec.env)
     try:
-        horizon = _horizon(spec, env)
+        horizon = spec.horizon or episode_limit(env) or _NO_LIMIT
         relation = names.RL_RELATIONS[spec.relation](horizon)
         schedule = names.schedule_named(spec.schedule)
         draws = len(schedule.starts(spec.episodes))
@@ -170,12 +171,6 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         "draws": agent.draws,
     }
     return TrainResult(agent.policy, record, guarantee)
-
-
-def _horizon(spec: TrainSpec, env: gym.Env[Any, Any]) -> int:
-    limit = env.spec.max_episode_steps if env.spec else None
-    own: int = getattr(env.unwrapped, "horizon", _NO_LIMIT)
-    return spec.horizon or limit or own
 
 
 def _tables(env: gym.Env[Any, Any]) -> list[tuple[float, int, float, bool]] | None:

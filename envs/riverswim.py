@@ -1,0 +1,228 @@
+"""RiverSwim: swim against the current to a large reward, or drift to a small one."""
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl._checks import check_count
+from privrl.envs.planning import FloatArray
+from privrl.envs.riverswim_render import ansi, rgb_array
+from privrl.envs.tabular import TabularMDP
+
+LEFT, RIGHT = 0, 1
+
+
+class _Variant(NamedTuple):
+    """What the authors of RiverSwim's variants chose differently."""
+
+    middle: tuple[float, float, float]
+    """Swimming right from a middle state: probabilities of (left, stay, right)."""
+    first: tuple[float, float]
+    """Swimming right from the first state: (stay, right)."""
+    last: tuple[float, float]
+    """Swimming right from the last state: (left, stay)."""
+    start: tuple[int, ...]
+    """States an episode may start in, equally likely."""
+    reward: Callable[[int], FloatArray]
+    """Reward table for a number of states."""
+
+
+def _reward_per_action(n_states: int) -> FloatArray:
+    reward = np.zeros((n_states, 2))
+    reward[0, LEFT] = 0.005
+    reward[-1, RIGHT] = 1.0
+    return reward
+
+
+def _reward_for_staying(n_states: int) -> FloatArray:
+    reward = np.zeros((n_states, 2, n_states))
+    reward[0, LEFT, 0] = 5.0
+    reward[-1, RIGHT, -1] = 10_000.0
+    return reward
+
+
+def _reward_on_arrival(n_states: int) -> FloatArray:
+    reward = np.zeros((n_states, 2, n_states))
+    reward[..., 0] = 0.005
+    reward[..., -1] = 1.0
+    return reward
+
+
+_VARIANTS = {
+    "osband": _Variant((0.05, 0.60, 0.35), (0.40, 0.60), (0.40, 0.60), (0,), _reward_per_action),
+    "strehl": _Variant((0.10, 0.60, 0.30), (0.70, 0.30), (0.70, 0.30), (1, 2), _reward_for_staying),
+    "dps": _Variant((0.05, 0.60, 0.35), (0.40, 0.60), (0.40, 0.60), (1,), _reward_on_arrival),
+}
+
+
+def riverswim(n_states: int = 6, horizon: int = 30, variant: str = "osband") -> TabularMDP:
+    """Return the tables of RiverSwim.
+
+    The states lie along a river that flows left. Action 0 swims left with the
+    current and always succeeds; action 1 swims right, against it, and may not.
+
+    Parameters
+    ----------
+    n_states : int
+        Length of the river, >= 3: a first, a middle and a last state.
+    horizon : int
+        Steps in an episode, >= 1.
+    variant : {"osband", "strehl", "dps"}
+        Whose probabilities, rewards and start:
+
+        - ``"osband"``: .005 for swimming left in the first state, 1 for
+          swimming right in the last, start in the first [1]_;
+        - ``"strehl"``: 5 for staying in the first state by swimming left,
+          10000 for staying in the last by swimming right, start in the second
+          or third [2]_;
+        - ``"dps"``: .005 for arriving in the first state, 1 for arriving in the
+          last, start in the second, as in the code published with [3]_.
+
+    Returns
+    -------
+    TabularMDP
+        With 2 actions.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the variant is unknown.
+
+    References
+    ----------
+    .. [1] Osband, Russo and Van Roy (2013), (More) Efficient Reinforcement
+       Learning via Posterior Sampling.
+    .. [2] Strehl and Littman (2008), An Analysis of Model-Based Interval
+       Estimation for Markov Decision Processes.
+    .. [3] Ponnoprat (2021), Differential Privacy of Dirichlet Posterior Sampling
+       ("DPS").
+    """
+    check_count("n_states", n_states, least=3)
+    if variant not in _VARIANTS:
+        near = difflib.get_close_matches(str(variant), _VARIANTS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "'osband' is the default."
+        raise ValueError(f"variant must be one of {', '.join(_VARIANTS)}, got {variant!r}; {hint}")
+    chosen = _VARIANTS[variant]
+
+    transition = np.zeros((n_states, 2, n_states))
+    for state in range(n_states):
+        transition[state, LEFT, max(state - 1, 0)] = 1.0
+    for state in range(1, n_states - 1):
+        transition[state, RIGHT, state - 1 : state + 2] = chosen.middle
+    transition[0, RIGHT, :2] = chosen.first
+    transition[-1, RIGHT, -2:] = chosen.last
+    start = np.zeros(n_states)
+    start[list(chosen.start)] = 1 / len(chosen.start)
+    return TabularMDP(transition, chosen.reward(n_states), start, horizon)
+
+
+class RiverSwimEnv(gym.Env[np.int64, np.int64]):
+    """RiverSwim as a Gymnasium environment, ``privrl/RiverSwim-v0``.
+
+    Parameters
+    ----------
+    n_states, horizon, variant
+        As for `riverswim`.
+    render_mode : {None, "ansi", "rgb_array"}
+        What `render` returns: nothing, text, or a picture.
+
+    Attributes
+    ----------
+    mdp : TabularMDP
+        The tables behind the environment.
+    horizon : int
+        Steps after which an episode is truncated.
+    P : dict
+        ``P[state][action]`` lists ``(probability, next_state, reward, terminated)``.
+    initial_state_distrib : array, shape (S,)
+        Distribution of the first state.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(
+        self,
+        *,
+        n_states: int = 6,
+        horizon: int = 30,
+        variant: str = "osband",
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(
+                f"render_mode must be None, 'ansi' or 'rgb_array', got {render_mode!r}; "
+                "None is fastest."
+            )
+        self.mdp = riverswim(n_states, horizon, variant)
+        self.horizon = self.mdp.horizon
+        self.P = _outcomes(self.mdp)
+        self.initial_state_distrib = self.mdp.start
+        self.observation_space = gym.spaces.Discrete(n_states)
+        self.action_space = gym.spaces.Discrete(2)
+        self.render_mode = render_mode
+        self._state: int | None = None
+        self._last_action: int | None = None
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Start an episode; ``options`` are accepted and ignored."""
+        super().reset(seed=seed)
+        self._state = int(self.np_random.choice(self.mdp.n_states, p=self.initial_state_distrib))
+        self._last_action = None
+        self._steps = 0
+        return np.int64(self._state), {}
+
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Swim once; the episode is truncated at the horizon and never terminates."""
+        if self._state is None:
+            raise gym.error.ResetNeeded("step needs a state to start from; call reset() first.")
+        if not self.action_space.contains(action):
+            raise ValueError(f"action must be 0 (left) or 1 (right), got {action!r}; cast to int.")
+        self._last_action = int(action)
+        outcomes = self.P[self._state][self._last_action]
+        ends = list(accumulate(probability for probability, *_ in outcomes[:-1]))
+        _, state, reward, _ = outcomes[bisect_right(ends, self.np_random.random())]
+        self._state = state
+        self._steps += 1
+        # The horizon is an argument and TimeLimit's is fixed when the id is registered,
+        # so the environment ends its episodes itself.
+        return np.int64(state), reward, False, self._steps >= self.horizon, {}
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """Return the river as text or as a picture, whichever ``render_mode`` says."""
+        if self._state is None:
+            raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")
+        if self.render_mode == "ansi":
+            return ansi(self.mdp, self._state, self._last_action)
+        if self.render_mode == "rgb_array":
+            return rgb_array(self.mdp.n_states, self._state, self._last_action)
+        gym.logger.warn("render() shows nothing unless the environment is made with a render_mode.")
+        return None
+
+
+def _outcomes(mdp: TabularMDP) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+    """Return the possible transitions in the form of Gymnasium's toy_text."""
+    reward = np.broadcast_to(mdp.reward_table, mdp.transition.shape)
+    return {
+        s: {
+            a: [
+                (float(mdp.transition[s, a, t]), int(t), float(reward[s, a, t]), False)
+                for t in np.flatnonzero(mdp.transition[s, a])
+            ]
+            for a in range(mdp.n_actions)
+        }
+        for s in range(mdp.n_states)
+    }

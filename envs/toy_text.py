@@ -1,0 +1,76 @@
+"""Read the facts that Gymnasium's toy_text environments carry: tables and time limits."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from privrl.envs.planning import FloatArray
+
+
+def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the transition, reward and start tables of an environment.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Environment whose unwrapped form has ``P[s][a]``, a list of
+        ``(probability, next_state, reward, terminated)``, and
+        ``initial_state_distrib``.
+
+    Returns
+    -------
+    transition : array, shape (S, A, S)
+        Repeated outcomes are added up. A terminating outcome leads to a state
+        that pays nothing and is never left: its own target where the table
+        says so of it already, otherwise one extra state, appended as the last.
+    reward : array, shape (S, A) or (S, A, S)
+        Paid on arrival, unless the next state makes no difference; where outcomes
+        with the same ``(s, a, next_state)`` pay differently, their mean weighted
+        by probability.
+    start : array, shape (S,)
+        Distribution of the first state.
+
+    Raises
+    ------
+    ValueError
+        If the environment carries no such tables.
+    """
+    table = getattr(env.unwrapped, "P", None)
+    start = getattr(env.unwrapped, "initial_state_distrib", None)
+    if table is None or start is None:
+        raise ValueError(
+            "env must carry its tables as P and initial_state_distrib, as Gymnasium's toy_text "
+            f"environments do, got {env}; build a TabularMDP from arrays instead."
+        )
+    end, n_actions = len(table), len(table[0])
+    resting = {s for s in range(end) if _rests(table[s], s, n_actions)}
+    transition = np.zeros((end + 1, n_actions, end + 1))
+    reward = np.zeros_like(transition)
+    for state in range(end):
+        for action in range(n_actions):
+            for probability, target, paid, terminated in table[state][action]:
+                if probability > 0:
+                    cell = state, action, end if terminated and target not in resting else target
+                    transition[cell] += probability
+                    weight = probability / transition[cell]  # 1 at first: keeps rewards exact
+                    reward[cell] += weight * (paid - reward[cell])
+    transition[end, :, end] = 1
+    used = end + 1 if transition[:end, :, end].any() else end
+    start = np.append(start, 0.0)[:used]
+    transition, reward = transition[:used, :, :used], reward[:used, :, :used]
+    least = np.where(transition > 0, reward, np.inf).min(axis=-1)
+    most = np.where(transition > 0, reward, -np.inf).max(axis=-1)
+    return transition, least if (least == most).all() else reward, start
+
+
+def episode_limit(env: gym.Env[Any, Any]) -> int | None:
+    """Return the steps after which an environment ends an episode by itself, if it does."""
+    limit = env.spec.max_episode_steps if env.spec else None
+    return limit or getattr(env.unwrapped, "horizon", None)
+
+
+def _rests(actions: Any, state: int, n_actions: int) -> bool:
+    """Tell whether ``state`` is never left and pays nothing."""
+    outcomes = (outcome for action in range(n_actions) for outcome in actions[action])
+    return all(target == state and paid == 0 for p, target, paid, _ in outcomes if p > 0)

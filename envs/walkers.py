@@ -1,0 +1,101 @@
+"""Simulate episodes step by step, all of them side by side."""
+
+import math
+from functools import reduce
+from operator import iadd
+
+import numpy as np
+
+from privrl.envs.planning import FloatArray, IntArray
+
+_DRAWS_AT_ONCE = 2**20
+"""Uniform draws held in memory at a time; more walkers go in several groups."""
+
+
+class Walkers:
+    """Count the transitions of independent episodes by walking through each.
+
+    The cost grows with the number of walkers times the horizon.
+
+    Parameters
+    ----------
+    transition : array, shape (S, A, S)
+        Probabilities of the next state.
+    start : array, shape (S,)
+        Probabilities of the first state.
+
+    Notes
+    -----
+    One binary search moves every walker at once. The nonzero probabilities of
+    row ``r = s * A + a`` become the increasing numbers ``r + cumulative sum``
+    in ``(r, r + 1]``, so that all rows form one sorted array, and a walker at
+    row ``r`` with a uniform draw ``u`` looks up ``r + u``. The start
+    distribution is one more row, the last.
+    """
+
+    def __init__(self, transition: FloatArray, start: FloatArray) -> None:
+        n_states, n_actions, _ = transition.shape
+        rows = np.vstack([transition.reshape(-1, n_states), start])
+        row, self._next_state = np.nonzero(rows)
+        cumulative = np.cumsum(rows, axis=1)
+        cumulative /= cumulative[:, -1:]  # the last entry of a row is now exactly 1
+        self._cdf = row + cumulative[row, self._next_state]
+        self._cell = row * n_states + self._next_state
+        self._shape = transition.shape
+        self._first_row = np.arange(n_states) * n_actions
+        self._start_row = len(rows) - 1
+        # The largest u for which row + u stays below row + 1 after rounding, in every row.
+        self._largest_draw = np.nextafter(len(rows), 0) - self._start_row
+
+    def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
+        """Return the transition counts of each run, summed over its episodes.
+
+        Parameters
+        ----------
+        policy : array of int, shape (B, H, S)
+            Action of each run at each step and state.
+        episodes : int
+            Episodes per run, >= 1.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array of int, shape (B, S, A, S)
+            Each run's counts sum to ``episodes * H``.
+        """
+        runs, horizon, n_states = policy.shape
+        rows = np.add(np.moveaxis(policy, 1, 0), self._first_row, dtype=np.float64)
+        rows = rows.reshape(horizon, runs * n_states)
+        walker = np.arange(runs * episodes)
+        groups = max(1, math.ceil(walker.size * horizon / _DRAWS_AT_ONCE))
+        run_of_group = (group // episodes for group in np.array_split(walker, groups))
+        counts = reduce(iadd, (self._group_counts(rows, run, runs, rng) for run in run_of_group))
+        return counts.reshape(runs, *self._shape)
+
+    def _group_counts(
+        self, rows: FloatArray, run: IntArray, runs: int, rng: np.random.Generator
+    ) -> IntArray:
+        """Return flat counts of all runs, from walkers that belong to the given runs."""
+        entries = self._walk(rows, run * self._shape[0], rng)
+        size = math.prod(self._shape)
+        cells = self._cell[entries] + run * size
+        return np.bincount(cells.ravel(), minlength=runs * size)
+
+    def _walk(self, rows: FloatArray, offset: IntArray, rng: np.random.Generator) -> IntArray:
+        """Return the table entry that each walker takes at each step, shape (H, n).
+
+        ``rows[h, offset + s]`` is the row of a walker that is in state ``s`` at step ``h``.
+        """
+        draws = rng.random((len(rows) + 1, len(offset)))
+        np.minimum(draws, self._largest_draw, out=draws)
+        entries = np.empty((len(rows), len(offset)), dtype=np.intp)
+        state = self._next_state[self._search(self._start_row + draws[-1])]
+        for step, row in enumerate(rows):
+            state += offset
+            entries[step] = entry = self._search(row.take(state) + draws[step])
+            state = self._next_state.take(entry)
+        return entries
+
+    def _search(self, position: FloatArray) -> IntArray:
+        return self._cdf.searchsorted(position, side="right")

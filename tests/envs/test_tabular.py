@@ -1,0 +1,427 @@
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from oracle_tabular import (
+    FALSE_ALARM,
+    all_policies,
+    counts_law,
+    expected_counts,
+    p_value,
+    random_mdp,
+    value_by_paths,
+)
+from scipy.stats import norm
+
+from privrl.envs import TabularMDP
+from privrl.envs.flows import Flows
+from privrl.envs.walkers import Walkers
+
+SAMPLERS = [Walkers, Flows]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(417)
+
+
+def stationary(actions, mdp):
+    """One policy per entry of ``actions``: always take that action."""
+    shape = (*np.shape(actions), mdp.horizon, mdp.n_states)
+    return np.broadcast_to(np.asarray(actions)[..., None, None], shape)
+
+
+# The object
+
+
+def tables(**changes):
+    fine = {
+        "transition": [[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.25, 0.75]]],
+        "reward": [[0.0, 1.0], [2.0, -1.0]],
+        "start": [1.0, 0.0],
+        "horizon": 3,
+    }
+    return fine | changes
+
+
+def test_properties_of_rewards_per_action():
+    mdp = TabularMDP(**tables())
+    assert (mdp.n_states, mdp.n_actions) == (2, 2)
+    np.testing.assert_array_equal(mdp.expected_reward, mdp.reward)
+    assert mdp.reward_table.shape == (2, 2, 1)
+    assert mdp.reward_range == (-1.0, 2.0)
+
+
+def test_properties_of_rewards_on_arrival():
+    reward = np.zeros((2, 2, 2))
+    reward[0, 0] = [1.0, 3.0]
+    reward[0, 1, 0] = 99.0  # cannot happen
+    mdp = TabularMDP(**tables(reward=reward))
+    np.testing.assert_array_equal(mdp.expected_reward, [[2.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(mdp.reward_table, reward)
+    assert mdp.reward_range == (0.0, 3.0)
+
+
+def test_arrays_are_read_only_copies():
+    transition = np.array(tables()["transition"])
+    mdp = TabularMDP(**tables(transition=transition))
+    transition[:] = np.nan
+    for copy in (mdp, pickle.loads(pickle.dumps(mdp))):
+        assert np.isfinite(copy.transition).all()
+        assert copy.horizon == 3
+        for array in (copy.transition, copy.reward, copy.start, copy.expected_reward):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"transition": np.full((2, 2), 0.5)}, r"transition must have shape .* got \(2, 2\)"),
+        ({"transition": 1.0}, r"transition must have shape .* got \(\)"),
+        ({"transition": np.full((2, 2, 3), 1 / 3)}, r"transition must have shape"),
+        ({"transition": np.zeros((2, 0, 2))}, r"transition must have shape"),
+        ({"transition": np.full((2, 2, 2), np.nan)}, r"transition must hold .* nan at \(0, 0, 0\)"),
+        ({"transition": np.full((2, 2, 2), np.inf)}, "transition must hold probabilities"),
+        ({"transition": np.full((2, 2, 2), [1.5, -0.5])}, "transition must hold probabilities"),
+        (
+            {"transition": np.full((2, 2, 2), 0.5 + 1e-9)},
+            r"sum to 1 within 1e-9, got 1\.0.* \(0, 0\)",
+        ),
+        ({"reward": np.zeros(2)}, r"reward must have shape \(2, 2\) or \(2, 2, 2\)"),
+        ({"reward": np.zeros((2, 2, 1))}, "reward must have shape"),
+        (
+            {"reward": [[0.0, np.nan], [0.0, 0.0]]},
+            r"reward must hold finite numbers, got nan at \(0, 1\)",
+        ),
+        ({"reward": np.full((2, 2), -np.inf)}, "reward must hold finite"),
+        ({"start": [1.0, 0.0, 0.0]}, r"start must have shape \(2,\)"),
+        ({"start": [np.nan, 1.0]}, "start must hold probabilities"),
+        ({"start": [-0.5, 1.5]}, "start must hold probabilities"),
+        (
+            {"start": [0.5, 0.4]},
+            "start must hold probabilities that sum to 1 within 1e-9, got 0.9;",
+        ),
+        ({"horizon": 0}, "horizon must be"),
+        ({"horizon": 2.0}, "horizon must be"),
+        ({"horizon": np.nan}, "horizon must be"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        TabularMDP(**tables(**changes))
+
+
+def test_rounding_errors_are_accepted():
+    TabularMDP(**tables(start=[0.5 + 4e-10, 0.5]))
+
+
+def test_values_are_exact(rng):
+    mdp = random_mdp(rng, n_states=2, horizon=3)
+    policies = all_policies(2, 2, 3)
+    values = mdp.policy_value(policies)
+    np.testing.assert_allclose(values, [value_by_paths(mdp, policy) for policy in policies])
+
+    policy, value = mdp.plan()
+    assert value == mdp.optimal_value() == pytest.approx(values.max(), rel=1e-12)
+    assert mdp.policy_value(policy) == pytest.approx(value, rel=1e-12)
+    assert isinstance(mdp.policy_value(policy), float)
+
+
+def test_values_of_rewards_on_arrival_are_exact(rng):
+    mdp = random_mdp(rng, n_states=2, horizon=3)
+    mdp = TabularMDP(mdp.transition, rng.random((2, 2, 2)), mdp.start, mdp.horizon)
+    policy = mdp.plan()[0]
+    assert mdp.policy_value(policy) == pytest.approx(value_by_paths(mdp, policy), rel=1e-12)
+
+
+# Simulation: the law of the counts
+
+
+TWO_STATES = TabularMDP(
+    transition=[[[0.6, 0.4], [0.1, 0.9]], [[0.3, 0.7], [0.5, 0.5]]],
+    reward=np.zeros((2, 2)),
+    start=[0.7, 0.3],
+    horizon=2,
+)
+TWO_STATES_WRONG = TabularMDP(
+    transition=[[[0.57, 0.43], [0.1, 0.9]], [[0.3, 0.7], [0.5, 0.5]]],  # 5 % less likely to stay
+    reward=np.zeros((2, 2)),
+    start=[0.7, 0.3],
+    horizon=2,
+)
+
+
+@pytest.mark.parametrize("episodes", [1, 2])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_joint_law_of_the_counts(sampler, episodes, rng):
+    """Chi-square over all tables of counts, 100000 runs; the last line is the power check."""
+    policy, runs = np.array([[0, 1], [0, 0]]), 100_000
+    law = counts_law(TWO_STATES, policy, episodes)
+
+    def p_value_of(mdp):
+        counts = sampler(mdp.transition, mdp.start).counts(
+            np.broadcast_to(policy, (runs, 2, 2)), episodes, rng
+        )
+        found, times = np.unique(counts.reshape(runs, -1), axis=0, return_counts=True)
+        seen = dict(zip(map(tuple, found.tolist()), times, strict=True))
+        assert seen.keys() <= law.keys()
+        return p_value([seen.get(table, 0) for table in law], list(law.values()))
+
+    assert p_value_of(TWO_STATES) > FALSE_ALARM
+    assert p_value_of(TWO_STATES_WRONG) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_mean_counts_and_rows(sampler, rng):
+    """5000 runs of 20 episodes; every cell's mean within the normal bound, Bonferroni-corrected."""
+    mdp = random_mdp(rng, n_states=4, n_actions=3, horizon=5)
+    policy = rng.integers(3, size=(5, 4))
+    runs, episodes = 5000, 20
+    counts = sampler(mdp.transition, mdp.start).counts(
+        np.broadcast_to(policy, (runs, 5, 4)), episodes, rng
+    )
+    exact = episodes * expected_counts(mdp, policy)
+    assert (counts.sum(axis=(1, 2, 3)) == episodes * mdp.horizon).all()
+    np.testing.assert_array_equal(counts.sum(axis=0) > 0, exact > 0)
+    error = counts.std(axis=0) / np.sqrt(runs)
+    tolerance = norm.isf(FALSE_ALARM / 2 / np.count_nonzero(exact)) * error
+    assert (np.abs(counts.mean(axis=0) - exact) <= tolerance).all()
+
+    wrong = episodes * expected_counts(mdp, np.flip(policy, axis=0))
+    assert not (np.abs(counts.mean(axis=0) - wrong) <= tolerance).all()
+
+
+@pytest.mark.parametrize("episodes", [1, 20, 3000])
+def test_each_run_follows_its_own_policy(episodes, rng):
+    mdp = random_mdp(rng, n_states=5, n_actions=3, horizon=6)
+    counts = mdp.rollout_counts(stationary([[0, 1, 2], [2, 1, 0]], mdp), episodes, rng)
+    assert counts.dtype == np.int64
+    assert counts.shape == (2, 3, 5, 3, 5)
+    by_action = counts.sum(axis=(2, 4))
+    np.testing.assert_array_equal(by_action, 6 * episodes * np.eye(3)[[[0, 1, 2], [2, 1, 0]]])
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_each_step_follows_its_own_row_of_the_policy(sampler, rng):
+    """A clock: the state is the step, so that each step's action shows in its own cell."""
+    transition = np.broadcast_to(np.eye(7, k=1)[:, None, :], (7, 4, 7)).copy()
+    transition[-1, :, -1] = 1.0
+    policy = rng.integers(4, size=(2, 6, 7))
+    counts = sampler(transition, np.eye(7)[0]).counts(policy, 5, rng)
+    for run, step in np.ndindex(2, 6):
+        assert counts[run, step, policy[run, step, step], step + 1] == 5
+    assert counts.sum() == 2 * 6 * 5
+
+
+def test_trillions_of_episodes_fit(rng):
+    """Visits lie in [0, H], so their mean's deviation is at most H / 2 / sqrt(episodes)."""
+    mdp = random_mdp(rng, n_states=6, horizon=30)
+    policy = rng.integers(2, size=(30, 6))
+    episodes = 10**12
+    counts = mdp.rollout_counts(policy, episodes, rng)
+    assert counts.sum() == 30 * episodes
+    tolerance = norm.isf(FALSE_ALARM / 2 / 72) * 15 / np.sqrt(episodes)
+    np.testing.assert_allclose(counts / episodes, expected_counts(mdp, policy), atol=tolerance)
+
+
+def test_many_walkers_go_in_groups(rng, monkeypatch):
+    monkeypatch.setattr("privrl.envs.walkers._DRAWS_AT_ONCE", 100)
+    mdp = random_mdp(rng, horizon=7)
+    counts = Walkers(mdp.transition, mdp.start).counts(stationary([0, 1, 0], mdp), 50, rng)
+    by_action = counts.sum(axis=(1, 3))
+    np.testing.assert_array_equal(by_action, [[350, 0], [0, 350], [350, 0]])
+
+
+def test_no_runs_give_no_counts(rng):
+    policy = np.zeros((0, 2, 2), dtype=int)
+    for episodes in (1, 10**6):
+        assert TWO_STATES.rollout_counts(policy, episodes, rng).shape == (0, 2, 2, 2)
+
+
+class ConstantDraws:
+    """A generator whose uniform draws are all the same extreme."""
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def random(self, shape):
+        return np.full(shape, self.draw)
+
+
+@pytest.mark.parametrize("total", [1.0, 1 - 9e-10])
+@pytest.mark.parametrize(("draw", "chosen"), [(0.0, 0), (1 - 2.0**-53, 1)])
+def test_extreme_draws_stay_in_their_row(draw, chosen, total):
+    """At row 9000, row + u rounds to the next row for the largest u; rows may fall short of 1."""
+    n_states, n_actions, horizon = 30, 300, 4
+    transition = np.zeros((n_states, n_actions, n_states))
+    pairs = np.sort([np.arange(n_states), (np.arange(n_states) + 7) % n_states], axis=0).T
+    for state, pair in enumerate(pairs):
+        transition[state, :, pair] = total / 2
+    start = np.zeros(n_states)
+    start[[3, 28]] = total / 2
+    actions = np.array([0, 1, 150, 299])
+    policy = np.broadcast_to(actions[:, None, None], (4, horizon, n_states))
+
+    counts = Walkers(transition, start).counts(policy, 1, ConstantDraws(draw))
+
+    expected = np.zeros_like(counts)
+    state = [3, 28][chosen]
+    for _ in range(horizon):
+        following = pairs[state, chosen]
+        expected[range(4), state, actions, following] += 1
+        state = following
+    np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize(("sampler", "episodes"), [(Walkers, 2000), (Flows, 10**15)])
+def test_what_cannot_happen_does_not(sampler, episodes, rng):
+    """NumPy's multinomial gives a last category of probability 0 what rounding leaves over."""
+    transition = np.zeros((14, 12, 14))
+    for action in range(12):
+        transition[:, action, : action + 1] = 1 / (action + 1)
+    start = np.zeros(14)
+    start[:7] = 1 / 7
+    policy = np.broadcast_to(np.arange(12)[:, None, None], (12, 50, 14))
+    counts = sampler(transition, start).counts(policy, episodes, rng)
+    assert (counts.sum(axis=0)[transition == 0] == 0).all()
+    assert (counts.sum(axis=(1, 2, 3)) == 50 * episodes).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_rows_may_miss_1_by_rounding(sampler, rng):
+    transition = np.full((2, 1, 2), [1 + 4e-10, 4e-10])
+    counts = sampler(transition, np.array([1 + 9e-10, 0.0])).counts(
+        np.zeros((3, 4, 2), int), 9, rng
+    )
+    assert (counts.sum(axis=(1, 2, 3)) == 36).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_one_state(sampler, rng):
+    counts = sampler(np.ones((1, 1, 1)), np.ones(1)).counts(np.zeros((2, 5, 1), int), 3, rng)
+    np.testing.assert_array_equal(counts, np.full((2, 1, 1, 1), 15))
+
+
+def test_a_seed_fixes_the_counts():
+    policy = np.zeros((4, 2, 2), dtype=int)
+    for episodes in (3, 1000):
+        first, second = (
+            TWO_STATES.rollout_counts(policy, episodes, np.random.default_rng(5)) for _ in range(2)
+        )
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("policy", "episodes", "message"),
+    [
+        (np.zeros((3, 2), int), 1, r"policy must have shape \(..., 2, 2\), got \(3, 2\)"),
+        (np.zeros((2, 3), int), 1, "policy must have shape"),
+        (np.zeros((2, 2)), 1, "policy must hold integer"),
+        (np.full((2, 2), 2), 1, "policy must hold actions in 0..1"),
+        (np.zeros((2, 2), int), 0, "episodes must be"),
+        (np.zeros((2, 2), int), 1.5, "episodes must be"),
+        (np.zeros((2, 2), int), np.nan, "episodes must be"),
+        (np.zeros((2, 2), int), 2**52 + 1, "episodes must be at most 4503599627370496"),
+    ],
+)
+def test_rollouts_out_of_range_are_refused(policy, episodes, message, rng):
+    with pytest.raises(ValueError, match=message):
+        TWO_STATES.rollout_counts(policy, episodes, rng)
+
+
+def test_policy_of_another_horizon_has_no_value():
+    with pytest.raises(ValueError, match="policy must have shape"):
+        TWO_STATES.policy_value(np.zeros((3, 2), dtype=int))
+
+
+# Gymnasium's tables
+
+
+def test_frozen_lake_keeps_its_states():
+    mdp = TabularMDP.from_gymnasium(gym.make("FrozenLake-v1"))
+    assert (mdp.n_states, mdp.n_actions, mdp.horizon) == (16, 4, 100)
+    assert mdp.reward_range == (0.0, 1.0)
+    # Gymnasium names 0.74 as the optimum of 100 steps; over ever more steps it tends to 14/17.
+    longer = TabularMDP.from_gymnasium(gym.make("FrozenLake-v1"), horizon=5000)
+    assert mdp.optimal_value() == pytest.approx(0.74, abs=0.01)
+    assert longer.optimal_value() == pytest.approx(14 / 17, abs=1e-9)
+
+
+def test_frozen_lake_without_slipping():
+    env = gym.make("FrozenLake-v1", is_slippery=False)
+    for horizon, value in ((5, 0.0), (6, 1.0), (100, 1.0)):  # the goal is six steps away
+        assert TabularMDP.from_gymnasium(env, horizon).optimal_value() == value
+
+
+def test_cliff_walking_ends_in_an_extra_state():
+    mdp = TabularMDP.from_gymnasium(gym.make("CliffWalking-v1"), horizon=100)
+    assert (mdp.n_states, mdp.n_actions) == (49, 4)
+    assert mdp.optimal_value() == -13.0
+    assert mdp.reward_range == (-100.0, 0.0)
+    assert (mdp.transition[48, :, 48] == 1).all()
+    assert mdp.reward[48].max() == 0
+
+
+def test_cliff_walking_slippery_averages_only_what_differs():
+    mdp = TabularMDP.from_gymnasium(gym.make("CliffWalkingSlippery-v1"), horizon=10)
+    assert mdp.reward_range == (-100.0, 0.0)
+    start = 36
+    away = [s for s in range(49) if s != start]
+    assert set(np.unique(mdp.reward[:, :, away])) == {-1.0, 0.0}
+    # Moving right from the start: one outcome is the cliff, one the wall, both lead back.
+    assert mdp.transition[start, 1, start] == pytest.approx(2 / 3)
+    assert mdp.reward[start, 1, start] == pytest.approx((-100 - 1) / 2)
+
+
+def test_taxi():
+    """Every step costs 1 and the last, the delivery, pays 20: by breadth-first search."""
+    env = gym.make("Taxi-v4").unwrapped
+    distance = dict.fromkeys((s for s in range(500) if any(o[0][3] for o in env.P[s].values())), 1)
+    for steps in range(2, 30):
+        for state in set(range(500)) - distance.keys():
+            legal = (o[0][1] for o in env.P[state].values() if o[0][2] == -1)
+            if any(distance.get(following, steps) < steps for following in legal):
+                distance[state] = steps
+    starts = np.flatnonzero(env.initial_state_distrib)
+
+    mdp = TabularMDP.from_gymnasium(gym.make("Taxi-v4"))
+
+    assert (mdp.n_states, mdp.n_actions, mdp.horizon) == (501, 6, 200)
+    assert mdp.optimal_value() == pytest.approx(21 - np.mean([distance[s] for s in starts]))
+
+
+class Table(gym.Env):
+    """Carries tables and nothing else."""
+
+    def __init__(self, outcomes, start=(1.0,)):
+        self.P, self.initial_state_distrib = outcomes, np.array(start)
+
+
+def test_outcomes_that_repeat_are_merged():
+    outcomes = [(0.25, 0, 1.0, False), (0.25, 0, 4.0, False), (0.5, 0, 6.0, False)]
+    mdp = TabularMDP.from_gymnasium(Table({0: {0: outcomes}}), horizon=2)
+    assert mdp.transition == 1.0
+    assert mdp.reward == pytest.approx(4.25)
+    assert mdp.n_states == 1
+
+
+def test_termination_in_a_state_that_pays_goes_elsewhere():
+    outcomes = [(0.0, 0, 99.0, True), (0.5, 0, 1.0, False), (0.5, 0, 3.0, True)]
+    mdp = TabularMDP.from_gymnasium(Table([[outcomes]]), horizon=2)
+    np.testing.assert_array_equal(mdp.transition[:, 0], [[0.5, 0.5], [0.0, 1.0]])
+    np.testing.assert_array_equal(mdp.reward[:, 0], [[1.0, 3.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(mdp.start, [1.0, 0.0])
+
+
+def test_no_horizon_is_an_error():
+    with pytest.raises(ValueError, match=r"horizon must be given.*CliffWalking"):
+        TabularMDP.from_gymnasium(gym.make("CliffWalking-v1"))
+    with pytest.raises(ValueError, match="horizon must be given"):
+        TabularMDP.from_gymnasium(Table([[[(1.0, 0, 0.0, False)]]]))
+
+
+def test_no_tables_is_an_error():
+    with pytest.raises(ValueError, match="env must carry its tables"):
+        TabularMDP.from_gymnasium(gym.make("CartPole-v1"))
