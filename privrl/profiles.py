@@ -59,19 +59,19 @@ def factor_rdp(factor: Factor, orders: FloatArray) -> FloatArray:
     """Return the exact Rényi divergence of a factor at each order > 1, infinite where it is.
 
     Both log-moments are differences of log-gamma whose constant and linear parts vanish, so
-    they are written with `bregman_lgamma`: ``G(a, λs) − λ G(a, s)`` up, and
-    ``G(a, −(λ − 1)s) + (λ − 1) G(a, s)`` down, finite only for ``(λ − 1) s < a``.
+    they are written with `bregman_lgamma` as sums of positive terms:
+    ``G(a + s, (λ − 1)s) + (λ − 1) G(a + s, −s)`` up, and
+    ``G(a, −(λ − 1)s) + (λ − 1) G(a, s)`` down, finite only for ``(λ − 1)s < a``.
     """
     a, s = factor.alpha, factor.shift
+    further = (orders - 1) * s
     total = np.zeros_like(orders)
-    once = bregman_lgamma(a, s)
     if factor.shape is not Shape.DOWN:
-        total = total + (bregman_lgamma(a, orders * s) - orders * once) / (orders - 1)
+        total += bregman_lgamma(a + s, further) / (orders - 1) + bregman_lgamma(a + s, -s)
     if factor.shape is not Shape.UP:
-        finite = (orders - 1) * s < a
-        back = np.where(finite, -(orders - 1) * s, 0.0)
-        down = bregman_lgamma(a, back) / (orders - 1) + once
-        total = total + np.where(finite, down, np.inf)
+        finite = further < a
+        down = bregman_lgamma(a, np.where(finite, -further, 0.0)) / (orders - 1)
+        total += np.where(finite, down + bregman_lgamma(a, s), np.inf)
     return total
 
 

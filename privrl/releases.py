@@ -293,7 +293,8 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
             return np.asarray(np.inf)
     epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13))
     step = 1e-13
-    while excess(epsilon) > 0:
+    # Compared as deltas, so that rounding in the logarithm is on the safe side too.
+    while np.exp(log_delta(np.asarray(epsilon))) > delta:
         epsilon *= 1 + step
         step *= 2
     return np.asarray(epsilon)
