@@ -144,7 +144,8 @@ def _last_that_fits(
         step *= 1.5
     value = math.exp(brentq(excess, cheap, dear, xtol=1e-14, rtol=1e-14))
     margin = 1e-14
-    while not target.excess(release(value), count) <= -1e-12:
+    # A little to spare, so that sums of such releases do not exceed the target by rounding.
+    while target.excess(release(value), count) > -1e-12 or not target.is_met(release(value), count):
         value *= 1 - sign * margin
         margin *= 2
     return check_positive("the calibrated value", value)

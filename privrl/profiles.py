@@ -95,12 +95,12 @@ _SWAPPED = {Shape.UP: Shape.DOWN, Shape.DOWN: Shape.UP, Shape.PAIR: Shape.PAIR}
 
 
 def _log_delta_ahead(factor: Factor, epsilon: FloatArray) -> FloatArray:
-    density = _Density(factor)
+    density = Density(factor)
     flat = _log_tail_integral(density, factor.shift, density.start(epsilon.ravel()))
     return flat.reshape(epsilon.shape)
 
 
-class _Density:
+class Density:
     """The log-concave density of the loss's variable, measured from its mode.
 
     ``log density(y) = constant − bend(y)`` with ``bend(0) = 0``, its minimum.
@@ -133,6 +133,7 @@ class _Density:
         return epsilon / s - slope
 
     def bend(self, y: FloatArray) -> FloatArray:
+        """Return by how much the log density lies below its mode."""
         match self._factor.shape:
             case Shape.UP:
                 return self._gamma * expm1mx(y)
@@ -165,7 +166,7 @@ _REACH = 50.0  # widths: beyond, a log-concave integrand is below e^-50 of its p
 
 
 def _peak_and_widths(
-    density: _Density, shift: float, start: FloatArray
+    density: Density, shift: float, start: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Find where the integrand peaks, and how far on either side it falls by a factor e."""
 
@@ -177,14 +178,14 @@ def _peak_and_widths(
         with np.errstate(divide="ignore", over="ignore"):
             return np.log(-np.expm1(-shift * u)) - density.bend(start + u)
 
-    peak = _last_where(rises, start)
+    peak = last_where(rises, start)
     top = height(peak)
-    right = _last_where(lambda w: height(peak + w) > top - 1, start)
-    left = _last_where(lambda w: (w < peak) & (height(np.maximum(peak - w, 0)) > top - 1), start)
+    right = last_where(lambda w: height(peak + w) > top - 1, start)
+    left = last_where(lambda w: (w < peak) & (height(np.maximum(peak - w, 0)) > top - 1), start)
     return peak, left, right
 
 
-def _last_where(holds: Callable[[FloatArray], BoolArray], like: FloatArray) -> FloatArray:
+def last_where(holds: Callable[[FloatArray], BoolArray], like: FloatArray) -> FloatArray:
     """Bisect, on a logarithmic scale, for the largest positive ``u`` at which ``holds(u)``."""
     low, high = np.full_like(like, -700.0), np.full_like(like, 700.0)
     for _ in range(64):
@@ -194,7 +195,7 @@ def _last_where(holds: Callable[[FloatArray], BoolArray], like: FloatArray) -> F
     return np.exp(low)
 
 
-def _log_tail_integral(density: _Density, shift: float, start: FloatArray) -> FloatArray:
+def _log_tail_integral(density: Density, shift: float, start: FloatArray) -> FloatArray:
     """Integrate density times ``1 − exp(−shift u)`` over ``u = y − start > 0``, in logarithms."""
 
     def log_integrand(u: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -17,11 +18,13 @@ from scipy.special import polygamma
 
 from privrl._checks import check_orders, check_positive
 from privrl.conversion import best_log_delta
+from privrl.convolution import product_profile
 from privrl.profiles import Factor, Shape, factor_log_delta, factor_rdp
 from privrl.relations import ChangeVector, Relation
 from privrl.special import FloatArray
 
 Bound = Literal["exact", "dps"]
+_LEVELS = (np.log(1e-15), np.log(1e-60), np.log(1e-300))  # of log delta, resolved in turn
 
 
 class Release(Protocol):
@@ -71,7 +74,9 @@ class DirichletRelease:
     Exact means: the supremum, over all pairs of neighbouring tables of any size, of the
     divergence between the two laws of the released table. See `privrl.profiles` for the
     dominating pairs. ``delta`` is exact too where each change vector is one cell or a pair
-    ``(+m, -m)``; for longer vectors it is an upper bound that goes through Rényi divergence.
+    ``(+m, -m)``; for longer vectors it is an upper bound by rigorous convolution, less than
+    1e-4 of epsilon away (`privrl.convolution`). Under a relation that is sound in Rényi
+    divergence only (`ReplaceEpisode`), and for the papers' bounds, it follows from ``rdp``.
     """
 
     scale: float
@@ -116,11 +121,20 @@ class DirichletRelease:
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
-        return np.exp(self._log_delta(check_epsilons(epsilon)))
+        return _delta(self, epsilon)
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
-        return smallest_epsilon(self._log_delta, delta)
+        return _epsilon(self, delta)
+
+    def dominating_factors(self) -> "list[Counter[Factor]] | None":
+        """Return, for each change vector, the dominating pairs whose product it costs.
+
+        None where the relation or the bound speaks of Rényi divergence only.
+        """
+        if self.bound != "exact" or self.relation.convex_from is not None:
+            return None
+        return [self._factors(vector) for vector in self.changes]
 
     def _vector_rdp(self, vector: ChangeVector, orders: FloatArray) -> FloatArray:
         if self.bound == "dps":
@@ -131,19 +145,6 @@ class DirichletRelease:
             return np.where(argument > 0, value, np.inf)
         factors = self._factors(vector)
         return np.sum([n * factor_rdp(f, orders) for f, n in factors.items()], axis=0)
-
-    def _log_delta(self, epsilon: FloatArray) -> FloatArray:
-        worst = np.full_like(epsilon, -np.inf)
-        for vector in self.changes:
-            factors = self._factors(vector)
-            exact = self.bound == "exact" and self.relation.convex_from is None
-            if exact and factors.total() == 1:
-                (factor,) = factors
-                log_delta = factor_log_delta(factor, epsilon)
-            else:
-                log_delta = best_log_delta(partial(self._vector_rdp, vector), epsilon)
-            worst = np.maximum(worst, log_delta)
-        return worst
 
     def _factors(self, vector: ChangeVector) -> Counter[Factor]:
         """Group a change vector into independent dominating pairs, with multiplicity."""
@@ -181,6 +182,9 @@ class NoPrivacy:
 class Together:
     """Several releases of the same data made at once: their Rényi divergences add up.
 
+    For the transitions and the rewards of one draw, say, each with a prior and scale of its
+    own. ``delta`` is computed like that of one `DirichletRelease` where the parts are such.
+
     Raises
     ------
     ValueError
@@ -203,12 +207,20 @@ class Together:
         return np.asarray(sum(part.rdp(orders) for part in self.parts))
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Return an upper bound on delta at each epsilon >= 0, through Rényi divergence."""
-        return np.exp(best_log_delta(self.rdp, check_epsilons(epsilon)))
+        """Return an upper bound on delta at each epsilon >= 0; same shape as ``epsilon``."""
+        return _delta(self, epsilon)
 
     def epsilon(self, delta: float) -> FloatArray:
-        """Return an upper bound on epsilon at ``delta`` in (0, 1), through Rényi divergence."""
-        return smallest_epsilon(lambda e: best_log_delta(self.rdp, e), delta)
+        """Return an upper bound on epsilon at ``delta`` in (0, 1), never rounded down."""
+        return _epsilon(self, delta)
+
+    def dominating_factors(self) -> "list[Counter[Factor]] | None":
+        """Return the products that the parts' change vectors can combine to."""
+        each = [_factors_of(part) for part in self.parts]
+        known = [options for options in each if options]
+        if any(options is None for options in each) or not known:
+            return None
+        return [sum(choice, Counter()) for choice in product(*known)]
 
 
 @dataclass(frozen=True)
@@ -298,6 +310,59 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
         epsilon *= 1 + step
         step *= 2
     return np.asarray(epsilon)
+
+
+def _factors_of(release: Release) -> "list[Counter[Factor]] | None":
+    """Return a release's dominating factors, if it is one that knows them."""
+    if isinstance(release, DirichletRelease | Together):
+        return release.dominating_factors()
+    return None
+
+
+def _delta(release: Release, epsilon: ArrayLike) -> FloatArray:
+    return np.exp(_log_profile(release)(check_epsilons(epsilon)))
+
+
+def _epsilon(release: Release, delta: float) -> FloatArray:
+    return smallest_epsilon(_log_profile(release, np.log(check_delta(delta))), delta)
+
+
+def _log_profile(release: Release, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
+    """Return log delta as a function of epsilon, resolved down to ``least``."""
+    options = _factors_of(release)
+    if options is None:
+        return partial(best_log_delta, release.rdp)
+    profiles = [_product_profile(factors, least) for factors in options]
+
+    def log_delta(epsilon: FloatArray) -> FloatArray:
+        worst = np.full_like(epsilon, -np.inf)
+        for profile in profiles:
+            worst = np.maximum(worst, profile(epsilon))
+        return worst
+
+    return log_delta
+
+
+def _product_profile(
+    factors: "Counter[Factor]", least: float
+) -> Callable[[FloatArray], FloatArray]:
+    if factors.total() == 1:
+        return partial(factor_log_delta, next(iter(factors)))
+
+    def log_delta(epsilon: FloatArray) -> FloatArray:
+        # Coarse and quick first; a value stands once it is above the level that its grid
+        # resolves, so it depends neither on ``least`` nor on the other epsilons.
+        value = np.full_like(epsilon, -np.inf)
+        unresolved = np.ones(epsilon.shape, np.bool)
+        for level in _LEVELS:
+            profile = product_profile(frozenset(factors.items()), level)
+            value[unresolved] = profile.log_delta(epsilon[unresolved])
+            unresolved &= value < level
+            if level <= least or not unresolved.any():
+                break
+        return value
+
+    return log_delta
 
 
 def _common_relation(releases: tuple[Release, ...]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privrl._checks import check_between, check_positive
-from privrl.conversion import DEFAULT_ORDERS, rdp_to_log_delta
+from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.releases import Release
 
 
@@ -31,6 +31,10 @@ class Rdp:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
         cost = count * float(release.rdp(self.order))
         return math.log(cost / self.epsilon) if cost > 0 else -math.inf
+
+    def is_met(self, release: Release, count: int = 1) -> bool:
+        """Whether an accountant with this budget accepts ``count`` releases."""
+        return count * float(release.rdp(self.order)) <= self.epsilon
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,13 @@ class ApproxDP:
             curve = count * release.rdp(DEFAULT_ORDERS)
             log_delta = float(rdp_to_log_delta(DEFAULT_ORDERS, curve, self.epsilon))
         return log_delta - math.log(self.delta)
+
+    def is_met(self, release: Release, count: int = 1) -> bool:
+        """Whether an accountant with this budget accepts ``count`` releases."""
+        if count == 1:
+            return float(release.epsilon(self.delta)) <= self.epsilon
+        curve = count * release.rdp(DEFAULT_ORDERS)
+        return float(rdp_to_epsilon(DEFAULT_ORDERS, curve, self.delta)) <= self.epsilon
 
 
 Target = Rdp | ApproxDP

@@ -1,0 +1,118 @@
+"""The privacy profile of several independent factors at once, by rigorous convolution.
+
+Where a neighbour changes more than one pair of cells, the privacy loss is a sum of independent
+losses and delta has no closed form. Each loss is put on a grid by *connecting the dots*
+(Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, 2022): the mass between two grid points is
+split between them so that its weight under both distributions stays what it was. Merging it
+again is post-processing, so the gridded pair dominates the true one, and so do sums of gridded
+losses: whatever is computed from them is an upper bound on delta.
+
+All terms are positive and are added without a Fourier transform, so that small deltas keep
+their digits. The bound is too large by about ``(range of the losses in nats / 4096)² / 8`` of
+delta and factor: less than 3e-4 of delta at delta = 1e-5, less than a tenth of it at
+delta = 1e-300, and in either case less than 1e-4 of epsilon.
+"""
+
+from collections import Counter
+from functools import lru_cache
+
+import numpy as np
+
+from privrl.profiles import Density, Factor, last_where
+from privrl.special import FloatArray
+
+_POINTS = 4096
+_MARGIN = 25.0  # nats below the smallest delta asked for, down to which a loss is resolved
+_NODES: FloatArray
+_WEIGHTS: FloatArray
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_GRADES = np.concatenate([[0.0], 2.0 ** np.arange(-3, 6)])
+
+
+class ProductProfile:
+    """An upper bound on delta(epsilon) of independent factors.
+
+    Parameters
+    ----------
+    factors : Counter of Factor
+        The factors with their multiplicities.
+    log_level : float
+        Logarithm of the smallest delta that will be asked for; below it the bound still holds
+        but flattens out.
+    """
+
+    def __init__(self, factors: "Counter[Factor]", log_level: float) -> None:
+        level = log_level - _MARGIN
+        ranges = [_loss_range(factor, level) for factor in factors]
+        step = max(high - low for low, high in ranges) / _POINTS
+        self._lost = 0.0  # mass at infinite loss
+        start, mass = 0, np.ones(1)
+        for factor, (low, high) in zip(factors, ranges, strict=True):
+            first, last = int(np.floor(low / step)), int(np.ceil(high / step))
+            masses, beyond = _grid_masses(factor, step, first, last)
+            for _ in range(factors[factor]):
+                mass = np.convolve(mass, masses)
+                start += first
+                self._lost += beyond
+        self._loss = step * (start + np.arange(len(mass)))
+        self._mass = mass
+
+    def log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """Return an upper bound on ``log delta`` at each epsilon; same shape."""
+        flat = np.asarray(epsilon, np.float64).ravel()
+        delta = np.empty_like(flat)
+        for i, value in enumerate(flat):
+            above = np.searchsorted(self._loss, value, side="right")
+            kept = -np.expm1(value - self._loss[above:])
+            delta[i] = (self._mass[above:] * kept).sum() + self._lost
+        with np.errstate(divide="ignore"):
+            return np.minimum(np.log(delta), 0.0).reshape(np.shape(epsilon))
+
+
+@lru_cache(maxsize=64)
+def product_profile(factors: "frozenset[tuple[Factor, int]]", log_level: float) -> ProductProfile:
+    """Return the `ProductProfile` of factors with multiplicities, made once."""
+    return ProductProfile(Counter(dict(factors)), log_level)
+
+
+def _loss_range(factor: Factor, level: float) -> tuple[float, float]:
+    """Return losses beyond which the density, and all the mass there, is below ``exp(level)``."""
+    density = Density(factor)
+    like = np.zeros(1)
+    right = float(last_where(lambda u: density.bend(u) < density.constant - level, like)[0])
+    left = float(last_where(lambda u: density.bend(-u) < density.constant - level, like)[0])
+    at_zero = float(density.start(np.asarray(0.0)))
+    return factor.shift * (-left - at_zero), factor.shift * (right - at_zero)
+
+
+def _grid_masses(factor: Factor, step: float, first: int, last: int) -> tuple[FloatArray, float]:
+    """Connect the dots: masses at the losses ``step * (first .. last)``, and beyond the last."""
+    density, shift = Density(factor), factor.shift
+    at_zero = float(density.start(np.asarray(0.0)))
+    # Panels end at grid points and also close in on the places where the density bends, which
+    # may be narrower than a step.
+    grid = np.arange(first, last + 1) * (step / shift) + at_zero
+    width = float(last_where(lambda u: density.bend(u) < 1.0, np.zeros(1))[0])
+    bends = [
+        centre + sign * size * _GRADES
+        for centre, size in ((0.0, width), (density.knee, min(width, 1.0)))
+        for sign in (-1, 1)
+    ]
+    inside = np.concatenate(bends)
+    inside = inside[(inside > grid[0]) & (inside < grid[-1])]
+    edges: FloatArray = np.union1d(grid, inside)
+    cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
+    half = np.diff(edges)[:, None] / 2
+    nodes = edges[:-1, None] + half + half * _NODES
+    mass = np.exp(density.constant - density.bend(nodes)) * half * _WEIGHTS
+    # The share that goes up keeps the mass under both distributions.
+    up = np.expm1(-shift * (nodes - grid[cell][:, None])) / np.expm1(-step)
+    masses = np.zeros(last - first + 1)
+    np.add.at(masses, cell + 1, (mass * up).sum(1))
+    np.add.at(masses, cell, (mass * (1 - up)).sum(1))
+    # What lies below the first point moves up to it, what lies above the last to infinity; a
+    # log-concave tail holds less than its density over its slope.
+    ends = np.exp(density.constant - density.bend(grid[[0, -1]]))
+    below, beyond = ends / np.abs(density.slope(grid[[0, -1]]))
+    masses[0] += below
+    return masses, float(beyond)
