@@ -121,16 +121,13 @@ class RdpAccountant:
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
-        return self._epsilon(check_delta(delta), self.rdp, self._only)
+        by_order = rdp_to_epsilon(self._orders, self.rdp, check_delta(delta))
+        return by_order if self._only is None else np.minimum(by_order, self._only.epsilon(delta))
 
     def delta(self, epsilon: float) -> FloatArray:
         """Return delta at ``epsilon`` >= 0 (nats), shape (...), at the best order."""
         by_order = np.exp(rdp_to_log_delta(self._orders, self.rdp, check_epsilons(epsilon)))
         return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
-
-    def _epsilon(self, delta: float, rdp: FloatArray, only: Release | None) -> FloatArray:
-        by_order = rdp_to_epsilon(self._orders, rdp, delta)
-        return by_order if only is None else np.minimum(by_order, only.epsilon(delta))
 
     def _check_budget(self, rdp: FloatArray, only: Release | None) -> None:
         rows = rdp if rdp.ndim > 1 else rdp[None]
@@ -145,9 +142,15 @@ class RdpAccountant:
                 continue
             if isinstance(budget, Rdp):
                 spent = row[np.searchsorted(self._orders, budget.order)]
+                affordable = spent <= budget.epsilon
             else:
-                spent = self._epsilon(budget.delta, rdp, only).ravel()[i]
-            if not spent <= budget.epsilon:
+                # Compared as deltas, like calibration does.
+                log_delta = rdp_to_log_delta(self._orders, row, budget.epsilon)
+                affordable = log_delta <= np.log(budget.delta) or (
+                    only is not None and only.delta(budget.epsilon).ravel()[i] <= budget.delta
+                )
+                spent = np.inf if affordable else rdp_to_epsilon(self._orders, row, budget.delta)
+            if not affordable:
                 where = f" in row {i}" if len(rows) > 1 else ""
                 raise BudgetExceeded(
                     f"the release would bring the cost{where} to epsilon {spent:.6g}, over the "

@@ -6,6 +6,7 @@ by rounding. That check is the one that the accountant makes.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from scipy.optimize import brentq
 
@@ -145,7 +146,8 @@ def _last_that_fits(
     value = math.exp(brentq(excess, cheap, dear, xtol=1e-14, rtol=1e-14))
     margin = 1e-14
     # A little to spare, so that sums of such releases do not exceed the target by rounding.
-    while target.excess(release(value), count) > -1e-12 or not target.is_met(release(value), count):
+    strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
+    while strict.excess(release(value), count) > 0:
         value *= 1 - sign * margin
         margin *= 2
     return check_positive("the calibrated value", value)

@@ -38,7 +38,8 @@ def rdp_to_epsilon(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> Flo
         Epsilon in nats, at least 0.
     """
     log_delta = np.log(np.asarray(delta, np.float64))[..., None]
-    epsilon = rdp + np.log(orders - 1) - (log_delta + orders * np.log(orders)) / (orders - 1)
+    # log(λ − 1) − λ log(λ) / (λ − 1), without cancellation at large orders
+    epsilon = rdp + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
     return np.maximum(epsilon.min(axis=-1), 0.0)
 
 

@@ -112,7 +112,8 @@ def _grid_masses(factor: Factor, step: float, first: int, last: int) -> tuple[Fl
     np.add.at(masses, cell, (mass * (1 - up)).sum(1))
     # What lies below the first point moves up to it, what lies above the last to infinity; a
     # log-concave tail holds less than its density over its slope.
-    ends = np.exp(density.constant - density.bend(grid[[0, -1]]))
-    below, beyond = ends / np.abs(density.slope(grid[[0, -1]]))
+    outer = np.array([grid[0], grid[-1]])
+    ends = np.exp(density.constant - density.bend(outer))
+    below, beyond = ends / np.abs(density.slope(outer))
     masses[0] += below
     return masses, float(beyond)

@@ -86,8 +86,10 @@ class DirichletRelease:
     bound: Bound = "exact"
 
     def __post_init__(self) -> None:
-        check_positive("scale", self.scale, "larger means less noise")
-        check_positive("alpha", self.alpha, "larger means more privacy")
+        scale = check_positive("scale", self.scale, "larger means less noise")
+        alpha = check_positive("alpha", self.alpha, "larger means more privacy")
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "alpha", alpha)
         if not isinstance(self.relation, Relation):
             raise ValueError(
                 f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."

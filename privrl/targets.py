@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privrl._checks import check_between, check_positive
-from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
+from privrl.conversion import DEFAULT_ORDERS, rdp_to_log_delta
 from privrl.releases import Release
 
 
@@ -24,17 +24,15 @@ class Rdp:
     epsilon: float
 
     def __post_init__(self) -> None:
-        check_between("order", self.order, 1, np.inf, "2 is usual")
-        check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        order = check_between("order", self.order, 1, np.inf, "2 is usual")
+        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "epsilon", epsilon)
 
     def excess(self, release: Release, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
         cost = count * float(release.rdp(self.order))
         return math.log(cost / self.epsilon) if cost > 0 else -math.inf
-
-    def is_met(self, release: Release, count: int = 1) -> bool:
-        """Whether an accountant with this budget accepts ``count`` releases."""
-        return count * float(release.rdp(self.order)) <= self.epsilon
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,10 @@ class ApproxDP:
     delta: float
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon, "smaller means more privacy")
-        check_between("delta", self.delta, 0, 1, "1e-5 or less is usual")
+        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        delta = check_between("delta", self.delta, 0, 1, "1e-5 or less is usual")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
 
     def excess(self, release: Release, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms.
@@ -66,13 +66,6 @@ class ApproxDP:
             curve = count * release.rdp(DEFAULT_ORDERS)
             log_delta = float(rdp_to_log_delta(DEFAULT_ORDERS, curve, self.epsilon))
         return log_delta - math.log(self.delta)
-
-    def is_met(self, release: Release, count: int = 1) -> bool:
-        """Whether an accountant with this budget accepts ``count`` releases."""
-        if count == 1:
-            return float(release.epsilon(self.delta)) <= self.epsilon
-        curve = count * release.rdp(DEFAULT_ORDERS)
-        return float(rdp_to_epsilon(DEFAULT_ORDERS, curve, self.delta)) <= self.epsilon
 
 
 Target = Rdp | ApproxDP
