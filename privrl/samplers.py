@@ -113,16 +113,42 @@ class DirichletSampler:
         counts.
     release : Release
         What one update costs.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive and finite, or ``release`` is of another scale or a larger
+        prior.
     """
 
     def __init__(self, *, scale: ArrayLike, alpha: ArrayLike, release: Release) -> None:
-        self.scale = check_positive_array("scale", scale, "larger means less noise")
-        self.alpha = check_positive_array("alpha", alpha, "larger means more privacy")
+        self._scale = _frozen(check_positive_array("scale", scale, "larger means less noise"))
+        self._alpha = _frozen(check_positive_array("alpha", alpha, "larger means more privacy"))
+        rows = release.rows if isinstance(release, BatchRelease) else (release,)
+        drawn = np.broadcast_arrays(self._scale, self._alpha)
+        for row, one_scale, one_alpha in zip(rows, *(d.ravel() for d in drawn), strict=True):
+            if isinstance(row, DirichletRelease) and (
+                row.scale != one_scale or row.alpha > one_alpha
+            ):
+                raise ValueError(
+                    f"release must be of the draw with scale {one_scale:g} and alpha "
+                    f"{one_alpha:g}, got {row!r}."
+                )
         self._release = release
         self._total: FloatArray | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(scale={self.scale}, alpha={self.alpha})"
+
+    @property
+    def scale(self) -> FloatArray:
+        """Weight of each count, one number or one for each run; read-only."""
+        return self._scale
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Prior pseudo-count of every cell, one number or one for each run; read-only."""
+        return self._alpha
 
     @property
     def release(self) -> Release:
@@ -146,8 +172,8 @@ class DirichletSampler:
         if not np.isfinite(low := np.min(counts, initial=0.0)) or low < 0 or np.isinf(counts).any():
             raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
         self._total = counts + (0.0 if self._total is None else self._total)
-        concentrations = _lead(self.scale, counts.ndim) * self._total
-        concentrations += _lead(self.alpha, counts.ndim)
+        concentrations = _lead(self._scale, counts.ndim) * self._total
+        concentrations += _lead(self._alpha, counts.ndim)
         return SingleDraw(dirichlet_rows(concentrations, rng))
 
 
@@ -308,3 +334,10 @@ def stack(samplers: Sequence[DirichletSampler]) -> DirichletSampler:
 def _lead(values: FloatArray, ndim: int) -> FloatArray:
     """Append axes so that those of ``values`` become the leading ones of ``ndim``."""
     return values.reshape(values.shape + (1,) * (ndim - values.ndim))
+
+
+def _frozen(values: FloatArray) -> FloatArray:
+    """Return a read-only copy: what was accounted for is what is drawn."""
+    copied = values.copy()
+    copied.flags.writeable = False
+    return copied

@@ -209,3 +209,22 @@ def test_bad_parameters(bad: float) -> None:
         Concentrated(alpha=bad)
     with pytest.raises(ValueError, match="alpha must be"):
         NonPrivate(alpha=bad)
+
+
+def test_what_was_accounted_for_cannot_be_changed_afterwards() -> None:
+    numbers = np.array(0.1)
+    sampler = Diffuse(scale=0.1)
+    with pytest.raises(AttributeError):
+        sampler.scale = 10.0  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        sampler.scale[...] = 10.0
+    mine = DirichletSampler(scale=numbers, alpha=10.0, release=sampler.release)
+    numbers[...] = 5.0
+    assert mine.scale == 0.1
+
+
+@pytest.mark.parametrize(("scale", "alpha"), [(0.2, 10.0), (0.1, 9.0)])
+def test_a_release_of_another_draw_is_refused(scale: float, alpha: float) -> None:
+    release = Diffuse(scale=0.1, alpha=10.0).release
+    with pytest.raises(ValueError, match="release must be of the draw"):
+        DirichletSampler(scale=scale, alpha=alpha, release=release)
