@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl._checks import check_count
-from privrl.accounting import RdpAccountant
+from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule
 from privrl.envs.planning import plan
-from privrl.samplers import Posterior, Sampler, draw
+from privrl.relations import ReplaceEpisode
+from privrl.releases import NoPrivacy
+from privrl.samplers import Posterior, Sampler, check_table, draw
 from privrl.special import FloatArray
 
 IntArray = NDArray[np.intp]
@@ -49,8 +51,8 @@ class PSRL:
         Is told of every draw before it is made, and holds the budget. By default one without
         a budget.
     batch_shape : tuple of int
-        Leading axes of independent runs, each with its own data and policy; the samplers'
-        parameters broadcast against them.
+        Leading axes of independent runs, each with data of its own (two runs on the same data
+        would spend twice) and its own policy; the samplers' axes come first among them.
     terminates : bool
         Whether an episode can end before the horizon. If so, every row of the transition table
         has one more cell, "the episode is over", worth nothing from there on.
@@ -58,7 +60,8 @@ class PSRL:
     Raises
     ------
     ValueError
-        If a size is not a whole number of at least 1.
+        If a size is not a whole number of at least 1, or the samplers state what they cost for
+        another table, or for shorter episodes.
     """
 
     def __init__(
@@ -82,10 +85,13 @@ class PSRL:
         self.terminates = terminates
         self.schedule = EveryEpisode() if schedule is None else schedule
         self.accountant = RdpAccountant() if accountant is None else accountant
+        check_table("sampler", sampler, "transitions")
+        self._check_relation(sampler, rewards)
         self._sampler = sampler.fresh()
         self._rewards = rewards.fresh()
         self._rng = rng
         self._draws = 0
+        self._step = 0
         self._policy: IntArray | None = None
         self._steps: list[Transition] = []
         table = (*self.batch_shape, n_states, n_actions)
@@ -115,13 +121,20 @@ class PSRL:
         ValueError
             If a reward observed since the last draw lies outside its declared range; likewise.
         """
+        self._step = 0
         if not self.schedule.is_due(episode) and self._policy is not None:
             return
         self._count_steps()
-        batches = [(self._sampler, self._new_counts), (self._rewards, self._new_rewards)]
-        transition, reward = draw(self.accountant, batches, self._rng)
-        self._new_counts = np.zeros_like(self._new_counts)
-        self._new_rewards = np.zeros_like(self._new_rewards)
+        counts, rewards = self._new_counts, self._new_rewards
+        # Handed over for good: whatever goes wrong in a draw, no count is released twice.
+        self._new_counts, self._new_rewards = np.zeros_like(counts), np.zeros_like(rewards)
+        try:
+            transition, reward = draw(
+                self.accountant, [(self._sampler, counts), (self._rewards, rewards)], self._rng
+            )
+        except BudgetExceeded:  # nothing was drawn, so they wait for a larger budget
+            self._new_counts, self._new_rewards = counts, rewards
+            raise
         self._draws += 1
         self._follow(transition, reward)
 
@@ -130,7 +143,28 @@ class PSRL:
         return int(self.policy[..., step, state])
 
     def observe(self, seen: Transition) -> None:
-        """Remember one transition of a single run."""
+        """Remember one transition of a single run.
+
+        Raises
+        ------
+        ValueError
+            If the agent is a batch, the episode has had ``horizon`` steps already, or there is
+            no such state or action.
+        """
+        if self.batch_shape:
+            raise ValueError(
+                f"observe is for a single run, this agent has batch_shape={self.batch_shape}; "
+                "tell it with observe_counts."
+            )
+        if self._step >= self.horizon:
+            raise ValueError(
+                f"an episode has at most {self.horizon} steps, the horizon of the agent; call "
+                "begin_episode first."
+            )
+        _check_index("state", seen.state, self.n_states)
+        _check_index("action", seen.action, self.n_actions)
+        _check_index("next_state", seen.next_state, self.n_states)
+        self._step += 1
         self._steps.append(seen)
 
     def observe_counts(self, counts: NDArray[np.int64], reward: FloatArray) -> None:
@@ -142,12 +176,36 @@ class PSRL:
             How often each transition was made, in each run.
         reward : array, shape (S, A, S) or (S, A, 1)
             What such a transition paid.
+
+        Raises
+        ------
+        ValueError
+            If the shapes are others, a count is negative or not whole, a reward lies outside
+            its declared range, or rewards depend on the next state and the relation does not
+            say what that means for them. Then none of it is remembered.
         """
-        self._new_counts += counts
-        if self._rewards.width:
-            self._new_rewards += self._rewards.encode_counts(
-                counts.astype(np.float64), reward, self._rng
+        if counts.shape != self._new_counts.shape:
+            raise ValueError(
+                f"counts must have shape {self._new_counts.shape}, got {counts.shape}; each run "
+                "has its own data."
             )
+        if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
+            raise ValueError("counts must be whole numbers >= 0; check what was counted.")
+        cost = self._rewards.release
+        if (
+            reward.shape[-1] > 1
+            and cost is not None
+            and not isinstance(cost, NoPrivacy)
+            and not cost.relation.covers_arrival
+        ):
+            raise ValueError(
+                f"the relation {str(cost.relation)!r} does not cover rewards that depend on the "
+                "next state; make it with arrival_rewards=True."
+            )
+        floats = counts.astype(np.float64)
+        encoded = self._rewards.encode_counts(floats, reward, self._rng)
+        self._new_counts += floats
+        self._new_rewards += encoded
 
     def _follow(self, transition: Posterior, reward: Posterior) -> None:
         """Plan for one sample of the released posteriors."""
@@ -155,14 +213,21 @@ class PSRL:
         rows = transition.sample(self._rng)[..., : self.n_states]
         self._policy, _ = plan(rows, reward.sample(self._rng), self.horizon)
 
+    def _check_relation(self, *samplers: Sampler) -> None:
+        """Check that a relation about whole episodes is about episodes as long as these."""
+        for cost in (sampler.release for sampler in samplers):
+            relation = None if cost is None else cost.relation
+            if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
+                raise ValueError(
+                    f"relation must be about episodes of at least {self.horizon} steps, got "
+                    f"{str(relation)!r}; use ReplaceEpisode({self.horizon})."
+                )
+
     def _count_steps(self) -> None:
         """Enter the remembered steps into the tables, all of them or, on an error, none."""
         if not self._steps:
             return
         state, action, paid, following, terminated = map(np.asarray, zip(*self._steps, strict=True))
-        _check_index("state", state, self.n_states)
-        _check_index("action", action, self.n_actions)
-        _check_index("next_state", following, self.n_states)
         following = np.where(terminated & self.terminates, self.n_states, following)
         encoded = self._rewards.encode(paid.astype(np.float64), self._rng)
         np.add.at(self._new_counts, (state, action, following), 1.0)
@@ -170,7 +235,6 @@ class PSRL:
         self._steps.clear()
 
 
-def _check_index(name: str, index: IntArray, size: int) -> None:
-    wrong = index[(index < 0) | (index >= size)]
-    if wrong.size:
-        raise ValueError(f"{name} must be in 0..{size - 1}, got {wrong[0]}.")
+def _check_index(name: str, index: int, size: int) -> None:
+    if not 0 <= index < size:
+        raise ValueError(f"{name} must be in 0..{size - 1}, got {index!r}.")

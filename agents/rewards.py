@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
 from privrl.relations import Relation, ReplaceStep
-from privrl.releases import DirichletRelease, NoPrivacy, Release
-from privrl.samplers import Posterior, Sampler, SingleDraw
+from privrl.releases import NoPrivacy, Release
+from privrl.samplers import Posterior, Sampler, SingleDraw, check_table
 from privrl.special import FloatArray
 
 
@@ -80,6 +80,14 @@ class KnownRewards:
         del reward, rng
         return np.empty((*counts.shape[:-1], 0))
 
+    def check(self, counts: FloatArray) -> None:
+        """Check that the table has the states and actions whose rewards are known."""
+        if counts.shape[-3:-1] != self._reward.shape:
+            raise ValueError(
+                f"reward must have a number for each of {counts.shape[-3:-1]} states and "
+                f"actions, got shape {self._reward.shape}."
+            )
+
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
         """Return the known rewards, shape (..., S, A)."""
         del rng
@@ -112,12 +120,7 @@ class BetaRewards:
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"low must be < high and both finite, got low={low!r}, high={high!r}.")
-        cost = sampler.release
-        if isinstance(cost, DirichletRelease) and cost.table != "rewards":
-            raise ValueError(
-                "sampler must be made for the relation's table 'rewards', got one for "
-                f'{cost.table!r}; pass table="rewards" to it.'
-            )
+        check_table("sampler", sampler, "rewards")
         self._sampler = sampler
         self._low, self._high = float(low), float(high)
 
@@ -146,6 +149,10 @@ class BetaRewards:
         )
         success = rng.binomial(counts.astype(np.int64), chance).sum(axis=-1)
         return np.stack([success, counts.sum(axis=-1) - success], axis=-1)
+
+    def check(self, counts: FloatArray) -> None:
+        """Check a batch like the sampler inside does."""
+        self._sampler.check(counts)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
         """Release the table; the posterior's samples are mean rewards within the range."""
@@ -211,7 +218,7 @@ class NormalGamma:
         self._weight = check_positive("weight", weight)
         self._shape = check_positive("shape", shape)
         self._rate = check_positive("rate", rate)
-        self._relation = relation or ReplaceStep()
+        self._relation = ReplaceStep() if relation is None else relation
         self._total: FloatArray | float = 0.0
 
     @property
@@ -240,6 +247,9 @@ class NormalGamma:
         """Return number, sum and sum of squares of the rewards, shape (..., S, A, 3)."""
         del rng
         return np.stack([(counts * reward**k).sum(axis=-1) for k in range(3)], axis=-1)
+
+    def check(self, counts: FloatArray) -> None:
+        """Accept every table: it was made by `encode`."""
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
         """Draw the mean rewards, shape (..., S, A), from the posterior."""

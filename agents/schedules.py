@@ -56,12 +56,12 @@ class Geometric:
 
     def is_due(self, episode: int) -> bool:
         """Whether the number of episodes has grown by ``ratio`` since the last draw."""
-        check_count("episode", episode, least=0)
+        episode = check_count("episode", episode, least=0)
         return episode in _due(self.ratio, episode.bit_length())
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes before which there is a draw."""
-        check_count("episodes", episodes)
+        episodes = check_count("episodes", episodes)
         return sorted(s for s in _due(self.ratio, episodes.bit_length()) if s < episodes)
 
 

@@ -27,17 +27,37 @@ SAMPLERS: dict[str, type[NonPrivate] | type[Diffuse] | type[Concentrated]] = {
     "concentrated": Concentrated,
 }
 
-#: Relations of a learner's history; the horizon is the public length of an episode.
-RL_RELATIONS: dict[str, Callable[[int], Relation]] = {
-    "replace-transition": lambda horizon: ReplaceTransition(),
-    "replace-step": lambda horizon: ReplaceStep(),
-    "replace-episode": ReplaceEpisode,
-    "paper-step": lambda horizon: PaperStep(),
+
+def rl_relation(name: str, *, horizon: int, arrival_rewards: bool) -> Relation:
+    """Return the relation of a learner's history that a name stands for.
+
+    Parameters
+    ----------
+    name : str
+        One of `RL_RELATIONS`.
+    horizon : int
+        Public length of an episode.
+    arrival_rewards : bool
+        Whether rewards depend on the state that is arrived in; a public fact.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    """
+    return lookup("relation", name, RL_RELATIONS)(horizon, arrival_rewards)
+
+
+RL_RELATIONS: dict[str, Callable[[int, bool], Relation]] = {
+    "replace-transition": lambda horizon, arrival: ReplaceTransition(arrival_rewards=arrival),
+    "replace-step": lambda horizon, arrival: ReplaceStep(arrival_rewards=arrival),
+    "replace-episode": lambda horizon, arrival: ReplaceEpisode(horizon),
+    "paper-step": lambda horizon, arrival: PaperStep(),
 }
 
-RELATIONS: dict[str, Callable[[int], Relation]] = {
-    "replace-record": lambda horizon: ReplaceRecord(),
-    "add-remove-record": lambda horizon: AddRemoveRecord(),
+RELATIONS: dict[str, Callable[[int, bool], Relation]] = {
+    "replace-record": lambda horizon, arrival: ReplaceRecord(),
+    "add-remove-record": lambda horizon, arrival: AddRemoveRecord(),
     **RL_RELATIONS,
 }
 

@@ -66,7 +66,8 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
     private = [s for s in spec.samplers if not _without_privacy(curves, s)]
     rows = private or list(spec.samplers)
     figure = Figure(
-        figsize=(1.5 + 3.6 * len(spec.schedules), 1.2 + 2.6 * len(rows)), layout="constrained"
+        figsize=(max(9.0, 1.5 + 3.6 * len(spec.schedules)), 1.2 + max(3.4, 2.6 * len(rows))),
+        layout="constrained",
     )
     panels = figure.subplots(
         len(rows), len(spec.schedules), sharex=True, sharey=True, squeeze=False
@@ -122,17 +123,17 @@ def _shares(reward: "pd.Series[float]", optimum: float) -> "pd.Series[float]":
 def _label_reward(axes: Axes, optimum: float) -> None:
     if optimum > 0:
         axes.set_ylabel("reward, share of the optimum")
-        axes.set_ylim(0, 1.08)
+        axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.08)
     else:
         axes.set_ylabel("reward per episode")
-        axes.axhline(optimum, color="black", lw=0.8)
+        axes.axhline(optimum, color="black", lw=0.8, label="optimum")
 
 
 def _subtitle(spec: SweepSpec) -> str:
     unit = spec.relation.replace("-", " ")
     return (
         f"privacy unit: {unit}; {spec.env}, {spec.episodes} episodes of {spec.horizon} steps, "
-        f"{spec.runs} runs"
+        f"{spec.runs} runs; bands: 95 % confidence"
     )
 
 

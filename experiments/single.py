@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from privrl._checks import check_between, check_count, check_positive
 from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards
+from privrl.envs import TabularMDP
 from privrl.envs.toy_text import episode_limit
 from privrl.experiments import names
 from privrl.experiments.training import Progress, train
@@ -108,8 +109,8 @@ class TrainResult:
         What the agent earned, see `privrl.experiments.training.train`; not covered by the
         guarantee.
     guarantee : dict
-        What the policy cost: relation, order and epsilon, delta and epsilon, draws. Epsilons
-        are None without privacy.
+        What the policy cost: relation, order and epsilon, delta and epsilon, draws, and
+        caveats: reasons why this is no guarantee. Epsilons are None without privacy.
     """
 
     policy: NDArray[np.intp]
@@ -129,7 +130,9 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
     env = names.make_env(spec.env)
     try:
         horizon = spec.horizon or episode_limit(env) or _NO_LIMIT
-        relation = names.RL_RELATIONS[spec.relation](horizon)
+        relation = names.rl_relation(
+            spec.relation, horizon=horizon, arrival_rewards=_arrival_rewards(env)
+        )
         schedule = names.schedule_named(spec.schedule)
         draws = len(schedule.starts(spec.episodes))
         kind = names.SAMPLERS[spec.sampler]
@@ -169,8 +172,18 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         "delta": spec.delta,
         "epsilon_delta": float(spent.epsilon(spec.delta)) if private else None,
         "draws": agent.draws,
+        "caveats": _caveats(spec),
     }
     return TrainResult(agent.policy, record, guarantee)
+
+
+def _caveats(spec: TrainSpec) -> list[str]:
+    caveats = []
+    if spec.seed is not None:
+        caveats.append("whoever knows the seed can undo the noise")
+    if spec.relation == "paper-step":
+        caveats.append("the paper's sensitivity is too small")
+    return caveats
 
 
 def _tables(env: gym.Env[Any, Any]) -> list[tuple[float, int, float, bool]] | None:
@@ -195,6 +208,11 @@ def _reward_range(spec: TrainSpec, env: gym.Env[Any, Any]) -> tuple[float, float
             f"{max(rewards):g}, got {low:g},{high:g}."
         )
     return low, high
+
+
+def _arrival_rewards(env: gym.Env[Any, Any]) -> bool:
+    """Whether rewards depend on the next state; assumed where no tables say otherwise."""
+    return _tables(env) is None or TabularMDP.from_gymnasium(env, 1).reward.ndim == 3
 
 
 def _can_terminate(env: gym.Env[Any, Any]) -> bool:

@@ -76,6 +76,10 @@ class SweepSpec:
     def __post_init__(self) -> None:
         for name in ("samplers", "schedules", "epsilons"):
             values = getattr(self, name)
+            if isinstance(values, str):
+                raise ValueError(f"{name} must be a list, got the text {values!r}.")
+            values = tuple(values)
+            object.__setattr__(self, name, values)
             if not values:
                 raise ValueError(f"{name} must name at least one, got none.")
             if len(set(values)) < len(values):
@@ -87,8 +91,8 @@ class SweepSpec:
         for schedule in self.schedules:
             names.schedule_named(schedule)
         names.lookup("relation", self.relation, names.RL_RELATIONS)
-        for epsilon in self.epsilons:
-            check_positive("epsilons", epsilon)
+        epsilons = tuple(check_positive("epsilons", epsilon) for epsilon in self.epsilons)
+        object.__setattr__(self, "epsilons", epsilons)
         check_between("order", self.order, 1, np.inf)
         for name in ("episodes", "horizon", "runs"):
             check_count(name, getattr(self, name))
@@ -138,13 +142,17 @@ class _Cell:
         return Rdp(self.order, self.epsilon) if math.isfinite(self.epsilon) else None
 
 
-def run_sweep(spec: SweepSpec, *, on_progress: Progress | None = None) -> SweepResult:
+def run_sweep(
+    spec: SweepSpec, mdp: TabularMDP | None = None, *, on_progress: Progress | None = None
+) -> SweepResult:
     """Run every cell of a sweep.
 
     Parameters
     ----------
     spec : SweepSpec
         What to run.
+    mdp : TabularMDP, optional
+        Where to run it, if not in the environment that ``spec.env`` names; of the same horizon.
     on_progress : callable, optional
         Is told how many of ``len(spec.schedules) * spec.episodes`` episodes are done.
 
@@ -156,14 +164,19 @@ def run_sweep(spec: SweepSpec, *, on_progress: Progress | None = None) -> SweepR
     Raises
     ------
     ValueError
-        If the environment does not exist or carries no tables.
+        If the environment does not exist or carries no tables, or the horizons differ.
     """
-    env = names.make_env(spec.env)
-    try:
-        mdp = TabularMDP.from_gymnasium(env, spec.horizon)
-    finally:
-        env.close()
-    relation = names.RL_RELATIONS[spec.relation](spec.horizon)
+    if mdp is None:
+        env = names.make_env(spec.env)
+        try:
+            mdp = TabularMDP.from_gymnasium(env, spec.horizon)
+        finally:
+            env.close()
+    if mdp.horizon != spec.horizon:
+        raise ValueError(f"mdp must have the spec's horizon {spec.horizon}, got {mdp.horizon}.")
+    relation = names.rl_relation(
+        spec.relation, horizon=spec.horizon, arrival_rewards=mdp.reward.ndim == 3
+    )
     seeds = np.random.SeedSequence(spec.seed).spawn(len(spec.schedules))
     results, curves = [], []
     for i, (schedule, seed) in enumerate(zip(spec.schedules, seeds, strict=True)):

@@ -8,9 +8,16 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_count, check_orders
 from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.relations import Relation
-from privrl.releases import Release, check_delta, check_epsilons
+from privrl.releases import (
+    BatchRelease,
+    DirichletRelease,
+    Release,
+    Together,
+    check_delta,
+    check_epsilons,
+)
 from privrl.special import FloatArray
-from privrl.targets import Rdp, Target
+from privrl.targets import ApproxDP, Rdp, Target
 
 
 class BudgetExceeded(ValueError):
@@ -35,8 +42,10 @@ class RdpAccountant:
     its Rényi curve.
 
     Sums are kept in twice the working precision, so that a thousand small releases add up to
-    a thousand times one of them. With a budget the accountant is a Rényi filter: which
-    release comes next may depend on what earlier ones returned (Feldman and Zrnic, 2021).
+    a thousand times one of them. With an `Rdp` budget the accountant is a Rényi filter: scales,
+    priors and the moment of stopping may depend on what earlier releases returned (Feldman and
+    Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
+    end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
     """
 
     def __init__(
@@ -49,6 +58,11 @@ class RdpAccountant:
         if wanted.size == 0:
             raise ValueError("orders must hold at least one Rényi order > 1, got none.")
         self._budgets = tuple(budget) if isinstance(budget, Sequence) else (budget,)
+        for target in self._budgets:
+            if not isinstance(target, Rdp | ApproxDP | None):
+                raise ValueError(
+                    f"budget must be an Rdp or ApproxDP target, or a list of them, got {target!r}."
+                )
         points = [b.order for b in self._budgets if isinstance(b, Rdp)]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
         self._budget = budget
@@ -95,9 +109,7 @@ class RdpAccountant:
                 f"release must be about the relation {str(self._relation)!r} like those before "
                 f"it, got {str(release.relation)!r}; use another accountant for it."
             )
-        if self._curve is None or self._curve[0] != release:
-            self._curve = release, release.rdp(self._orders)
-        total, lost = _add(self._sum, self._lost, count * self._curve[1])
+        total, lost = _add(self._sum, self._lost, count * self._rdp_of(release))
         only = release if self._relation is None and count == 1 else None
         self._check_budget(total + lost, only)
         self._sum, self._lost, self._only = total, lost, only
@@ -124,10 +136,27 @@ class RdpAccountant:
         by_order = rdp_to_epsilon(self._orders, self.rdp, check_delta(delta))
         return by_order if self._only is None else np.minimum(by_order, self._only.epsilon(delta))
 
-    def delta(self, epsilon: float) -> FloatArray:
-        """Return delta at ``epsilon`` >= 0 (nats), shape (...), at the best order."""
-        by_order = np.exp(rdp_to_log_delta(self._orders, self.rdp, check_epsilons(epsilon)))
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats), shape (..., *epsilon.shape)."""
+        epsilon = check_epsilons(epsilon)
+        rdp = self.rdp.reshape(*self.rdp.shape[:-1], *(1,) * epsilon.ndim, -1)
+        by_order = np.exp(rdp_to_log_delta(self._orders, rdp, epsilon))
         return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
+
+    def _rdp_of(self, release: Release) -> FloatArray:
+        """Return a release's curve; that of the last one is kept if it cannot have changed."""
+        ours = isinstance(release, DirichletRelease | Together | BatchRelease)
+        if ours and self._curve is not None and self._curve[0] == release:
+            return self._curve[1]
+        curve = release.rdp(self._orders)
+        if curve.shape[-1:] != self._orders.shape or not (curve >= 0).all():
+            raise ValueError(
+                f"release must give a Rényi divergence >= 0 for each of {len(self._orders)} "
+                f"orders, got {curve!r}."
+            )
+        if ours:
+            self._curve = release, curve
+        return curve
 
     def _check_budget(self, rdp: FloatArray, only: Release | None) -> None:
         rows = rdp if rdp.ndim > 1 else rdp[None]

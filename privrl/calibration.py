@@ -126,6 +126,8 @@ def _last_that_fits(
 
     The cost rises with the parameter if ``upwards``, falls otherwise.
     """
+    if not isinstance(target, Rdp | ApproxDP):
+        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
 
     def excess(log_value: float) -> float:
         # Clipped where the cost is nothing or infinite.

@@ -24,9 +24,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
 )
+_MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _out, _err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
@@ -138,7 +139,10 @@ def train(
     order: Annotated[float, typer.Option(help="Rényi order of the budget, > 1.")] = 2.0,
     delta: Annotated[float, typer.Option(help="At which (epsilon, delta) is reported.")] = 1e-5,
     relation: Annotated[
-        str, typer.Option(help="Privacy unit: replace-transition, replace-step, replace-episode.")
+        str,
+        typer.Option(
+            help="Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
+        ),
     ] = "replace-step",
     alpha: Annotated[float, typer.Option(help="Prior pseudo-count of a transition.")] = 1.0,
     reward_alpha: Annotated[float, typer.Option(help="Prior pseudo-count of a reward.")] = 1.0,
@@ -223,6 +227,9 @@ def account(
     horizon: Annotated[
         int | None, typer.Option(help="Steps of an episode, for replace-episode.")
     ] = None,
+    arrival_rewards: Annotated[
+        bool, typer.Option(help="Rewards depend on the next state, for --table rewards.")
+    ] = False,
     table: Annotated[
         str | None, typer.Option(help="The relation's table, such as transitions or rewards.")
     ] = None,
@@ -252,7 +259,7 @@ def account(
 
         if relation == "replace-episode" and horizon is None:
             raise ValueError("horizon must be given for replace-episode; pass --horizon.")
-        unit = names.lookup("relation", relation, names.RELATIONS)(horizon or 1)
+        unit = names.lookup("relation", relation, names.RELATIONS)(horizon or 1, arrival_rewards)
         common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
         printed = _numbers("orders", orders)
         if (scale is None) + (alpha is None) > 1:
@@ -280,44 +287,53 @@ def account(
         fine.compose(release, count)
         at_delta = release.epsilon(delta) if count == 1 else fine.epsilon(delta)
         times = f"{count} releases" if count > 1 else "one release"
-        _out.print(f"{times} of Dirichlet({scale:g} * counts + {alpha:g}); neighbours: {unit}")
+        _out.print(f"{times} of Dirichlet({scale!r} * counts + {alpha!r}); neighbours: {unit}")
         rows = Table(box=SIMPLE_HEAD)
         rows.add_column("Rényi order", justify="right")
         rows.add_column("epsilon (nats)", justify="right")
         for at, spent in zip(accountant.orders, accountant.rdp, strict=True):
-            rows.add_row(f"{at:g}", _up(float(spent)))
+            rows.add_row(f"{at:.12g}", _up(float(spent)))
         _out.print(rows)
-        _out.print(f"({_up(float(at_delta))}, {delta:g})-differential privacy")
+        _out.print(f"({_up(float(at_delta))}, {delta!r})-differential privacy")
 
 
 def _print_sweep(results: Any, optimum: float) -> None:
-    """Print a row for each schedule and sampler, a column for each budget."""
+    """Print the reward kept: a column for each budget, or a row where there are many."""
     first, share = results.iloc[0], optimum > 0
-    measure = "optimal_share" if share else "total_reward"
-    epsilons = sorted(results["epsilon"].unique())
-    _out.print(f"{'Share of the optimal' if share else 'Total'} reward at each privacy budget ε")
+    reward = results["optimal_share"] if share else results["total_reward"] / first.episodes
+    cells = results.assign(kept=reward).groupby(["schedule", "sampler", "epsilon"], sort=False)
+    means = cells["kept"].mean()
+    draws = results.groupby("schedule")["draws"].first()
+    spent = results.groupby("epsilon")["epsilon_delta"].max()
+    delta = f"ε at δ = {float(first.delta)!r}"
+
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("schedule", "sampler"):
-        table.add_column(name, no_wrap=True)
-    for name in ("draws", *map(_up, epsilons)):
+    table.add_column("schedule", no_wrap=True)
+    table.add_column("sampler", no_wrap=True)
+    wide = len(spent) <= _MOST_COLUMNS
+    for name in ("draws", *(map(_up, spent.index) if wide else ("ε", delta, "reward"))):
         table.add_column(name, justify="right", no_wrap=True)
-    for (schedule, sampler), rows in results.groupby(["schedule", "sampler"], sort=False):
-        means = rows.groupby("epsilon")[measure].mean()
-        cells = (f"{means[e]:.3f}" if share else f"{means[e]:.4g}" for e in means.index)
-        shown = dict(zip(means.index, cells, strict=True))
-        table.add_row(
-            schedule, sampler, f"{rows.iloc[0].draws}", *(shown.get(e, "") for e in epsilons)
-        )
-    spent = [results.loc[results["epsilon"] == e, "epsilon_delta"].max() for e in epsilons]
-    table.add_section()
-    table.add_row(f"ε at δ = {first.delta:g}", "", "", *map(_up, spent))
+    if wide:
+        for (schedule, sampler), rows in means.groupby(level=[0, 1], sort=False):
+            kept = rows.droplevel([0, 1])
+            row = (f"{kept[e]:.3f}" if e in kept else "" for e in spent.index)
+            table.add_row(schedule, sampler, f"{draws[schedule]}", *row)
+        table.add_section()
+        table.add_row(delta, "", "", *map(_up, spent))
+    else:
+        for (schedule, sampler, epsilon), mean in means.items():
+            budget = (_up(epsilon), _up(spent[epsilon]))
+            table.add_row(schedule, sampler, f"{draws[schedule]}", *budget, f"{mean:.3f}")
+    what = "Share of the optimal reward" if share else "Reward of an episode"
+    _out.print(f"{what} at each privacy budget ε")
     _out.print(table)
+
     runs = results["run"].nunique()
-    error = results.groupby(["schedule", "sampler", "epsilon"])[measure].sem().max()
+    error = cells["kept"].sem().max()
     band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
     _out.print(
-        f"Budgets cover the whole run: Rényi divergence of order {first.order:g}, in nats; ∞ is no "
-        f"privacy. Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)}{band}."
+        f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats; ∞ is "
+        f"no privacy. Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)}{band}."
     )
 
 
@@ -325,10 +341,12 @@ def _print_guarantee(guarantee: dict[str, Any]) -> None:
     if guarantee["epsilon"] is None:
         _out.print("no privacy guarantee: the sampler is non-private")
         return
+    if guarantee["caveats"]:
+        _err.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
     _out.print(
-        f"policy.npy is private: Rényi divergence of order {guarantee['order']:g} at most "
+        f"policy.npy cost: Rényi divergence of order {guarantee['order']:g} at most "
         f"{_up(guarantee['epsilon'])}, and ({_up(guarantee['epsilon_delta'])}, "
-        f"{guarantee['delta']:g})-differentially private; privacy unit: {guarantee['relation']}; "
+        f"{guarantee['delta']!r})-differential privacy; privacy unit: {guarantee['relation']}; "
         f"{guarantee['draws']} draws"
     )
 
@@ -380,12 +398,13 @@ def _bar(what: str, total: int) -> Iterator[Any]:
 def _friendly() -> Iterator[None]:
     """Say what is wrong in a sentence, without a traceback; show warnings likewise."""
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_: _err.print(
             "[yellow]warning:[/]", Text.from_ansi(str(message)), soft_wrap=True
         )
         try:
             yield
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, OverflowError, MemoryError) as error:
             _err.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
             raise typer.Exit(2) from error

@@ -64,7 +64,8 @@ def best_log_delta(rdp: Callable[[FloatArray], FloatArray], epsilon: FloatArray)
     for index, value in np.ndenumerate(epsilon):
         orders = DEFAULT_ORDERS
         for _ in range(4):
-            each = np.array(rdp_to_log_delta(orders[:, None], rdp(orders)[:, None], value))
+            each = rdp_to_log_delta(orders[:, None], rdp(orders)[:, None], value)
+            assert each.shape == orders.shape  # one curve, not a batch of them
             at = int(each.argmin())
             low, high = orders[max(at - 1, 0)], orders[min(at + 1, len(orders) - 1)]
             best[index] = each[at]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from privrl._checks import check_count
+from privrl._checks import check_count, check_positive
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
@@ -33,6 +33,9 @@ class Relation:
         For each table that is computed from the data, every change vector that two
         neighbouring data sets can differ by. A table that no neighbour changes has none.
         A sub-multiset of a listed vector need not be listed: it costs no more.
+    covers_arrival : bool
+        Whether the changes of the table ``"rewards"`` also hold where a reward depends on the
+        state that is arrived in, so that replacing that state changes the reward too.
     convex_from : float, optional
         If given, each listed vector also stands for every way of spreading its gains, and
         its losses, over more cells. That is sound in Rényi divergence only, and only for
@@ -47,6 +50,7 @@ class Relation:
 
     name: str
     tables: Tables = field(repr=False)
+    covers_arrival: bool = field(default=True, repr=False)
     convex_from: float | None = field(default=None, repr=False)
 
     def __init__(
@@ -54,6 +58,7 @@ class Relation:
         name: str,
         tables: Mapping[str, Iterable[Iterable[float]]],
         *,
+        covers_arrival: bool = True,
         convex_from: float | None = None,
     ) -> None:
         if not tables:
@@ -72,8 +77,11 @@ class Relation:
                         f"a change vector of tables[{table!r}] must list finite amounts other "
                         f"than zero, got {vector!r}; leave out cells that do not change."
                     )
+        if convex_from is not None:
+            check_positive("convex_from", convex_from)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "tables", frozen)
+        object.__setattr__(self, "covers_arrival", covers_arrival)
         object.__setattr__(self, "convex_from", convex_from)
 
     def __str__(self) -> str:
@@ -116,34 +124,52 @@ class AddRemoveRecord(Relation):
         super().__init__("add or remove one record", {"counts": [(1,), (-1,)]})
 
 
+_ARRIVAL = ", rewards paid on arrival"
+_STEP = [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)]
+
+
 class ReplaceTransition(Relation):
     """In reinforcement learning, the next state of one transition is replaced.
 
-    The weakest unit: the state and the action that led there, and the reward, stay as they
-    were, so a table of rewards does not change at all.
+    The weakest unit: the state and the action that led there stay as they were.
+
+    Parameters
+    ----------
+    arrival_rewards : bool
+        Whether the reward of a transition depends on its next state. Then the reward is
+        replaced with it, otherwise no reward changes.
     """
 
-    def __init__(self) -> None:
-        super().__init__("replace one transition", {"transitions": [(1, -1)], "rewards": []})
+    def __init__(self, *, arrival_rewards: bool = False) -> None:
+        super().__init__(
+            "replace one transition" + _ARRIVAL * arrival_rewards,
+            {"transitions": [(1, -1)], "rewards": [(1, -1)] if arrival_rewards else []},
+            covers_arrival=arrival_rewards,
+        )
 
 
 class ReplaceStep(Relation):
-    """In reinforcement learning, one step is replaced: the state, action and reward at one time.
+    """In reinforcement learning, one step is replaced: the state, the action, and its reward.
 
     Such a step takes part in two transitions, the one into the state and the one out of it,
     so four cells change by one. Where both transitions sit in one cell, before or after the
     replacement (a self-loop, of which RiverSwim is full), that cell changes by two.
     Ponnoprat (*Differential privacy of Dirichlet posterior sampling*, section 5) counts only
     the first case; see `PaperStep`.
+
+    Parameters
+    ----------
+    arrival_rewards : bool
+        Whether the reward of a transition depends on its next state. Then replacing a state
+        also changes the reward that was paid on arriving there, and rewards change like
+        transitions do; otherwise only the reward of the replaced action does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, arrival_rewards: bool = False) -> None:
         super().__init__(
-            "replace one step",
-            {
-                "transitions": [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)],
-                "rewards": [(1, -1)],
-            },
+            "replace one step" + _ARRIVAL * arrival_rewards,
+            {"transitions": _STEP, "rewards": _STEP if arrival_rewards else [(1, -1)]},
+            covers_arrival=arrival_rewards,
         )
 
 
@@ -160,8 +186,10 @@ class ReplaceEpisode(Relation):
         Steps in an episode at the most; a public fact.
     """
 
+    horizon: int
+
     def __init__(self, horizon: int) -> None:
-        check_count("horizon", horizon)
+        object.__setattr__(self, "horizon", check_count("horizon", horizon))
         changes = [(horizon, -horizon)]
         super().__init__(
             f"replace one episode of {horizon} steps",

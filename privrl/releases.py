@@ -14,16 +14,16 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import polygamma
 
-from privrl._checks import check_orders, check_positive
+from privrl._checks import check_between, check_orders
 from privrl.conversion import best_log_delta
 from privrl.convolution import product_profile
 from privrl.profiles import Factor, Shape, factor_log_delta, factor_rdp
 from privrl.relations import ChangeVector, Relation
 from privrl.special import FloatArray
 
-Bound = Literal["exact", "dps"]
+Bound = Literal["exact", "dps", "dkl", "geumlek"]
+_DOMAIN = (1e-30, 1e30)  # of scale and prior: where nothing under- or overflows
 _LEVELS = (np.log(1e-15), np.log(1e-60), np.log(1e-300))  # of log delta, resolved in turn
 
 
@@ -58,15 +58,14 @@ class DirichletRelease:
         Which data sets are neighbours.
     table : str, optional
         The relation's table that is released; by default its first.
-    bound : {"exact", "dps"}
-        ``"exact"`` is the divergence itself, attained by some pair of neighbours. ``"dps"``
-        is the looser bound of Ponnoprat (Corollary 3, and Theorem 4 for delta), for
-        comparison with that paper.
+    bound : {"exact", "dps", "dkl", "geumlek"}
+        ``"exact"`` is the divergence itself, attained by some pair of neighbours. The others
+        are the papers' looser bounds, for comparison with them: see `privrl.bounds`.
 
     Raises
     ------
     ValueError
-        If a number is not positive and finite, a name is unknown, or the prior is smaller
+        If a number is not between 1e-30 and 1e30, a name is unknown, or the prior is smaller
         than the relation allows.
 
     Notes
@@ -86,8 +85,8 @@ class DirichletRelease:
     bound: Bound = "exact"
 
     def __post_init__(self) -> None:
-        scale = check_positive("scale", self.scale, "larger means less noise")
-        alpha = check_positive("alpha", self.alpha, "larger means more privacy")
+        scale = check_between("scale", self.scale, *_DOMAIN, "larger means less noise")
+        alpha = check_between("alpha", self.alpha, *_DOMAIN, "larger means more privacy")
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "alpha", alpha)
         if not isinstance(self.relation, Relation):
@@ -139,12 +138,10 @@ class DirichletRelease:
         return [self._factors(vector) for vector in self.changes]
 
     def _vector_rdp(self, vector: ChangeVector, orders: FloatArray) -> FloatArray:
-        if self.bound == "dps":
-            squares = sum(m * m for m in vector)
-            argument = self.alpha - (orders - 1) * self.scale * max(abs(m) for m in vector)
-            inside = np.where(argument > 0, argument, 1.0)
-            value = orders / 2 * self.scale**2 * squares * polygamma(1, inside)
-            return np.where(argument > 0, value, np.inf)
+        if self.bound != "exact":
+            from privrl.bounds import BOUNDS  # noqa: PLC0415 - which builds on this module
+
+            return BOUNDS[self.bound](vector, self.scale, self.alpha, orders)
         factors = self._factors(vector)
         return np.sum([n * factor_rdp(f, orders) for f, n in factors.items()], axis=0)
 
@@ -184,13 +181,14 @@ class NoPrivacy:
 class Together:
     """Several releases of the same data made at once: their Rényi divergences add up.
 
-    For the transitions and the rewards of one draw, say, each with a prior and scale of its
-    own. ``delta`` is computed like that of one `DirichletRelease` where the parts are such.
+    Made by `together`, which also takes batches. For the transitions and rewards of one draw,
+    say, each with a prior and scale of its own. ``delta`` is computed like that of one
+    `DirichletRelease` where the parts are such.
 
     Raises
     ------
     ValueError
-        If there is none, or their relations differ.
+        If there is none, their relations differ, or one is a `BatchRelease`.
     """
 
     parts: tuple[Release, ...]
@@ -198,6 +196,8 @@ class Together:
     def __init__(self, parts: Sequence[Release]) -> None:
         object.__setattr__(self, "parts", tuple(parts))
         _common_relation(self.parts)
+        if any(isinstance(part, BatchRelease) for part in self.parts):
+            raise ValueError("parts must be single releases, got a BatchRelease; use together().")
 
     @property
     def relation(self) -> Relation:
@@ -259,12 +259,50 @@ class BatchRelease:
         return np.stack([row.epsilon(delta) for row in self.rows])
 
 
+def together(parts: Sequence[Release]) -> Release:
+    """Return what several releases of the same data cost when made at once.
+
+    Parameters
+    ----------
+    parts : sequence of Release
+        Their relations agree, and so do the numbers of rows of those that are a
+        `BatchRelease`; a single release goes with every row.
+
+    Returns
+    -------
+    Release
+        The only part, a `Together` of the parts, or a `BatchRelease` of such, row by row.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    sizes = {len(part.rows) for part in parts if isinstance(part, BatchRelease)}
+    if not sizes:
+        return Together(parts)
+    if len(sizes) > 1:
+        raise ValueError(f"batches of releases must have equally many rows, got {sorted(sizes)}.")
+    (size,) = sizes
+    columns = [p.rows if isinstance(p, BatchRelease) else (p,) * size for p in parts]
+    return BatchRelease([together(row) for row in zip(*columns, strict=True)])
+
+
+def tables_released(release: Release) -> set[str | None]:
+    """Return the names of the relation's tables that a release is about, where it says so."""
+    match release:
+        case DirichletRelease():
+            return {release.table}
+        case Together():
+            return {name for part in release.parts for name in tables_released(part)}
+        case BatchRelease():
+            return {name for row in release.rows for name in tables_released(row)}
+    return set()
+
+
 def check_epsilons(epsilon: ArrayLike) -> FloatArray:
-    """Return epsilons as floats if all of them are >= 0."""
+    """Return epsilons as floats if all of them are >= 0 and finite."""
     array = np.asarray(epsilon, np.float64)
-    wrong = array[~(array >= 0)]
+    wrong = array[~((array >= 0) & np.isfinite(array))]
     if wrong.size:
-        raise ValueError(f"epsilon must be >= 0, got {wrong.flat[0]!s}.")
+        raise ValueError(f"epsilon must be >= 0 and finite, got {wrong.flat[0]!s}.")
     return array
 
 
@@ -290,10 +328,11 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
     Returns
     -------
     array, shape ()
-        The least epsilon >= 0 with ``log_delta(epsilon) <= log(delta)``, to 12 digits, from
-        above; infinite where no finite one was found.
+        The least epsilon >= 0 at which delta is met, from above: with a margin of 1e-9 of delta.
+        Infinite where no finite one was found.
     """
-    wanted = np.log(check_delta(delta))
+    # A margin for rounding: a profile is good to nine digits of delta.
+    wanted = np.log(check_delta(delta)) - 1e-9
 
     def excess(epsilon: float) -> float:
         return max(float(log_delta(np.asarray(epsilon))), -1e300) - wanted
@@ -306,11 +345,7 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
         if high > 1e12:
             return np.asarray(np.inf)
     epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13))
-    step = 1e-13
-    # Compared as deltas, so that rounding in the logarithm is on the safe side too.
-    while np.exp(log_delta(np.asarray(epsilon))) > delta:
-        epsilon *= 1 + step
-        step *= 2
+
     return np.asarray(epsilon)
 
 

@@ -17,7 +17,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_positive_array
+from privrl._checks import check_positive, check_positive_array
 from privrl.accounting import RdpAccountant
 from privrl.calibration import calibrate_alpha, calibrate_scale
 from privrl.dirichlet import dirichlet_rows
@@ -28,7 +28,8 @@ from privrl.releases import (
     DirichletRelease,
     NoPrivacy,
     Release,
-    Together,
+    tables_released,
+    together,
 )
 from privrl.special import FloatArray
 from privrl.targets import Target
@@ -51,19 +52,22 @@ class Sampler(Protocol):
     def fresh(self) -> Self:
         """Return a sampler with the same settings that has seen nothing."""
 
+    def check(self, counts: FloatArray) -> None:
+        """Raise ValueError if these counts cannot be an update; change nothing."""
+
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
         """Add a batch of counts, shape (..., K), to those before and release the posterior.
 
-        Call it through `draw`, which tells the accountant.
+        Call it through `draw`, which checks the counts and tells the accountant.
         """
 
 
 def draw(
     accountant: RdpAccountant,
-    updates: Sequence[tuple[Sampler, FloatArray]],
+    updates: Sequence[tuple[Sampler, ArrayLike]],
     rng: np.random.Generator,
 ) -> list[Posterior]:
-    """Release several tables of the same data: tell the accountant, then update each sampler.
+    """Release several tables of the same data: check, tell the accountant, then update.
 
     Parameters
     ----------
@@ -83,12 +87,17 @@ def draw(
     ------
     BudgetExceeded
         If the accountant's budget does not cover the updates; then none is made.
+    ValueError
+        If a sampler refuses its counts; then nothing is spent and no update is made.
     """
-    costs = [sampler.release for sampler, _ in updates]
+    checked = [(sampler, np.asarray(counts, np.float64)) for sampler, counts in updates]
+    for sampler, batch in checked:
+        sampler.check(batch)
+    costs = [sampler.release for sampler, _ in checked]
     charged = [cost for cost in costs if cost is not None]
     if charged:
-        accountant.compose(charged[0] if len(charged) == 1 else Together(charged))
-    return [sampler.update(counts, rng) for sampler, counts in updates]
+        accountant.compose(together(charged))
+    return [sampler.update(batch, rng) for sampler, batch in checked]
 
 
 @dataclass(frozen=True)
@@ -161,20 +170,44 @@ class DirichletSampler:
         other._total = None
         return other
 
+    def check(self, counts: FloatArray) -> None:
+        """Check a batch of counts, shape (..., K).
+
+        Raises
+        ------
+        ValueError
+            If a count is negative or not finite, or the shape is not that of the runs or of the
+            batches before.
+        """
+        if not np.isfinite(low := np.min(counts, initial=0.0)) or low < 0 or np.isinf(counts).any():
+            raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
+        runs = np.broadcast_shapes(self._scale.shape, self._alpha.shape)
+        if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
+            raise ValueError(
+                f"counts must have leading axes {runs}, one entry for each independent run, and "
+                f"cells on the last axis, got shape {counts.shape}."
+            )
+        if self._total is not None and counts.shape != self._total.shape:
+            raise ValueError(
+                f"counts must have the same shape as the batches before, {self._total.shape}, got "
+                f"{counts.shape}."
+            )
+
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
         """Add a batch of counts, shape (..., K), and draw the rows; call it through `draw`.
 
         Raises
         ------
         ValueError
-            If a count is negative or not finite.
+            See `check`.
         """
-        if not np.isfinite(low := np.min(counts, initial=0.0)) or low < 0 or np.isinf(counts).any():
-            raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
-        self._total = counts + (0.0 if self._total is None else self._total)
-        concentrations = _lead(self._scale, counts.ndim) * self._total
+        self.check(counts)
+        total = counts + (0.0 if self._total is None else self._total)
+        concentrations = _lead(self._scale, counts.ndim) * total
         concentrations += _lead(self._alpha, counts.ndim)
-        return SingleDraw(dirichlet_rows(concentrations, rng))
+        rows = dirichlet_rows(concentrations, rng)
+        self._total = total  # only now: a failed update leaves the sampler as it was
+        return SingleDraw(rows)
 
 
 class NonPrivate(DirichletSampler):
@@ -189,7 +222,11 @@ class NonPrivate(DirichletSampler):
     """
 
     def __init__(self, *, alpha: float = 10.0, relation: Relation | None = None) -> None:
-        super().__init__(scale=1.0, alpha=alpha, release=NoPrivacy(relation or ReplaceStep()))
+        super().__init__(
+            scale=1.0,
+            alpha=alpha,
+            release=NoPrivacy(ReplaceStep() if relation is None else relation),
+        )
 
     @classmethod
     def calibrated(
@@ -232,7 +269,11 @@ class Diffuse(DirichletSampler):
         bound: Bound = "exact",
     ) -> None:
         release = DirichletRelease(
-            scale=scale, alpha=alpha, relation=relation or ReplaceStep(), table=table, bound=bound
+            scale=scale,
+            alpha=alpha,
+            relation=ReplaceStep() if relation is None else relation,
+            table=table,
+            bound=bound,
         )
         super().__init__(scale=scale, alpha=alpha, release=release)
 
@@ -252,7 +293,7 @@ class Diffuse(DirichletSampler):
         Its scale is the largest that does, and never above 1: a weight above 1 would count
         every observation more than once.
         """
-        relation = relation or ReplaceStep()
+        relation = ReplaceStep() if relation is None else relation
         largest = calibrate_scale(
             target, alpha=alpha, relation=relation, count=draws, table=table, bound=bound
         )
@@ -282,7 +323,11 @@ class Concentrated(DirichletSampler):
         bound: Bound = "exact",
     ) -> None:
         release = DirichletRelease(
-            scale=1.0, alpha=alpha, relation=relation or ReplaceStep(), table=table, bound=bound
+            scale=1.0,
+            alpha=alpha,
+            relation=ReplaceStep() if relation is None else relation,
+            table=table,
+            bound=bound,
         )
         super().__init__(scale=1.0, alpha=alpha, release=release)
 
@@ -302,12 +347,12 @@ class Concentrated(DirichletSampler):
         Its prior is the smallest that does, and never below ``alpha``, the one that would be
         used without privacy.
         """
-        relation = relation or ReplaceStep()
+        relation = ReplaceStep() if relation is None else relation
         if relation.changes(table):
             needed = calibrate_alpha(
                 target, scale=1.0, relation=relation, count=draws, table=table, bound=bound
             )
-            alpha = max(alpha, needed)
+            alpha = max(check_positive("alpha", alpha), needed)
         return cls(alpha=alpha, relation=relation, table=table, bound=bound)
 
 
@@ -329,6 +374,22 @@ def stack(samplers: Sequence[DirichletSampler]) -> DirichletSampler:
         alpha=np.array([sampler.alpha for sampler in samplers]),
         release=BatchRelease([sampler.release for sampler in samplers]),
     )
+
+
+def check_table(name: str, sampler: Sampler, table: str) -> None:
+    """Check that what a sampler's updates cost is stated for the table it is used for.
+
+    Raises
+    ------
+    ValueError
+        If its release is of another table of the relation.
+    """
+    stated = tables_released(sampler.release) if sampler.release is not None else set()
+    if not stated <= {table}:
+        raise ValueError(
+            f"{name} must be made for the relation's table {table!r}, got one for "
+            f'{", ".join(map(repr, stated))}; pass table="{table}" to it.'
+        )
 
 
 def _lead(values: FloatArray, ndim: int) -> FloatArray:

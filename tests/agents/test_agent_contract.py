@@ -19,7 +19,8 @@ from privrl.agents import (
 from privrl.calibration import Rdp
 from privrl.envs import riverswim
 from privrl.experiments.training import train
-from privrl.samplers import Concentrated, Diffuse, NonPrivate
+from privrl.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
+from privrl.samplers import Concentrated, Diffuse, DirichletSampler, NonPrivate, stack
 
 MDP = riverswim(n_states=4, horizon=6)
 Make = Callable[..., PSRL]
@@ -118,10 +119,10 @@ def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
     learner.begin_episode(0)
     policy = learner.policy.copy()
     learner.observe_counts(np.full((4, 2, 4), 10**9), np.ones((4, 2, 1)))
-    for _ in range(50):
-        learner.observe(Transition(0, 0, 1.0, 0))
     for episode in range(1, 30):
         learner.begin_episode(episode)
+        for _ in range(6):
+            learner.observe(Transition(0, 0, 1.0, 0))
     np.testing.assert_array_equal(learner.policy, policy)
 
 
@@ -211,9 +212,9 @@ def test_a_reward_outside_the_range_spends_nothing() -> None:
 def test_a_step_that_cannot_be_is_refused(bad: Transition) -> None:
     learner = ALL_AGENTS["diffuse"]()
     learner.begin_episode(0)
-    learner.observe(bad)
     with pytest.raises(ValueError, match="must be in 0"):
-        learner.begin_episode(1)
+        learner.observe(bad)
+    learner.begin_episode(1)  # nothing of it was kept
 
 
 def test_an_ended_episode_is_worth_nothing_from_there_on() -> None:
@@ -227,10 +228,11 @@ def test_an_ended_episode_is_worth_nothing_from_there_on() -> None:
             terminates=terminates,
         )  # fmt: skip
         learner.begin_episode(0)
-        for _ in range(200):
-            learner.observe(Transition(0, 0, 0.3, 0))
-            learner.observe(Transition(0, 1, 0.4, 1, terminated=True))
-        learner.begin_episode(1)
+        for episode in range(1, 100):
+            for _ in range(4):
+                learner.observe(Transition(0, 0, 0.3, 0))
+                learner.observe(Transition(0, 1, 0.4, 1, terminated=True))
+            learner.begin_episode(episode)
         assert learner.act(0, 0) == (0 if terminates else 1)
         assert learner.act(0, 9) == 1
 
@@ -267,3 +269,126 @@ def test_agent_and_environment_must_fit() -> None:
         train(learner, gym.make("CartPole-v1"), 3, np.random.default_rng(0))
     with pytest.raises(ValueError, match="episodes"):
         train(learner, MDP, 0, np.random.default_rng(0))
+
+
+# --- counts are counted once, in the run and the cell where they belong ------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 1), (2, 4, 2, 4), (1, 4, 2, 4), (2, 4)])
+def test_counts_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    learner = ALL_AGENTS["diffuse"](batch_shape=(3,))
+    learner.begin_episode(0)
+    with pytest.raises(ValueError, match="each run has its own data"):
+        learner.observe_counts(np.ones(shape, np.int64), np.zeros((4, 2, 1)))
+
+
+@pytest.mark.parametrize(
+    "bad", [np.full((4, 2, 4), -1), np.ones((4, 2, 4)), np.ones((4, 2, 4), bool)]
+)
+def test_counts_that_are_not_counts_are_refused(bad) -> None:
+    learner = ALL_AGENTS["diffuse"]()
+    with pytest.raises(ValueError, match="whole numbers >= 0"):
+        learner.observe_counts(bad, np.zeros((4, 2, 1)))
+
+
+def test_a_batch_is_told_by_counts_only() -> None:
+    learner = ALL_AGENTS["diffuse"](batch_shape=(3,))
+    learner.begin_episode(0)
+    with pytest.raises(ValueError, match="observe_counts"):
+        learner.observe(Transition(0, 0, 0.0, 0))
+
+
+def _drawn_counts(learner: PSRL, monkeypatch) -> list[float]:
+    """Note how many counts each draw has seen in all."""
+    seen: list[float] = []
+    whole = DirichletSampler.update
+
+    def noting(self, counts, rng):
+        posterior = whole(self, counts, rng)
+        seen.append(float(self._total.sum()))
+        return posterior
+
+    monkeypatch.setattr(DirichletSampler, "update", noting)
+    return seen
+
+
+def test_a_refused_reward_leaves_no_count_behind(monkeypatch) -> None:
+    learner = ALL_AGENTS["diffuse"]()
+    learner.begin_episode(0)
+    counts = np.ones((4, 2, 4), np.int64)
+    with pytest.raises(ValueError, match="declared range"):
+        learner.observe_counts(counts, np.full((4, 2, 1), 2.0))
+    learner.observe_counts(counts, np.full((4, 2, 1), 1.0))
+    seen = _drawn_counts(learner, monkeypatch)
+    learner.begin_episode(1)
+    assert seen == [32, 32]  # transitions, rewards
+
+
+def test_a_failed_draw_never_releases_a_count_twice(monkeypatch) -> None:
+    """The rewards' sampler fails after the transitions' has drawn: that batch is given up."""
+    learner = ALL_AGENTS["diffuse"]()
+    learner.begin_episode(0)
+    learner.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
+
+    def broken(self, counts, rng):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BetaRewards, "update", broken)
+        with pytest.raises(MemoryError):
+            learner.begin_episode(1)
+    seen = _drawn_counts(learner, monkeypatch)
+    learner.begin_episode(2)
+    assert seen == [32, 0]
+
+
+def test_a_refused_draw_keeps_its_counts_for_later(monkeypatch) -> None:
+    learner = ALL_AGENTS["diffuse"](accountant=RdpAccountant(budget=Rdp(2, 1e-9)))
+    learner.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
+    with pytest.raises(BudgetExceeded):
+        learner.begin_episode(0)
+    learner.accountant = RdpAccountant()
+    seen = _drawn_counts(learner, monkeypatch)
+    learner.begin_episode(0)
+    assert seen == [32, 32]
+
+
+# --- what is charged is what is released ------------------------------------------------
+
+
+def test_a_sampler_of_another_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="table 'transitions'"):
+        agent(Diffuse(scale=0.1, table="rewards"), KnownRewards(MDP.expected_reward))
+    with pytest.raises(ValueError, match="table 'transitions'"):
+        agent(Diffuse(scale=0.1, relation=ReplaceRecord()), KnownRewards(MDP.expected_reward))
+    with pytest.raises(ValueError, match="table 'rewards'"):
+        BetaRewards(stack([Diffuse(scale=0.1)] * 2))
+
+
+def test_a_relation_about_shorter_episodes_is_refused() -> None:
+    short = Diffuse(scale=0.01, relation=ReplaceEpisode(5))
+    with pytest.raises(ValueError, match=r"ReplaceEpisode\(6\)"):
+        agent(short, KnownRewards(MDP.expected_reward))
+    learner = agent(
+        Diffuse(scale=0.01, relation=ReplaceEpisode(6)), KnownRewards(MDP.expected_reward)
+    )
+    learner.begin_episode(0)
+    for _ in range(6):
+        learner.observe(Transition(0, 0, 0.0, 0))
+    with pytest.raises(ValueError, match="at most 6 steps"):
+        learner.observe(Transition(0, 0, 0.0, 0))
+
+
+def test_rewards_on_arrival_need_a_relation_that_covers_them() -> None:
+    on_arrival = np.zeros((4, 2, 4))
+    counts = np.ones((4, 2, 4), np.int64)
+    with pytest.raises(ValueError, match="arrival_rewards=True"):
+        ALL_AGENTS["diffuse"]().observe_counts(counts, on_arrival)
+    unit = ReplaceStep(arrival_rewards=True)
+    covered = agent(
+        Diffuse(scale=0.1, relation=unit),
+        BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards", relation=unit)),
+    )
+    covered.observe_counts(counts, on_arrival)
+    ALL_AGENTS["concentrated"]().observe_counts(counts, on_arrival)  # knows its rewards
+    ALL_AGENTS["normal-gamma"]().observe_counts(counts, on_arrival)  # claims nothing

@@ -55,7 +55,9 @@ def test_train(env: str, tmp_path: Path) -> None:
     assert policy.shape[0] == horizon
     assert len(pd.read_csv(tmp_path / "record.csv")) == 4
     guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
-    assert guarantee["relation"] == "replace one step"
+    on_arrival = ", rewards paid on arrival" if env == "FrozenLake-v1" else ""
+    assert guarantee["relation"] == "replace one step" + on_arrival
+    assert guarantee["caveats"] == []
     assert 0.999 < guarantee["epsilon"] <= 1
     assert guarantee["draws"] == 4
 
@@ -75,6 +77,23 @@ def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:
         )
         records.append((tmp_path / name / "record.csv").read_bytes())
     assert records[0] != records[1]
+
+
+def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
+    result = run(
+        "train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--seed", "1",
+        "--out", str(tmp_path),
+    )  # fmt: skip
+    assert "no guarantee: whoever knows the seed" in " ".join(result.output.split())
+    assert json.loads((tmp_path / "train.json").read_text())["guarantee"]["caveats"]
+
+
+def test_one_draw_in_all(tmp_path: Path) -> None:
+    result = run("sweep", "--episodes", "1", "--runs", "2", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(tmp_path / "results.csv")
+    assert (table["draws"] == 1).all()
+    assert np.isfinite(table.loc[table["epsilon"] <= 10, "epsilon_delta"]).all()
 
 
 def test_non_private_training_claims_nothing(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_each_cell_spends_its_budget_and_no_more(relation: str) -> None:
     """Account for every row anew, from its printed scale, prior and number of draws."""
     spec = small(relation=relation, order=3.0)
     results = run_sweep(spec).results
-    unit = names.RL_RELATIONS[relation](spec.horizon)
+    unit = names.rl_relation(relation, horizon=spec.horizon, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
         if row["sampler"] == "non-private":
             assert row["epsilon"] == row["epsilon_delta"] == np.inf
@@ -82,7 +82,7 @@ def test_epsilon_delta_covers_transitions_and_rewards() -> None:
     """The (epsilon, delta) of a cell is that of both tables, every draw of them."""
     results = run_sweep(small(samplers=("diffuse",), schedules=("geometric",))).results
     spec = small()
-    unit = names.RL_RELATIONS["replace-step"](30)
+    unit = names.rl_relation("replace-step", horizon=30, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
         reward_scale = calibrate_scale(
             Rdp(2, spec.reward_share * row["epsilon"]),
