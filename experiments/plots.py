@@ -91,7 +91,9 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
         handles, labels, loc="outside right upper", frameon=False, fontsize="small",
         title=f"budget of the run\n(nats, order {spec.order:g})", title_fontsize="small",
     )  # fmt: skip
-    figure.suptitle(f"Learning under a privacy budget\n{_subtitle(spec)}", fontsize="medium")
+    figure.suptitle(
+        f"Learning under a privacy budget\n{_subtitle(spec)}", x=0.01, ha="left", fontsize="small"
+    )
     return figure
 
 
@@ -132,12 +134,12 @@ def _label_reward(axes: Axes, optimum: float) -> None:
 def _subtitle(spec: SweepSpec) -> str:
     unit = spec.relation.replace("-", " ")
     return (
-        f"privacy unit: {unit}; {spec.env}, {spec.episodes} episodes of {spec.horizon} steps, "
-        f"{spec.runs} runs; bands: 95 % confidence"
+        f"privacy unit: {unit}; bands: 95 % confidence\n"
+        f"{spec.env}, {spec.episodes} episodes of {spec.horizon} steps, {spec.runs} runs"
     )
 
 
 def _title(axes: Axes, spec: SweepSpec, title: str) -> None:
-    axes.set_title(f"{title}\n", fontsize="large", loc="left")
+    axes.set_title(f"{title}\n\n", fontsize="large", loc="left")
     axes.text(0, 1.02, _subtitle(spec), transform=axes.transAxes, fontsize="small", color="#555555")
     axes.grid(alpha=0.25)
