@@ -1,0 +1,163 @@
+"""Make the numbers and the picture of docs/exact-accounting.md.
+
+Run with ``python docs/make_exact_accounting.py``; it needs the extra ``pld`` and a minute.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from privrl.accounting import RdpAccountant
+from privrl.audit import audit_dirichlet
+from privrl.bounds import SimplexRelease, dkl_approximate_dp
+from privrl.calibration import ApproxDP, calibrate_scale
+from privrl.conversion import rdp_to_epsilon
+from privrl.design import design, expected_loss
+from privrl.pld import PldAccountant
+from privrl.relations import ReplaceRecord
+from privrl.releases import DirichletRelease
+from privrl.samplers import Diffuse
+
+DELTA = 1e-5
+HERE = Path(__file__).parent
+#: Gohari et al.'s example: the average of 100 vectors of the unit simplex.
+SIMPLEX = SimplexRelease(scale=24, eta=0.05, eta_bar=0.05, n_components=2, n_vectors=100)
+HISTOGRAM = (119, 74, 618, 272, 13, 187)  # of Figure 3 of the KL paper
+
+
+def main() -> None:
+    """Write the picture, and the tables between the markers of the page."""
+    page = HERE / "exact-accounting.md"
+    before, _, rest = page.read_text().partition("<!-- numbers -->\n")
+    _, marker, after = rest.partition("<!-- end of numbers -->\n")
+    numbers = f"{_accounting()}\n{_simplex()}\n{_designs()}\n"
+    page.write_text(f"{before}<!-- numbers -->\n{numbers}{marker}{after}")
+    _picture().savefig(HERE / "images" / "exact_accounting.png", dpi=150)
+
+
+def _accounting() -> str:
+    rows = [
+        "| prior | scale | releases | exact, loss distributions | exact, Rényi "
+        "| Ponnoprat, best order | Ponnoprat, order 2 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for alpha, scale, count in ((5, 1.0, 1), (10, 0.2, 65), (10, 0.089, 3000)):
+        exact = DirichletRelease(scale=scale, alpha=alpha, relation=ReplaceRecord())
+        paper = DirichletRelease(scale=scale, alpha=alpha, relation=ReplaceRecord(), bound="dps")
+        losses = PldAccountant()
+        losses.compose(exact, count)
+        tight = exact.epsilon(DELTA) if count == 1 else losses.epsilon(DELTA)
+        by_order, published = RdpAccountant(), RdpAccountant()
+        by_order.compose(exact, count)
+        published.compose(paper, count)
+        renyi = rdp_to_epsilon(by_order.orders, by_order.rdp, DELTA)
+        second = rdp_to_epsilon(np.array([2.0]), count * paper.rdp([2.0]), DELTA)
+        cells = (
+            alpha,
+            scale,
+            count,
+            *(f"{e:.2f}" for e in (tight, renyi, published.epsilon(DELTA), second)),
+        )
+        rows.append("| " + " | ".join(map(str, cells)) + " |")
+    return f"Epsilon at delta = {DELTA:g}, under `ReplaceRecord()`:\n\n" + "\n".join(rows) + "\n"
+
+
+def _simplex() -> str:
+    exact = SIMPLEX.exact
+    return (
+        "The unit-simplex example of Gohari et al. (k = 24, 100 vectors, η = η̄ = 0.05) at delta = "
+        f"0.05: epsilon is {float(SIMPLEX.epsilon(0.05)):.4f} by their theorem (they print 1.18), "
+        f"and {float(exact.epsilon(0.05)):.4f} exactly. At epsilon = 1.18 delta is "
+        f"{float(exact.delta(1.18)):.1e}, not 0.05.\n"
+    )
+
+
+def _designs() -> str:
+    rows = [
+        f"Expected KL divergence (nats) of a draw from the histogram {HISTOGRAM}, at delta = "
+        f"{DELTA:g}. Algorithm 1 at its best order; the design sees the number of records and "
+        "cells only; knowing the histogram would buy no more than the last column:",
+        "",
+        "| epsilon | Algorithm 1 | Algorithm 1's prior, exact scale | designed | best there is |",
+        "|---|---|---|---|---|",
+    ]
+    total, cells = sum(HISTOGRAM), len(HISTOGRAM)
+    for epsilon in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0):
+        target = ApproxDP(epsilon, DELTA)
+        paper = dkl_approximate_dp(target, relation=ReplaceRecord())
+        mine = design(target, n_records=total, n_cells=cells)
+        best = min(_loss(target, alpha) for alpha in [*np.geomspace(0.1, 1e4, 60), mine.alpha])
+        losses = (
+            expected_loss(HISTOGRAM, paper.scale, paper.alpha),
+            _loss(target, paper.alpha),
+            expected_loss(HISTOGRAM, mine.scale, mine.alpha),
+            best,
+        )
+        rows.append(f"| {epsilon:g} | " + " | ".join(f"{loss:.3g}" for loss in losses) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _loss(target: ApproxDP, alpha: float) -> float:
+    """Return the loss on the histogram with this prior and the largest scale that it admits."""
+    scale = calibrate_scale(target, alpha=alpha, relation=ReplaceRecord())
+    return expected_loss(HISTOGRAM, scale, alpha)
+
+
+def _picture() -> Figure:
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    lines = {
+        "exact": ("exact (this page)", "#0072B2", "-"),
+        "dps": ("Ponnoprat", "#D55E00", "--"),
+        "dkl": ("the KL paper, Algorithm 1", "#009E73", "-."),
+        "geumlek": ("Geumlek et al.", "#CC79A7", ":"),
+    }
+    priors = np.geomspace(1.02, 100, 200)
+    for bound in ("geumlek", "dps", "exact"):
+        label, colour, style = lines[bound]
+        curve = [
+            float(
+                DirichletRelease(scale=1, alpha=a, relation=ReplaceRecord(), bound=bound).rdp(2.0)
+            )
+            for a in priors
+        ]
+        left.loglog(priors, curve, color=colour, linestyle=style, label=label)
+    left.set_ylim(1e-2, 1e2)
+    left.set_xlabel("prior pseudo-count of every cell")
+    left.set_ylabel("ε (nats), Rényi order 2")
+    left.set_title("One draw at scale 1; unit: replace one record", fontsize="medium")
+
+    exact = SIMPLEX.exact
+    epsilons = np.linspace(0, 2, 81)
+    for bound in ("dkl", "dps", "exact"):
+        label, colour, style = lines[bound]
+        release = DirichletRelease(
+            scale=exact.scale, alpha=exact.alpha, relation=exact.relation, bound=bound
+        )
+        right.semilogy(
+            epsilons, release.delta(epsilons), color=colour, linestyle=style, label=label
+        )
+    some = epsilons[epsilons > 0.9]
+    right.semilogy(some, SIMPLEX.delta(some), color="black", lw=1, label="Gohari et al.")
+    sampler = Diffuse(scale=exact.scale, alpha=exact.alpha, relation=exact.relation)
+    found = [
+        audit_dirichlet(sampler, np.random.default_rng(i), delta=delta)
+        for i, delta in enumerate((0.03, 0.01, 3e-3, 1e-3, 3e-4))
+    ]
+    right.semilogy(
+        [r.epsilon_lower for r in found], [r.delta for r in found],
+        "^", color="#0072B2", ms=6, label="seen in a million draws (99 %)",
+    )  # fmt: skip
+    right.set_ylim(1e-7, 1.5)
+    right.set_xlabel("ε (nats)")
+    right.set_ylabel("δ")
+    right.set_title("Average of 100 unit vectors; unit: replace one vector", fontsize="medium")
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+        axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+if __name__ == "__main__":
+    main()
