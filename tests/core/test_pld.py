@@ -1,0 +1,541 @@
+"""Accounting by privacy loss distributions: sound, tight, and clear about what it refuses."""
+
+import math
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+from scipy.stats import binom
+
+from privrl import pld
+from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.pld import PldAccountant
+from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
+from privrl.releases import (
+    BatchRelease,
+    DirichletRelease,
+    NoPrivacy,
+    Release,
+    Together,
+    smallest_epsilon,
+)
+from privrl.targets import ApproxDP, Rdp
+
+RECORD = ReplaceRecord()
+RELEASE = DirichletRelease(scale=0.2, alpha=10, relation=RECORD)
+
+
+def pair(scale: float, alpha: float) -> DirichletRelease:
+    return DirichletRelease(scale=scale, alpha=alpha, relation=RECORD)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A Gaussian mechanism whose means are ``mu`` standard deviations apart."""
+
+    mu: float
+    relation: Relation = RECORD
+
+    def rdp(self, orders):
+        return np.asarray(orders) * self.mu**2 / 2
+
+    def delta(self, epsilon):
+        epsilon = np.asarray(epsilon, np.float64)
+        log_p = log_ndtr(self.mu / 2 - epsilon / self.mu)
+        log_q = log_ndtr(-self.mu / 2 - epsilon / self.mu)
+        return -np.exp(log_p) * np.expm1(epsilon + log_q - log_p)
+
+    def epsilon(self, delta):
+        return smallest_epsilon(lambda e: np.log(self.delta(e)), delta)
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """A truthful bit with odds ``exp(log_odds)``, and no secret at all with ``failure``."""
+
+    log_odds: float
+    failure: float = 0.0
+    relation: Relation = RECORD
+
+    def rdp(self, orders):
+        return np.full(np.shape(orders), np.inf)  # claims nothing
+
+    def delta(self, epsilon):
+        gap = np.exp(self.log_odds) - np.exp(np.minimum(epsilon, self.log_odds))
+        return self.failure + (1 - self.failure) * gap / (1 + np.exp(self.log_odds))
+
+    def epsilon(self, delta):
+        return smallest_epsilon(lambda e: np.log(self.delta(e)), delta)
+
+
+def spend(*releases: Release | tuple[Release, int], **options) -> PldAccountant:
+    accountant = PldAccountant(**options)
+    for release in releases:
+        accountant.compose(*release if isinstance(release, tuple) else (release,))
+    return accountant
+
+
+def renyi(*releases: tuple[Release, int]) -> RdpAccountant:
+    accountant = RdpAccountant()
+    for release, count in releases:
+        accountant.compose(release, count)
+    return accountant
+
+
+# How tight it is ------------------------------------------------------------------------------
+
+
+def test_sixty_five_draws() -> None:
+    assert float(spend((RELEASE, 65)).epsilon(1e-5)) == pytest.approx(3.08, abs=5e-3)
+    assert float(renyi((RELEASE, 65)).epsilon(1e-5)) == pytest.approx(3.34, abs=5e-3)
+
+
+@pytest.mark.parametrize("relation", [RECORD, AddRemoveRecord(), ReplaceStep()], ids=str)
+def test_thousands_of_small_releases(relation: Relation) -> None:
+    release = DirichletRelease(scale=0.00608, alpha=10, relation=relation)
+    by_losses = float(spend((release, 3000)).epsilon(1e-5))
+    by_order = float(renyi((release, 3000)).epsilon(1e-5))
+    assert 0.85 * by_order < by_losses < 0.97 * by_order
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-8, 1e-10])
+@pytest.mark.parametrize(("mu", "count"), [(0.1, 100), (1.0, 100), (0.01, 3000)])
+def test_gaussians_compose_to_a_gaussian(mu: float, count: int, delta: float) -> None:
+    exact = float(Gaussian(mu * math.sqrt(count)).epsilon(delta))
+    assert exact <= float(spend((Gaussian(mu), count)).epsilon(delta)) <= 1.001 * exact
+
+
+def test_different_gaussians_compose_to_a_gaussian() -> None:
+    counts = {Gaussian(0.5): 3, Gaussian(0.05): 40, Gaussian(0.002): 500, Gaussian(1.0): 1}
+    exact = Gaussian(math.sqrt(sum(n * each.mu**2 for each, n in counts.items())))
+    accountant = spend(*counts.items())
+    for delta in (1e-3, 1e-6, 1e-10):
+        epsilon = float(exact.epsilon(delta))
+        assert epsilon <= float(accountant.epsilon(delta)) <= 1.001 * epsilon
+    for epsilon in (0.0, 1.0, 5.0):
+        delta = float(exact.delta(epsilon))
+        assert delta <= float(accountant.delta(epsilon)) <= 1.005 * delta
+
+
+def test_a_hundred_different_releases() -> None:
+    scales = 0.05 * 1.01 ** np.arange(100)
+    exact = float(Gaussian(float(np.sqrt(np.sum(scales**2)))).epsilon(1e-5))
+    epsilon = float(spend(*(Gaussian(float(mu)) for mu in scales)).epsilon(1e-5))
+    assert exact <= epsilon <= 1.005 * exact
+
+
+@pytest.mark.parametrize("failure", [0.0, 1e-4])
+def test_bits_compose_to_a_binomial(failure: float) -> None:
+    """Losses of a single size, and a release that has no Rényi curve."""
+    count, log_odds = 20, 0.3
+    share = 1 / (1 + math.exp(-log_odds))
+    losses = log_odds * (2 * np.arange(count + 1) - count)
+    masses = binom.pmf(np.arange(count + 1), count, share)
+    accountant = spend((RandomisedResponse(log_odds, failure), count))
+    for epsilon in (0.0, 0.5, 2.0, 4.0):
+        kept = (1 - failure) ** count
+        exact = 1 - kept + kept * float(masses @ np.maximum(-np.expm1(epsilon - losses), 0))
+        assert exact <= float(accountant.delta(epsilon)) <= 1.005 * exact + 1e-11
+
+
+@pytest.mark.parametrize(
+    ("scale", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 0.1), (1e-4, 3.0), (2.0, 1.0)]
+)
+def test_two_pairs_match_their_direct_convolution(scale: float, alpha: float) -> None:
+    """Against `privrl.convolution`, which starts from densities and transforms nothing."""
+    two_pairs = Relation("replace two records", {"counts": [(1, -1, 1, -1)]})
+    direct = DirichletRelease(scale=scale, alpha=alpha, relation=two_pairs)
+    accountant = spend((pair(scale, alpha), 2))
+    for delta in (1e-5, 1e-9):
+        assert float(accountant.epsilon(delta)) == pytest.approx(
+            float(direct.epsilon(delta)), rel=1e-3
+        )
+
+
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [(RELEASE, 65)],
+        [(pair(5, 1), 3)],
+        [(pair(1, 5), 1), (pair(0.01, 5), 300)],
+        [(DirichletRelease(scale=0.5, alpha=2, relation=AddRemoveRecord()), 10)],
+    ],
+    ids=repr,
+)
+def test_two_grids_agree(
+    releases: list[tuple[Release, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coarse = spend(*releases)
+    deltas = (1e-3, 1e-6, 1e-10)
+    got = [float(coarse.epsilon(delta)) for delta in deltas]
+    monkeypatch.setattr(pld, "_MOST_DOTS", 512)
+    monkeypatch.setattr(pld, "_DOTS", 6400)
+    monkeypatch.setattr(pld, "_STEP", 0.007)
+    fine = [float(spend(*releases).epsilon(delta)) for delta in deltas]
+    np.testing.assert_allclose(got, fine, rtol=2e-3)
+    assert all(f <= g * (1 + 1e-5) for f, g in zip(fine, got, strict=True))
+
+
+# That it is sound -----------------------------------------------------------------------------
+
+SOUND: list[Release] = [
+    RELEASE,
+    pair(1e-5, 100),
+    pair(0.05, 0.1),
+    pair(5, 1),
+    pair(1, 0.01),
+    DirichletRelease(scale=1, alpha=5, relation=RECORD, bound="dps"),
+    DirichletRelease(scale=0.5, alpha=2, relation=AddRemoveRecord()),
+    DirichletRelease(scale=3, alpha=0.5, relation=AddRemoveRecord()),
+    DirichletRelease(scale=0.3, alpha=4, relation=ReplaceStep()),
+    DirichletRelease(scale=0.02, alpha=3, relation=ReplaceEpisode(10)),
+    Gaussian(1e-3),
+    RandomisedResponse(1.0, 1e-3),
+]
+
+
+# Curves that go through Rényi divergence are not convex in exp(epsilon); the hull is below them,
+# and above the curve of what they bound.
+BOUNDED = {
+    SOUND[5]: pair(1, 5),
+    SOUND[9]: DirichletRelease(
+        scale=0.02, alpha=3, relation=Relation("ten at once", {"counts": [(10, -10)]})
+    ),
+}
+
+
+@pytest.mark.parametrize("n_dots", [16, 64])
+@pytest.mark.parametrize("release", SOUND, ids=repr)
+def test_one_loss_distribution_dominates(release: Release, n_dots: int) -> None:
+    """Between the dots too, and on the negative side, where neighbours are swapped."""
+    losses = pld._connect_dots(release, n_dots)
+    assert np.all(losses.masses >= 0)
+    assert losses.masses.sum() + losses.infinite == pytest.approx(1, abs=1e-10)
+    epsilons = float(losses.values.max()) * np.linspace(0, 1.1, 30) ** 2
+    exact = BOUNDED.get(release, release).delta(epsilons)
+    below_zero = -np.expm1(-epsilons) + np.exp(-epsilons) * exact
+    for epsilon, delta in zip([*epsilons, *-epsilons], [*exact, *below_zero], strict=True):
+        share = np.maximum(-np.expm1(np.minimum(epsilon - losses.values, 0)), 0)
+        dominating = losses.infinite + losses.masses @ share
+        assert dominating >= delta * (1 - 1e-13) - 1e-16
+
+
+@pytest.mark.parametrize("release", SOUND, ids=repr)
+def test_never_above_renyi(release: Release) -> None:
+    by_losses, by_order = spend((release, 30)), renyi((release, 30))
+    limit = float(by_order.epsilon(1e-6)) * (1 + 1e-12)
+    assert float(by_losses.epsilon(1e-6)) <= limit
+    for epsilon in (0.0, 1.0):
+        limit = max(float(by_order.delta(epsilon)), 1e-12) * (1 + 1e-12)
+        assert float(by_losses.delta(epsilon)) <= limit
+
+
+def sampled_deltas(
+    release: DirichletRelease, count: int, epsilons: list[float]
+) -> list[tuple[float, float]]:
+    """Estimate delta of the dominating pair, and its standard error, from 50,000 sums of losses.
+
+    The loss of one release is ``s logit(b)`` for ``b ~ Beta(a + s, a)``.
+    """
+    rng = np.random.default_rng(20230417)
+    a, s = release.alpha, release.scale
+    sums = np.zeros(50_000)
+    for _ in range(count):
+        up, down = rng.standard_gamma(a + s, sums.size), rng.standard_gamma(a, sums.size)
+        sums += s * np.log(up / down)
+    kept = [np.maximum(-np.expm1(epsilon - sums), 0) for epsilon in epsilons]
+    return [(float(k.mean()), float(k.std()) / math.sqrt(sums.size)) for k in kept]
+
+
+def test_between_simulation_and_renyi() -> None:
+    """Four estimates within 5.3 standard errors: a false alarm once in two million runs."""
+    count, epsilons = 20, [0.0, 0.5, 1.0, 1.4]
+    release, by_order = RELEASE, renyi((RELEASE, 20))
+    by_losses, fewer, more = (spend((release, n)) for n in (count, count - 3, count + 3))
+    sampled = sampled_deltas(release, count, epsilons)
+    for epsilon, (mean, error) in zip(epsilons, sampled, strict=True):
+        assert mean - 5.3 * error <= float(by_losses.delta(epsilon)) <= mean + 5.3 * error
+        assert float(by_losses.delta(epsilon)) < float(by_order.delta(epsilon))
+    # Power: three releases forgotten, or three too many, are noticed.
+    mean, error = sampled[1]
+    assert float(fewer.delta(0.5)) < mean - 5.3 * error
+    assert float(more.delta(0.5)) > mean + 5.3 * error
+
+
+def test_curves_that_cross_make_a_convex_hull() -> None:
+    """An upper bound that is not convex in exp(epsilon) still makes a distribution."""
+
+    @dataclass(frozen=True)
+    class Bumpy:
+        relation: Relation = RECORD
+
+        def rdp(self, orders):
+            return np.full(np.shape(orders), np.inf)
+
+        def delta(self, epsilon):
+            return Gaussian(0.5).delta(epsilon) * (2 + np.sin(40 * np.asarray(epsilon)))
+
+        def epsilon(self, delta):
+            raise NotImplementedError
+
+    losses = pld._connect_dots(Bumpy(), 256)
+    assert losses.masses.sum() + losses.infinite == pytest.approx(1, abs=1e-12)
+    bumpy, smooth = spend((Bumpy(), 10)), spend((Gaussian(0.5), 10))
+    for epsilon in (0.0, 1.0, 4.0):
+        assert float(bumpy.delta(epsilon)) >= float(smooth.delta(epsilon)) * (1 - 1e-3)
+
+
+def test_without_privacy() -> None:
+    accountant = spend((RELEASE, 5), NoPrivacy(RECORD), (NoPrivacy(RECORD), 2))
+    assert float(accountant.epsilon(1e-5)) == math.inf
+    assert float(accountant.delta(10.0)) == 1
+    heavy = spend((pair(1, 0.01), 4))  # losses of hundreds of nats
+    assert float(heavy.epsilon(1e-5)) > 1000
+    assert 0.9 < float(heavy.delta(1.0)) <= 1
+
+
+def test_a_table_that_never_changes_costs_nothing() -> None:
+    relation = Relation("replace one label", {"labels": [(1, -1)], "rewards": []})
+    release = DirichletRelease(scale=1, alpha=1, relation=relation, table="rewards")
+    accountant = spend((release, 10))
+    assert float(accountant.epsilon(1e-9)) == 0
+    assert float(accountant.delta(0.0)) == 1e-12
+
+
+def test_releases_made_together() -> None:
+    step = ReplaceStep()
+    tables = [
+        DirichletRelease(scale=0.05, alpha=5, relation=step),
+        DirichletRelease(scale=0.05, alpha=5, relation=step, table="rewards"),
+    ]
+    together = float(spend((Together(tables), 10)).epsilon(1e-6))
+    apart = float(spend(*((table, 10) for table in tables)).epsilon(1e-6))
+    # Apart, the worst case of each release is taken by itself.
+    assert together == pytest.approx(apart, rel=0.02)
+    assert together <= apart * 1.001
+
+
+# The same verbs as RdpAccountant --------------------------------------------------------------
+
+
+def test_nothing_is_spent_at_first() -> None:
+    accountant = PldAccountant()
+    assert accountant.relation is None
+    assert accountant.budget is None
+    assert float(accountant.epsilon(1e-6)) == 0
+    assert float(accountant.delta(0.0)) == 1e-12
+
+
+@pytest.mark.parametrize("release", [RELEASE, Gaussian(0.3), SOUND[6]], ids=repr)
+def test_count_means_repetition(release: Release) -> None:
+    at_once, one_by_one = spend((release, 7)), PldAccountant()
+    for _ in range(7):
+        one_by_one.compose(release)
+        one_by_one.epsilon(1e-6)  # asking changes nothing
+    assert float(at_once.epsilon(1e-6)) == float(one_by_one.epsilon(1e-6))
+    assert float(at_once.delta(0.5)) == float(one_by_one.delta(0.5))
+
+
+def test_order_does_not_matter() -> None:
+    releases = [(pair(0.1 * k, 5), k) for k in (1, 2, 3)]
+    one, other = spend(*releases), spend(*releases[::-1])
+    assert float(one.epsilon(1e-6)) == pytest.approx(float(other.epsilon(1e-6)), rel=1e-9)
+
+
+def test_equal_releases_are_one_kind() -> None:
+    accountant = spend(pair(0.2, 10), pair(0.2, 10), RELEASE)
+    assert float(accountant.epsilon(1e-6)) == float(spend((RELEASE, 3)).epsilon(1e-6))
+
+
+@pytest.mark.parametrize("release", SOUND, ids=repr)
+def test_one_release_is_accounted_for_exactly(release: Release) -> None:
+    accountant = spend(release)
+    assert float(accountant.epsilon(1e-3)) <= float(release.epsilon(1e-3))
+    assert float(accountant.delta(0.5)) <= max(float(release.delta(0.5)), 1e-12)
+
+
+@pytest.mark.parametrize("release", [RELEASE, pair(1, 5), pair(0.05, 0.1)], ids=repr)
+def test_one_release_is_nearly_exact_by_its_losses_too(release: Release) -> None:
+    """A second release that hardly costs anything keeps the exact answer from being used."""
+    accountant = spend(release, pair(1e-7, 1e3))
+    for delta in (1e-3, 1e-5, 1e-8):
+        exact = float(release.epsilon(delta))
+        assert exact <= float(accountant.epsilon(delta)) <= 1.001 * exact
+
+
+@pytest.mark.parametrize("releases", [[(RELEASE, 65)], [RELEASE], [(pair(5, 1), 3)]], ids=repr)
+def test_epsilon_and_delta_are_inverse(releases) -> None:
+    accountant = spend(*releases)
+    for delta in (0.05, 1e-3, 1e-6, 1e-10):
+        epsilon = float(accountant.epsilon(delta))
+        back = float(accountant.delta(epsilon))
+        assert back == pytest.approx(delta, rel=1e-6) or (epsilon == 0 and back < delta)
+    epsilons = [float(accountant.epsilon(d)) for d in (1e-12, 1e-9, 1e-3, 0.3, 0.999)]
+    assert epsilons == sorted(epsilons, reverse=True)
+
+
+# Budgets --------------------------------------------------------------------------------------
+
+
+def test_budget_is_spent_to_the_last_release() -> None:
+    budget = ApproxDP(1.0, 1e-6)
+    accountant = PldAccountant(budget=budget)
+    assert accountant.budget == budget
+    made = 0
+    with suppress(BudgetExceeded):
+        while made < 100:
+            accountant.compose(RELEASE)
+            made += 1
+    assert float(accountant.epsilon(1e-6)) == float(spend((RELEASE, made)).epsilon(1e-6)) <= 1
+    assert float(spend((RELEASE, made + 1)).epsilon(1e-6)) > 1
+    with pytest.raises(BudgetExceeded, match=r"epsilon 1\.\d+, over the budget .* nothing was"):
+        accountant.compose(RELEASE)
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(RELEASE, 1000)
+    accountant.compose(pair(1e-6, 10))  # what is left is enough for it
+
+
+def test_looking_ahead_spends_nothing() -> None:
+    """Epsilon stays 0 for long and then rises steeply: guesses at what fits are wrong here."""
+    accountant, made = PldAccountant(budget=ApproxDP(0.05, 0.2)), 0
+    with suppress(BudgetExceeded):
+        while made < 100:
+            accountant.compose(Gaussian(0.1))
+            made += 1
+    fits = [n for n in range(1, 100) if Gaussian(0.1 * math.sqrt(n)).delta(0.05) <= 0.2]
+    assert made == max(fits)
+
+
+def test_budget_takes_few_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(pld, "_self_compose", counting(pld._self_compose, calls))
+    accountant = PldAccountant(budget=ApproxDP(1.0, 1e-6))
+    kinds = [pair(0.02, 10), pair(0.01, 10)]
+    for i in range(600):
+        accountant.compose(kinds[i % 2])
+    assert len(calls) < 60
+
+
+def counting(function: Callable, calls: list) -> Callable:
+    def counted(*args):
+        calls.append(args)
+        return function(*args)
+
+    return counted
+
+
+@pytest.mark.parametrize("budget", [Rdp(2, 1.0), 1.0, [ApproxDP(1, 1e-6)]])
+def test_other_budgets_are_refused(budget) -> None:
+    with pytest.raises(ValueError, match=r"budget must be an ApproxDP, got .* RdpAccountant"):
+        PldAccountant(budget=budget)
+
+
+def test_budget_below_the_smallest_delta_is_refused() -> None:
+    with pytest.raises(ValueError, match="delta must be at least 1e-12"):
+        PldAccountant(budget=ApproxDP(1.0, 1e-13))
+
+
+# What is refused ------------------------------------------------------------------------------
+
+
+def test_small_deltas_are_refused_and_never_reported() -> None:
+    accountant = spend((RELEASE, 65))
+    accountant.epsilon(1e-12)
+    with pytest.raises(ValueError, match=r"delta must be at least 1e-12 .*, got 9e-13.*Fourier"):
+        accountant.epsilon(9e-13)
+    assert float(accountant.delta(500.0)) == 1e-12
+    many = spend((Gaussian(1e-4), 1_000_000))
+    with pytest.raises(ValueError, match=r"delta must be at least 2.2e-10 with 1000000 releases"):
+        many.epsilon(1e-10)
+    assert float(many.delta(500.0)) == pytest.approx(2.2e-10, rel=0.01)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan, "1e-5"])
+def test_deltas_outside_are_refused(delta) -> None:
+    with pytest.raises(ValueError, match="delta must be a number > 0 and < 1"):
+        PldAccountant().epsilon(delta)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
+def test_epsilons_below_zero_are_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be >= 0"):
+        PldAccountant().delta(epsilon)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True])
+def test_counts_are_whole(count) -> None:
+    with pytest.raises(ValueError, match="count must be a whole number >= 1"):
+        PldAccountant().compose(RELEASE, count)
+
+
+def test_another_relation_is_refused() -> None:
+    accountant = spend(RELEASE)
+    assert accountant.relation == RECORD
+    with pytest.raises(ValueError, match="relation 'replace one record' like those before"):
+        accountant.compose(DirichletRelease(scale=1, alpha=5, relation=AddRemoveRecord()))
+    assert float(accountant.epsilon(1e-6)) == float(spend(RELEASE).epsilon(1e-6))
+
+
+@pytest.mark.parametrize("vectors", [[(1,)], [(-2, 1, 1)], [(1,), (-1,), (2, -1)]], ids=str)
+def test_relations_without_a_way_back_are_refused(vectors) -> None:
+    relation = Relation("one way", {"counts": [(1, -1)], "others": vectors})
+    release = DirichletRelease(scale=1, alpha=5, relation=relation)
+    with pytest.raises(ValueError, match=r"can be swapped, got 'one way'.* list both"):
+        PldAccountant().compose(release)
+
+
+def test_a_way_back_may_be_part_of_a_longer_vector() -> None:
+    relation = Relation("both ways", {"counts": [(1,), (1, -1)]})
+    PldAccountant().compose(DirichletRelease(scale=1, alpha=5, relation=relation))
+
+
+def test_batches_are_refused() -> None:
+    with pytest.raises(ValueError, match="release must be of one run, got BatchRelease"):
+        PldAccountant().compose(BatchRelease([RELEASE, RELEASE]))
+
+
+def test_releases_that_cannot_be_hashed_are_refused() -> None:
+    class Changing(Gaussian):
+        __hash__ = None
+
+    with pytest.raises(ValueError, match="release must be hashable, like a frozen dataclass"):
+        PldAccountant().compose(Changing(1.0))
+
+
+@pytest.mark.parametrize("wrong", [math.nan, -0.1, 1.1])
+def test_deltas_that_are_no_probabilities_are_refused(wrong: float) -> None:
+    @dataclass(frozen=True)
+    class Wrong(Gaussian):
+        def delta(self, epsilon):
+            return np.full(np.shape(epsilon), wrong)
+
+    with pytest.raises(ValueError, match="must give a number from 0 to 1 for each epsilon"):
+        spend((Wrong(1.0), 2)).epsilon(1e-5)
+
+
+# The optional package -------------------------------------------------------------------------
+
+
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(
+        ImportError, match=r'needs the dp-accounting .* pip install "privrl\[pld\]"'
+    ):
+        PldAccountant()
+
+
+def test_package_is_imported_late() -> None:
+    code = "import sys, privrl.pld; sys.exit('dp_accounting' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spend((RELEASE, 10), pair(1, 0.01)).epsilon(1e-5)
