@@ -1,0 +1,513 @@
+"""The papers' bounds by name: looser than the exact divergence, kept to be compared with it.
+
+Three are Rényi curves, for `DirichletRelease(bound=...)` and everything that takes a release:
+
+- ``"dps"``: Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, Corollary 3;
+- ``"dkl"``: *Dirichlet mechanism for differentially private KL divergence minimization*,
+  Theorem 1, with the same value as ``"dps"`` but at fewer orders;
+- ``"geumlek"``: Geumlek, Song and Chaudhuri, *Rényi differential privacy mechanisms for
+  posterior sampling* (2017), as DPS quotes it in (6): twice ``"dps"``.
+
+`dps_prior` and `dkl_algorithm_1` are the papers' own calibrations. `SimplexRelease` is the
+(epsilon, delta) guarantee of Gohari et al., *The Dirichlet mechanism for differential privacy
+on the unit simplex* (SIM below), whose exact counterpart is `SimplexRelease.exact`.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import betainc, digamma, polygamma
+
+from privrl._checks import check_between, check_count, check_orders, check_positive
+from privrl.conversion import DEFAULT_ORDERS
+from privrl.relations import ChangeVector, Relation
+from privrl.releases import DirichletRelease, check_epsilons, smallest_epsilon
+from privrl.special import FloatArray, bregman_lgamma, lgamma_excess
+from privrl.targets import ApproxDP, Rdp
+
+# Rényi curves of one change vector ------------------------------------------------------
+
+
+#: From a change vector, the scale, the prior and orders > 1 to a bound on the divergence (nats)
+#: of ``Dirichlet(scale * counts + alpha)`` at each order, infinite where it says nothing.
+RdpBound = Callable[[ChangeVector, float, float, FloatArray], FloatArray]
+
+
+def dps_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+    """Return ``λ/2 scale² Δ₂² ψ'(alpha − (λ − 1) scale Δ∞)``: DPS, Theorem 2 and Corollary 3.
+
+    Infinite from the order ``1 + alpha / (scale Δ∞)`` on.
+    """
+    squares, largest = _sensitivities([vector])
+    argument = _furthest(largest, scale, alpha, orders)
+    inside = np.where(argument > 0, argument, 1.0)
+    value = orders / 2 * scale**2 * squares * polygamma(1, inside)
+    return np.where(argument > 0, value, np.inf)
+
+
+def dkl_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+    """Return ``λ/2 scale² Δ₂² ψ'(1 + g)``, where ``alpha = 1 + g + (λ − 1) scale Δ∞``.
+
+    That is DKL's Theorem 1 in the general form of its Remark 1, which asks for ``g >= 0``:
+    `dps_rdp` up to the order ``1 + (alpha − 1) / (scale Δ∞)``, infinite beyond. At the order
+    that Algorithm 1 was run for, where ``g = 3 (λ − 1) scale Δ∞``, it is the algorithm's
+    claim; under Remark 2, too, if ``alpha`` includes ``scale`` times the known lower bound.
+    """
+    _, largest = _sensitivities([vector])
+    # The slack is for rounding where g = 0; the value is a bound on either side of that.
+    reaches = _furthest(largest, scale, alpha, orders) >= 1 - 1e-12 * alpha
+    value = dps_rdp(vector, scale, alpha, orders)
+    return np.where(reaches, value, np.inf)
+
+
+def geumlek_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+    """Return ``λ scale² Δ₂² sup ‖∇² log B‖``: Geumlek, Song and Chaudhuri (2017), DPS (6).
+
+    Infinite from the order ``1 + alpha / (scale Δ∞)`` on.
+
+    Notes
+    -----
+    The divergence between the natural parameters ``u`` and ``v`` is
+
+        [log B(u + (λ − 1)(u − v)) − λ log B(u) + (λ − 1) log B(v)] / (λ − 1),
+
+    so the Hessian must be bounded on the whole way from ``v`` through ``u`` to
+    ``u + (λ − 1)(u − v)``. A cell of that way is at least ``alpha − (λ − 1) scale Δ∞``, and
+    the way must stay positive: hence the range of orders. The Hessian is
+    ``diag ψ'(u_i) − ψ'(sum u) 1 1ᵀ``, positive definite, of norm below ``max ψ'(u_i)`` and as
+    close to it as one likes where the other cells are large: the supremum is ``ψ'`` of that
+    least cell, and the bound is twice `dps_rdp`. (Taylor's theorem gives ``λ/2`` for ``λ``.)
+
+    Over the data alone, as (6) is printed, the supremum would be ``ψ'(alpha)``. That is no
+    bound: it stays finite where the divergence is infinite.
+    """
+    return 2 * dps_rdp(vector, scale, alpha, orders)
+
+
+#: The curves that `DirichletRelease` knows by name.
+BOUNDS: dict[str, RdpBound] = {"dps": dps_rdp, "dkl": dkl_rdp, "geumlek": geumlek_rdp}
+
+
+def _furthest(largest: float, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+    """Return the least concentration on the proofs' way at each order."""
+    return alpha - (orders - 1) * scale * largest
+
+
+def _sensitivities(vectors: Iterable[ChangeVector]) -> tuple[float, float]:
+    """Return the papers' ``Δ₂²`` and ``Δ∞``: the largest of any change vector."""
+    vectors = list(vectors)
+    squares = max((sum(m * m for m in vector) for vector in vectors), default=0.0)
+    largest = max((abs(m) for vector in vectors for m in vector), default=0.0)
+    return squares, largest
+
+
+# Calibration, as the papers do it -------------------------------------------------------
+
+
+def dps_prior(
+    target: Rdp, *, relation: Relation, scale: float = 1.0, table: str | None = None
+) -> float:
+    """Return DPS's closed-form prior (9): ``λ scale² Δ₂² / (2 ε) + (λ − 1) scale Δ∞ + 1``.
+
+    Parameters
+    ----------
+    target : Rdp
+        What one release may spend.
+    relation, table
+        As for `DirichletRelease`.
+    scale : float
+        What the counts are multiplied by, > 0; (9) is printed for 1.
+
+    Returns
+    -------
+    float
+        A prior that meets the target; ``calibrate_alpha(target, bound="dps")`` is the least
+        one under the same theorem, ``calibrate_alpha(target)`` the least one there is.
+    """
+    check_positive("scale", scale, "larger means less noise")
+    squares, largest = _changes(relation, table)
+    shift = (target.order - 1) * scale * largest
+    return target.order * scale**2 * squares / (2 * target.epsilon) + shift + 1
+
+
+class DklSetting(NamedTuple):
+    """What Algorithm 1 chooses: draw ``Dirichlet(scale * counts + alpha)``, at this cost."""
+
+    scale: float
+    alpha: float
+    release: DirichletRelease
+
+
+def dkl_algorithm_1(
+    target: Rdp,
+    *,
+    relation: Relation,
+    table: str | None = None,
+    g: Callable[[float], float] | None = None,
+    lower_bound: float = 0.0,
+) -> DklSetting:
+    """Choose scale and prior for one release by DKL's Algorithm 1.
+
+    The scale solves ``ε = λ/2 scale² Δ₂² ψ'(1 + g(scale) + scale * lower_bound)``, and the
+    prior is ``1 + g(scale) + (λ − 1) scale Δ∞``.
+
+    Parameters
+    ----------
+    target : Rdp
+        What one release may spend.
+    relation, table
+        As for `DirichletRelease`.
+    g : callable, optional
+        Remark 1: any function from the scale to a number >= 0. By default the paper's,
+        ``3 (λ − 1) scale Δ∞``. With several solutions, one of them is found.
+    lower_bound : float
+        Remark 2: a public fact, that no cell's count is ever below this, >= 0.
+
+    Returns
+    -------
+    DklSetting
+        ``scale`` and ``alpha`` to draw with, as in ``Diffuse(..., bound="dkl")``, and the
+        ``release``, whose bound is ``"dkl"``; ``dataclasses.replace(release, bound="exact")``
+        is the truth about it. What is known of the counts acts as a prior, so the release's
+        is ``alpha + scale * lower_bound``, and that is all there is to Remark 2. Nobody
+        checks that fact: with a lower bound, compose the release yourself.
+
+    Raises
+    ------
+    ValueError
+        If ``g`` is negative or not finite, or grows so fast that no scale spends as much; if
+        ``lower_bound`` is negative; or if the relation never changes the table.
+    """
+    if not 0 <= lower_bound < math.inf:
+        raise ValueError(
+            f"lower_bound must be >= 0 and finite, got {lower_bound!r}; 0 is always true."
+        )
+    squares, largest = _changes(relation, table)
+    order = target.order
+
+    def gap(scale: float) -> float:
+        return 3 * (order - 1) * scale * largest if g is None else _checked(g, scale)
+
+    def spent(scale: float) -> float:
+        argument = 1 + gap(scale) + scale * lower_bound
+        return float(order / 2 * scale**2 * squares * polygamma(1, argument))
+
+    def setting(scale: float) -> DklSetting:
+        alpha = 1 + gap(scale) + (order - 1) * scale * largest
+        effective = alpha + scale * lower_bound
+        release = DirichletRelease(
+            scale=scale, alpha=effective, relation=relation, table=table, bound="dkl"
+        )
+        return DklSetting(scale, alpha, release)
+
+    # At g = 0 and no lower bound the scale has a closed form (Remark 1), and is the least.
+    high = math.sqrt(2 * target.epsilon / (order * squares * float(polygamma(1, 1))))
+    low = high / 2
+    while spent(high) < target.epsilon:
+        low, high = high, 2 * high
+        if high > 1e30:
+            raise ValueError(
+                f"g grows so fast that no scale up to 1e30 spends epsilon = {target.epsilon:g}; "
+                "choose one that grows more slowly than the square of the scale."
+            )
+    scale = float(brentq(lambda r: spent(r) - target.epsilon, low, high, xtol=1e-300))
+    margin = 1e-16
+    while float(setting(scale).release.rdp(order)) > target.epsilon:
+        scale *= 1 - margin
+        margin *= 2
+    return setting(scale)
+
+
+def dkl_approximate_dp(
+    target: ApproxDP,
+    *,
+    relation: Relation,
+    table: str | None = None,
+    order: float | None = None,
+    lower_bound: float = 0.0,
+) -> DklSetting:
+    """Choose scale and prior for one release by Algorithm 1 and DKL's conversion (13).
+
+    At an order λ, Algorithm 1 is run for the Rényi divergence
+    ``epsilon − log(λ − 1) + (log delta + λ log λ) / (λ − 1)``.
+
+    Parameters
+    ----------
+    target : ApproxDP
+        What one release may spend.
+    order : float, optional
+        The order λ > 1. The paper takes 2, 20 and 200 in turn; by default it is the one
+        under which the prior weighs least in records, ``alpha / scale``.
+    relation, table, lower_bound
+        As for `dkl_algorithm_1`, which says what is returned.
+
+    Raises
+    ------
+    ValueError
+        If nothing is left to spend at the order, or at any.
+    """
+    orders = (
+        DEFAULT_ORDERS if order is None else np.array([check_between("order", order, 1, math.inf)])
+    )
+    log_delta = math.log(target.delta)
+    left = target.epsilon - np.log(orders - 1)
+    left += (log_delta + orders * np.log(orders)) / (orders - 1)
+    settings = [
+        dkl_algorithm_1(
+            Rdp(float(at), float(epsilon)), relation=relation, table=table, lower_bound=lower_bound
+        )
+        for at, epsilon in zip(orders, left, strict=True)
+        if epsilon > 0
+    ]
+    if not settings:
+        raise ValueError(
+            f"order must leave something to spend of epsilon = {target.epsilon:g} at "
+            f"delta = {target.delta:g}, got {order!r}; larger orders leave more."
+        )
+    return min(settings, key=lambda setting: setting.alpha / setting.scale)
+
+
+def _checked(g: Callable[[float], float], scale: float) -> float:
+    value = g(scale)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"g must be >= 0 and finite, got g({scale:g}) = {value!r}.")
+    return value
+
+
+def _changes(relation: Relation, table: str | None) -> tuple[float, float]:
+    squares, largest = _sensitivities(relation.changes(table))
+    if not squares:
+        raise ValueError(
+            f"relation {str(relation)!r} never changes the table {table!r}, so any scale and "
+            "any prior are private; use those that you would use without privacy."
+        )
+    return squares, largest
+
+
+# The unit simplex -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimplexRelease:
+    """One draw ``y ~ Dirichlet(scale * p)`` of a vector p of the unit simplex: SIM's guarantee.
+
+    The vector, or the average of several, has sensitive components (the paper's W) that are
+    each known to be at least ``eta``, and all the other components together are known to
+    be at least ``eta_bar``. Neighbours move up to ``distance / 2`` from one sensitive
+    component of one vector to another: Theorem 1 for one vector, Theorem 2 for an average.
+
+    Parameters
+    ----------
+    scale : float
+        The paper's k, > 0; smaller is more private.
+    eta, eta_bar : float
+        As above, each in (0, 1).
+    n_components : int
+        How many components are sensitive, >= 2.
+    distance : float
+        The paper's b, > 0: by how much one vector may change, in 1-norm.
+    n_vectors : int
+        How many vectors are averaged, >= 1.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range; if ``scale * eta`` or ``scale * eta_bar`` is below 1,
+        which the theorems assume; or if no two vectors are ``distance`` apart.
+
+    Notes
+    -----
+    Except with probability delta each sensitive component of the draw is at least gamma, and
+    then the privacy loss is at most epsilon. Each gamma gives one such pair, so for a given
+    epsilon or delta the best gamma is the only one that matters. The worst input has every
+    sensitive component at ``eta``: a draw can be made from a gamma process on [0, 1], on
+    which raising one component at the expense of the rest lengthens one interval, so that no
+    sensitive component falls. (Theorem 1 looks for it among all vertices of the set.) The
+    loss is at most ``log B(a, c − a)/B(a + s, c − a − s) + s L`` with ``a = scale * eta``,
+    ``c = scale (1 − eta_bar)``, ``s`` the change of ``scale * p`` and ``e^L`` the largest
+    ratio of two components of the draw, if that grows with s all the way (it is concave in
+    s). Where it does not, which takes a gamma of the size of ``eta``, Lemma 4 overlooks the
+    maximum, and no guarantee is given here.
+
+    For the average, (18) and (21) print the dimension n for the number of vectors, and
+    Definition 3 leaves out that the two components are sensitive ones.
+    """
+
+    scale: float
+    eta: float
+    eta_bar: float
+    n_components: int = 2
+    distance: float = 1.0
+    n_vectors: int = 1
+
+    def __post_init__(self) -> None:
+        checked = {
+            "scale": check_positive("scale", self.scale, "larger means less noise"),
+            "eta": check_between("eta", self.eta, 0, 1),
+            "eta_bar": check_between("eta_bar", self.eta_bar, 0, 1),
+            "n_components": check_count("n_components", self.n_components, 2),
+            "distance": check_positive("distance", self.distance, "the paper takes at most 1"),
+            "n_vectors": check_count("n_vectors", self.n_vectors),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        for name, least in (("eta", self.eta), ("eta_bar", self.eta_bar)):
+            if not self.scale * least >= 1:
+                raise ValueError(
+                    f"scale * {name} must be >= 1, which the theorem assumes, got "
+                    f"{self.scale * least:g}; the exact DirichletRelease(scale={self.scale:g}, "
+                    f"alpha={self.scale * self.eta:g}, ...) needs no such thing."
+                )
+        room = 1 - self.eta_bar - self.n_components * self.eta
+        if not room > 0:
+            raise ValueError(
+                "n_components * eta + eta_bar must be < 1, got "
+                f"{self.n_components * self.eta + self.eta_bar:g}; no two vectors are like that."
+            )
+        if not self.distance / 2 <= room * (1 + 1e-12):
+            raise ValueError(
+                f"distance must be <= 2 (1 - eta_bar - n_components * eta) = {2 * room:g}, got "
+                f"{self.distance!r}; no two vectors of the set are further apart."
+            )
+
+    @property
+    def relation(self) -> Relation:
+        """Which vectors, or collections of vectors, are neighbours."""
+        change = self.distance / (2 * self.n_vectors)
+        name = f"move {self.distance / 2:g} between two components of one vector"
+        if self.n_vectors > 1:
+            name += f" of {self.n_vectors}"
+        return Relation(name, {"counts": [(change, -change)]})
+
+    @property
+    def exact(self) -> DirichletRelease:
+        """The same draw, exactly accounted: what is known of the vector acts as a prior."""
+        return DirichletRelease(
+            scale=self.scale, alpha=self.scale * self.eta, relation=self.relation
+        )
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return infinity at each order > 1: what happens with probability delta is not bounded."""
+        return np.full_like(check_orders(orders), np.inf)
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
+        return np.exp(self._log_delta(epsilon))
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
+        return smallest_epsilon(self._log_delta, delta)
+
+    def gamma(self, epsilon: ArrayLike) -> FloatArray:
+        """Return the gamma of the theorem at each epsilon >= 0; 1 where it gives no guarantee."""
+        epsilon = check_epsilons(epsilon)
+        a, c = self.scale * self.eta, self.scale * (1 - self.eta_bar)
+        s = self.scale * self.distance / (2 * self.n_vectors)
+        # log B(a, c − a) / B(a + s, c − a − s), less its part that is linear in s
+        bend = -bregman_lgamma(a, s) - bregman_lgamma(c - a, -s)
+        log_ratio = (epsilon - bend) / s - (digamma(c - a) - digamma(a))
+        least = max(digamma(a + s) - digamma(c - a - s), 0.0)
+        valid = log_ratio >= least
+        small = np.exp(-np.where(valid, log_ratio, 0.0))
+        return np.where(valid, small / (1 + (self.n_components - 1) * small), 1.0)
+
+    def _log_delta(self, epsilon: ArrayLike) -> FloatArray:
+        gammas, alpha = self.gamma(epsilon), self.scale * self.eta
+        each = [
+            probability_some_below(gamma, alpha=alpha, n=self.n_components, total=self.scale)
+            for gamma in gammas.flat
+        ]
+        with np.errstate(divide="ignore"):
+            return np.log(each).reshape(gammas.shape)
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+# From values at the nodes to integrals from -1 up to each node.
+_CUMULATE: FloatArray = (
+    np.polynomial.legendre.legvander(_NODES, 16)
+    @ np.polynomial.legendre.legint(np.eye(16), lbnd=-1)
+    @ np.linalg.inv(np.polynomial.legendre.legvander(_NODES, 15))
+)
+_PANELS = 32
+_DROP = 40.0  # the density is followed down to e^-40 of its peak
+
+
+def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) -> float:
+    """Return the probability that some of n components of a Dirichlet draw is below ``gamma``.
+
+    Parameters
+    ----------
+    gamma : float
+        >= 0.
+    alpha : float
+        The concentration of each of the n components, > 0.
+    n : int
+        How many components, >= 1.
+    total : float
+        The sum of all concentrations, at least ``n * alpha + 1``.
+
+    Returns
+    -------
+    float
+        To nine digits or more, however small.
+
+    Notes
+    -----
+    Break one stick after the other off the unit interval, the shortest first. The shortest of
+    j components has at x the density ``j f_j(x) S_{j−1}(x / (1 − x))``, where f_j is the
+    density of one component and S_{j−1} the probability that the other j − 1, which share
+    what is left, are all longer. So
+
+        F_j(x) = j ∫₀ˣ f_j(u) (1 − F_{j−1}(u / (1 − u))) du,    F_0 = 0,
+
+    an integral of positive terms. Seen from the first stick, of length t, the arguments are
+    ``t / (1 − (n − j) t)``, so that one grid of t serves all j.
+    """
+    if gamma <= 0:
+        return 0.0
+    if gamma * n >= 1:
+        return 1.0
+    low, high = _window(math.log(gamma), alpha, total - alpha)
+    edges = np.linspace(low, high, _PANELS + 1)
+    half = np.diff(edges)[:, None] / 2
+    log_t = edges[:-1, None] + half * (1 + _NODES)
+    t = np.exp(log_t)
+    survival = np.ones_like(t)
+    for j in range(1, n):
+        rest = 1 - (n - j) * t
+        x, others = t / rest, total - (n - j + 1) * alpha
+        log_x = log_t - np.log(rest)
+        log_density = alpha * log_x + (others - 1) * np.log1p(-x) - _log_beta(alpha, others)
+        density = np.exp(log_density) / rest * survival  # per unit of log t
+        panels = (density @ _WEIGHTS)[:, None] * half
+        before = np.cumsum(panels, axis=0) - panels + half * (density @ _CUMULATE.T)
+        survival = 1 - j * before
+    height = alpha * log_t + (total - alpha - 1) * np.log1p(-t)
+    weights = half * _WEIGHTS * np.exp(height - height.max())
+    mean = float((weights * survival).sum() / weights.sum())
+    return min(n * float(betainc(alpha, total - alpha, gamma)) * mean, 1.0)
+
+
+def _log_beta(a: float, b: float) -> float:
+    """Return ``log B(a, b)``; unlike SciPy's it loses nothing where one argument is large."""
+    excess = lgamma_excess(a) + lgamma_excess(b) - lgamma_excess(a + b)
+    return float(excess) + a * math.log(a / (a + b)) + b * math.log1p(-a / (a + b))
+
+
+def _window(log_gamma: float, a: float, b: float) -> tuple[float, float]:
+    """Return where the logarithm of a Beta(a, b), cut off at ``log_gamma``, has its mass."""
+
+    def height(y: float) -> float:
+        return a * y + (b - 1) * math.log1p(-math.exp(y))
+
+    peak = min(log_gamma, math.log(a / (a + b - 1)))
+    lowest = height(peak) - _DROP
+    low = brentq(lambda y: height(y) - lowest, lowest / a - 1, peak)
+    if height(log_gamma) >= lowest:
+        return float(low), log_gamma
+    return float(low), float(brentq(lambda y: height(y) - lowest, peak, log_gamma))
