@@ -60,14 +60,16 @@ def best_log_delta(rdp: Callable[[FloatArray], FloatArray], epsilon: FloatArray)
     The default orders are refined three times around the best of them, for each epsilon.
     Whatever the orders, the result is an upper bound.
     """
-    best = np.empty(epsilon.shape)
-    for index, value in np.ndenumerate(epsilon):
-        orders = DEFAULT_ORDERS
-        for _ in range(4):
-            each = rdp_to_log_delta(orders[:, None], rdp(orders)[:, None], value)
-            assert each.shape == orders.shape  # one curve, not a batch of them
-            at = int(each.argmin())
-            low, high = orders[max(at - 1, 0)], orders[min(at + 1, len(orders) - 1)]
-            best[index] = each[at]
-            orders = 1 + np.geomspace(low - 1, high - 1, 33)
-    return best
+    flat = epsilon.reshape(-1, 1)
+    orders = np.broadcast_to(DEFAULT_ORDERS, (len(flat), len(DEFAULT_ORDERS)))
+    curve = np.broadcast_to(rdp(DEFAULT_ORDERS), orders.shape)
+    rows = np.arange(len(flat))
+    for refinements_left in (3, 2, 1, 0):
+        each = rdp_to_log_delta(orders[..., None], curve[..., None], flat)
+        at = each.argmin(axis=1)
+        if refinements_left:
+            low = orders[rows, np.maximum(at - 1, 0)]
+            high = orders[rows, np.minimum(at + 1, orders.shape[1] - 1)]
+            orders = 1 + np.geomspace(low - 1, high - 1, 33, axis=1)
+            curve = rdp(orders.ravel()).reshape(orders.shape)
+    return each[rows, at].reshape(epsilon.shape)

@@ -24,7 +24,7 @@ from privrl.special import FloatArray
 
 Bound = Literal["exact", "dps", "dkl", "geumlek"]
 _DOMAIN = (1e-30, 1e30)  # of scale and prior: where nothing under- or overflows
-_LEVELS = (np.log(1e-15), np.log(1e-60), np.log(1e-300))  # of log delta, resolved in turn
+_LEVELS = (np.log(1e-20), np.log(1e-80), np.log(1e-300))  # of log delta, resolved in turn
 
 
 class Release(Protocol):
