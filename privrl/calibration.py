@@ -7,15 +7,28 @@ by rounding. That check is the one that the accountant makes.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 from scipy.optimize import brentq
 
 from privrl._checks import check_count, check_positive
 from privrl.relations import Relation
-from privrl.releases import Bound, DirichletRelease
+from privrl.releases import Bound, DirichletRelease, Release
+from privrl.special import FloatArray
 from privrl.targets import ApproxDP, Rdp, Target
 
 __all__ = ["ApproxDP", "Rdp", "Target", "calibrate_alpha", "calibrate_scale"]
+
+
+class Accountant(Protocol):
+    """What composes releases and converts them to epsilon."""
+
+    def compose(self, release: Release, count: int = 1) -> None:
+        """Record ``count`` releases."""
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return epsilon (nats) at ``delta``."""
 
 
 def calibrate_scale(
@@ -26,6 +39,7 @@ def calibrate_scale(
     count: int = 1,
     table: str | None = None,
     bound: Bound = "exact",
+    accountant: Callable[[], Accountant] | None = None,
 ) -> float:
     """Return the largest scale with which ``count`` Dirichlet releases meet ``target``.
 
@@ -40,6 +54,9 @@ def calibrate_scale(
     count : int
         How many releases, >= 1. For an `ApproxDP` target one release is accounted for
         exactly, several by the sum of their Rényi divergences.
+    accountant : callable, optional
+        Makes the accountant that an `ApproxDP` target is to be met under, if another:
+        `privrl.pld.PldAccountant`.
 
     Returns
     -------
@@ -60,7 +77,7 @@ def calibrate_scale(
 
     if not release(1.0).changes:
         return math.inf
-    return _last_that_fits(target, release, count, upwards=True)
+    return _last_that_fits(_excess(target, count, accountant), release, upwards=True)
 
 
 def calibrate_alpha(
@@ -71,6 +88,7 @@ def calibrate_alpha(
     count: int = 1,
     table: str | None = None,
     bound: Bound = "exact",
+    accountant: Callable[[], Accountant] | None = None,
 ) -> float:
     """Return the smallest prior with which ``count`` Dirichlet releases meet ``target``.
 
@@ -85,6 +103,9 @@ def calibrate_alpha(
     count : int
         How many releases, >= 1. For an `ApproxDP` target one release is accounted for
         exactly, several by the sum of their Rényi divergences.
+    accountant : callable, optional
+        Makes the accountant that an `ApproxDP` target is to be met under, if another:
+        `privrl.pld.PldAccountant`.
 
     Returns
     -------
@@ -109,47 +130,67 @@ def calibrate_alpha(
             f"relation {str(relation)!r} never changes the table {table!r}, so any prior is "
             "private: no smallest one exists. Keep the prior that you would use without privacy."
         )
-    if least is not None and target.excess(release(least), count) <= 0:
+    excess = _excess(target, count, accountant)
+    if least is not None and excess(release(least)) <= 0:
         return least
-    return _last_that_fits(target, release, count, upwards=False, least=least or 0.0)
+    return _last_that_fits(excess, release, upwards=False, least=least or 0.0)
+
+
+def _excess(
+    target: Target, count: int, accountant: Callable[[], Accountant] | None
+) -> Callable[[DirichletRelease], float]:
+    """Return how far releases are above the target, made a little stricter, in logarithms.
+
+    Stricter by 1e-12, so that sums of such releases do not exceed the target by rounding.
+    """
+    if not isinstance(target, Rdp | ApproxDP):
+        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
+    strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
+    if accountant is None:
+        return partial(strict.excess, count=count)
+    if isinstance(strict, Rdp):
+        raise ValueError("accountant is for ApproxDP targets; Rényi divergences simply add up.")
+
+    def excess(release: DirichletRelease) -> float:
+        ledger = accountant()
+        ledger.compose(release, count)
+        spent = float(ledger.epsilon(strict.delta))
+        return math.log(spent / strict.epsilon) if spent > 0 else -math.inf
+
+    return excess
 
 
 def _last_that_fits(
-    target: Target,
+    excess: Callable[[DirichletRelease], float],
     release: Callable[[float], DirichletRelease],
-    count: int,
     *,
     upwards: bool,
     least: float = 0.0,
 ) -> float:
-    """Solve for the parameter at which the cost meets the target, in logarithms.
+    """Solve for the parameter at which the excess is nothing, in logarithms.
 
-    The cost rises with the parameter if ``upwards``, falls otherwise.
+    The excess rises with the parameter if ``upwards``, falls otherwise.
     """
-    if not isinstance(target, Rdp | ApproxDP):
-        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
 
-    def excess(log_value: float) -> float:
+    def clipped(log_value: float) -> float:
         # Clipped where the cost is nothing or infinite.
-        return min(max(target.excess(release(math.exp(log_value)), count), -1e3), 1e3)
+        return min(max(excess(release(math.exp(log_value))), -1e3), 1e3)
 
     sign = 1 if upwards else -1  # the direction in which the cost rises
     cheap = dear = math.log(max(1.0, least))
     step = 1.0
-    while excess(cheap) > 0:
+    while clipped(cheap) > 0:
         cheap -= sign * step
         step *= 1.5
     step = 1.0
-    while excess(dear) <= 0:
+    while clipped(dear) <= 0:
         dear += sign * step
         if not upwards and least > 0:
             dear = max(dear, math.log(least))
         step *= 1.5
-    value = math.exp(brentq(excess, cheap, dear, xtol=1e-14, rtol=1e-14))
+    value = math.exp(brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
     margin = 1e-14
-    # A little to spare, so that sums of such releases do not exceed the target by rounding.
-    strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
-    while strict.excess(release(value), count) > 0:
+    while excess(release(value)) > 0:
         value *= 1 - sign * margin
         margin *= 2
     return check_positive("the calibrated value", value)

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
+from privrl._checks import check_positive_array
+
 FloatArray = NDArray[np.float64]
 
 # Stirling: log Γ(z) = (z − 1/2) log z − z + log(2π)/2 + Σ_k B_2k / (2k (2k − 1) z^(2k − 1)).
@@ -33,6 +35,11 @@ def bregman_lgamma(a: ArrayLike, t: ArrayLike) -> FloatArray:
     array
         Non-negative, zero only at ``t = 0``.
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or not finite.
+
     Notes
     -----
     The recurrence ``Γ(z + 1) = z Γ(z)`` moves both arguments up by 16, at the price of terms
@@ -40,7 +47,10 @@ def bregman_lgamma(a: ArrayLike, t: ArrayLike) -> FloatArray:
     term by term in ``x = t / a``. All terms but the tiny Stirling corrections are
     non-negative, so nothing cancels.
     """
-    a, t = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(t, np.float64))
+    a, t = np.broadcast_arrays(check_positive_array("a", a), np.asarray(t, np.float64))
+    wrong = t[~((a + t > 0) & np.isfinite(t))]
+    if wrong.size:
+        raise ValueError(f"t must be > -a and finite everywhere, got {wrong.flat[0]!s}.")
     steps = np.arange(_SHIFT)
     moved = -log1pmx(t[..., None] / (a[..., None] + steps)).sum(-1)
     a = a + _SHIFT

@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from privrl import pld
 from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.calibration import calibrate_alpha, calibrate_scale
 from privrl.pld import PldAccountant
 from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.releases import (
@@ -539,3 +540,21 @@ def test_no_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         spend((RELEASE, 10), pair(1, 0.01)).epsilon(1e-5)
+
+
+# --- calibration ------------------------------------------------------------------------
+
+
+def test_a_scale_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
+    target, relation = ApproxDP(1.0, 1e-5), ReplaceRecord()
+    scale = calibrate_scale(target, alpha=10, relation=relation, count=65, accountant=PldAccountant)
+    assert scale > 1.05 * calibrate_scale(target, alpha=10, relation=relation, count=65)
+    release = DirichletRelease(scale=scale, alpha=10, relation=relation)
+    PldAccountant(budget=target).compose(release, 65)
+    with pytest.raises(BudgetExceeded):
+        PldAccountant(budget=target).compose(release, 66)
+
+
+def test_renyi_targets_need_no_accountant() -> None:
+    with pytest.raises(ValueError, match="accountant is for ApproxDP targets"):
+        calibrate_alpha(Rdp(2, 1), scale=1, relation=ReplaceRecord(), accountant=PldAccountant)

@@ -1,0 +1,311 @@
+"""Composition, conversion and budgets of `RdpAccountant`."""
+
+import math
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from mpmath import mpf
+from oracle_mpmath import converted_delta, converted_epsilon, relation_divergence
+
+from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
+from privrl.relations import (
+    AddRemoveRecord,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+    ReplaceTransition,
+)
+from privrl.releases import BatchRelease, DirichletRelease, NoPrivacy
+
+RECORD = ReplaceRecord()
+RELEASE = DirichletRelease(scale=0.2, alpha=10, relation=RECORD)
+
+
+def spend(release: DirichletRelease, count: int, **options) -> RdpAccountant:
+    accountant = RdpAccountant(**options)
+    accountant.compose(release, count)
+    return accountant
+
+
+# Sums -------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_spent_at_first() -> None:
+    accountant = RdpAccountant()
+    assert accountant.relation is None
+    assert np.all(accountant.rdp == 0)
+    assert accountant.rdp.shape == accountant.orders.shape
+    assert float(accountant.epsilon(1e-6)) == 0
+    assert float(accountant.spent(2.0)) == 0
+
+
+def test_default_orders_ascend_from_one() -> None:
+    orders = RdpAccountant().orders
+    assert np.all(np.isfinite(orders))
+    assert orders[0] > 1
+    assert np.all(np.diff(orders) > 0)
+    assert 2.0 in orders
+
+
+def test_rdp_is_the_exact_sum() -> None:
+    step = ReplaceStep()
+    releases = [
+        (DirichletRelease(scale=0.1, alpha=3, relation=step), 3, "transitions"),
+        (DirichletRelease(scale=0.2, alpha=1, relation=step, table="rewards"), 5, "rewards"),
+    ]
+    accountant = RdpAccountant(orders=[1.5, 2.0, 4.0])
+    for release, count, _ in releases:
+        accountant.compose(release, count)
+    for order, total in zip(accountant.orders, accountant.rdp, strict=True):
+        exact = sum(
+            count * relation_divergence(step.changes(table), order, scale=r.scale, alpha=r.alpha)
+            for r, count, table in releases
+        )
+        assert total == pytest.approx(float(exact), rel=1e-12)
+        assert float(accountant.spent(order)) == total
+
+
+def test_many_small_releases_do_not_drift() -> None:
+    one_by_one = RdpAccountant(orders=[2.0, 7.0])
+    for _ in range(10_000):
+        one_by_one.compose(RELEASE)
+    at_once = spend(RELEASE, 10_000, orders=[2.0, 7.0])
+    np.testing.assert_allclose(one_by_one.rdp, at_once.rdp, rtol=1e-15)
+
+
+def test_infinite_stays_infinite() -> None:
+    accountant = spend(NoPrivacy(RECORD), 2)
+    accountant.compose(RELEASE)
+    assert np.all(np.isposinf(accountant.rdp))
+    assert math.isinf(float(accountant.epsilon(1e-6)))
+    assert float(accountant.delta(3.0)) == 1
+
+
+def test_what_is_returned_cannot_change_the_sum() -> None:
+    accountant = spend(RELEASE, 3)
+    before = accountant.rdp.copy()
+    with suppress(ValueError):  # read-only is as good as a copy
+        accountant.rdp[:] = 0
+    np.testing.assert_array_equal(accountant.rdp, before)
+
+
+def test_orders_given_are_copied_and_sorted() -> None:
+    given = np.array([8.0, 2.0, 4.0])
+    accountant = RdpAccountant(orders=given)
+    given[:] = 100
+    np.testing.assert_array_equal(accountant.orders, [2, 4, 8])
+
+
+def test_an_order_that_is_not_kept_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"order.*3\.25"):
+        RdpAccountant(orders=[2.0, 4.0]).spent(3.25)
+
+
+# Conversion ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12])
+@pytest.mark.parametrize("count", [2, 65, 3000])
+def test_conversion_is_the_formula_at_the_best_order(count: int, delta: float) -> None:
+    accountant = spend(RELEASE, count)
+    points = [
+        (float(rdp), float(order))
+        for order, rdp in zip(accountant.orders, accountant.rdp, strict=True)
+        if np.isfinite(rdp)
+    ]
+    best = max(mpf(0), min(converted_epsilon(*p, delta, digits=25) for p in points))
+    epsilon = float(accountant.epsilon(delta))
+    assert epsilon == pytest.approx(float(best), rel=1e-12)
+    least = min(mpf(1), *(converted_delta(*p, epsilon, digits=25) for p in points))
+    assert float(accountant.delta(epsilon)) == pytest.approx(float(least), rel=1e-10)
+    if epsilon > 0:
+        assert float(accountant.delta(epsilon)) == pytest.approx(delta, rel=1e-10)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-12])
+@pytest.mark.parametrize("count", [2, 65, 3000])
+@pytest.mark.parametrize(("scale", "alpha"), [(0.2, 10.0), (0.01, 1.0), (1e-4, 0.1)])
+def test_default_orders_are_dense_enough(
+    scale: float, alpha: float, count: int, delta: float
+) -> None:
+    release = DirichletRelease(scale=scale, alpha=alpha, relation=RECORD)
+    orders = 1 + np.geomspace(1e-4, 0.9999999 * alpha / scale, 20_000)
+    best = np.min(
+        count * release.rdp(orders)
+        + np.log(orders - 1)
+        - (math.log(delta) + orders * np.log(orders)) / (orders - 1)
+    )
+    epsilon = float(spend(release, count).epsilon(delta))
+    assert best * (1 - 1e-12) <= epsilon <= max(best * 1.01, 1e-9)
+
+
+def test_one_release_is_converted_by_its_own_profile() -> None:
+    accountant = spend(RELEASE, 1)
+    assert float(accountant.epsilon(1e-5)) == float(RELEASE.epsilon(1e-5))
+    assert float(accountant.delta(0.2)) == float(RELEASE.delta(0.2))
+    accountant.compose(RELEASE)
+    twice = spend(RELEASE, 2)
+    assert float(accountant.epsilon(1e-5)) == float(twice.epsilon(1e-5))
+    assert float(accountant.delta(0.2)) == float(twice.delta(0.2))
+
+
+def test_printed_epsilon_of_sixty_five_releases() -> None:
+    assert float(spend(RELEASE, 65).epsilon(1e-5)) == pytest.approx(3.34, abs=5e-3)
+    paper = DirichletRelease(scale=0.2, alpha=10, relation=RECORD, bound="dps")
+    assert float(spend(paper, 65).epsilon(1e-5)) == pytest.approx(3.59, abs=5e-3)
+    assert float(spend(paper, 65, orders=[2.0]).epsilon(1e-5)) == pytest.approx(10.7, abs=0.05)
+
+
+def test_epsilon_is_never_negative_nor_delta_above_one() -> None:
+    tiny = DirichletRelease(scale=1e-9, alpha=1, relation=RECORD)
+    assert float(spend(tiny, 1).epsilon(0.5)) == 0
+    loud = DirichletRelease(scale=100, alpha=1, relation=RECORD)
+    assert float(spend(loud, 1000, orders=[1.001]).delta(0.0)) == 1
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_rdp_is_never_tighter_than_the_exact_profile(count: int) -> None:
+    """Of one release; of many, than the profile of one alone."""
+    accountant = spend(RELEASE, count)
+    for epsilon in (0.0, 0.3, 1.0):
+        assert float(accountant.delta(epsilon)) >= float(RELEASE.delta(epsilon)) * (1 - 1e-12)
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def state(accountant: RdpAccountant) -> tuple[bytes, float, Relation | None]:
+    return accountant.rdp.tobytes(), float(accountant.epsilon(1e-6)), accountant.relation
+
+
+@pytest.mark.parametrize(
+    "other", [AddRemoveRecord(), ReplaceStep(), ReplaceTransition(), ReplaceEpisode(3)], ids=repr
+)
+def test_another_relation_is_refused(other: Relation) -> None:
+    accountant = spend(RELEASE, 2)
+    before = state(accountant)
+    with pytest.raises(ValueError, match="relation"):
+        accountant.compose(DirichletRelease(scale=0.1, alpha=3, relation=other))
+    assert state(accountant) == before
+
+
+def test_episodes_of_another_length_are_another_relation() -> None:
+    accountant = spend(DirichletRelease(scale=0.01, alpha=3, relation=ReplaceEpisode(5)), 1)
+    accountant.compose(DirichletRelease(scale=0.02, alpha=3, relation=ReplaceEpisode(5)))
+    with pytest.raises(ValueError, match="relation"):
+        accountant.compose(DirichletRelease(scale=0.01, alpha=3, relation=ReplaceEpisode(6)))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, True, "2"])
+def test_count_must_be_a_positive_whole_number(count: object) -> None:
+    accountant = RdpAccountant()
+    before = state(accountant)
+    with pytest.raises(ValueError, match=f"count.*{count}"):
+        accountant.compose(RELEASE, count)
+    assert state(accountant) == before
+
+
+def test_count_may_be_a_numpy_integer() -> None:
+    accountant = spend(RELEASE, np.int64(3))
+    np.testing.assert_array_equal(accountant.rdp, spend(RELEASE, 3).rdp)
+
+
+# Budgets ------------------------------------------------------------------------------------------
+
+BUDGETS = [Rdp(2, 1), Rdp(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
+
+
+@pytest.mark.parametrize(
+    ("count", "relation"), [(1, RECORD), (7, ReplaceStep()), (65, RECORD), (3000, ReplaceStep())]
+)
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+def test_exactly_the_affordable_number_is_accepted(
+    budget: Rdp | ApproxDP, count: int, relation: Relation
+) -> None:
+    scale = calibrate_scale(budget, alpha=3, relation=relation, count=count)
+    release = DirichletRelease(scale=scale, alpha=3, relation=relation)
+    one_by_one, at_once = RdpAccountant(budget=budget), RdpAccountant(budget=budget)
+    for _ in range(count):
+        one_by_one.compose(release)
+    at_once.compose(release, count)
+    for accountant in (one_by_one, at_once):
+        before = state(accountant)
+        with pytest.raises(BudgetExceeded):
+            accountant.compose(release)
+        assert state(accountant) == before
+
+
+@pytest.mark.parametrize("count", [7, 65])
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+def test_a_refused_lot_leaves_the_budget_whole(budget: Rdp | ApproxDP, count: int) -> None:
+    alpha = calibrate_alpha(budget, scale=0.05, relation=RECORD, count=count)
+    release = DirichletRelease(scale=0.05, alpha=alpha, relation=RECORD)
+    accountant = RdpAccountant(budget=budget)
+    before = state(accountant)
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(release, count + 1)
+    assert state(accountant) == before
+    accountant.compose(release, count)
+
+
+@pytest.mark.parametrize("count", [1, 13])
+def test_a_budget_is_a_sharp_line(count: int) -> None:
+    free = spend(RELEASE, count, orders=[2.0, 9.0])
+    cost, loss = float(free.spent(2.0)), float(free.epsilon(1e-5))
+    for enough, short in (
+        (Rdp(2, cost), Rdp(2, cost * (1 - 1e-12))),
+        (ApproxDP(loss * (1 + 1e-8), 1e-5), ApproxDP(loss * (1 - 1e-8), 1e-5)),
+    ):
+        spend(RELEASE, count, orders=[2.0, 9.0], budget=enough)
+        with pytest.raises(BudgetExceeded):
+            spend(RELEASE, count, orders=[2.0, 9.0], budget=short)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+def test_no_privacy_is_refused(budget: Rdp | ApproxDP) -> None:
+    with pytest.raises(BudgetExceeded):
+        RdpAccountant(budget=budget).compose(NoPrivacy(RECORD))
+
+
+def test_a_refusal_says_what_there_was() -> None:
+    with pytest.raises(BudgetExceeded, match=r"0\.25"):
+        RdpAccountant(budget=Rdp(2, 0.25)).compose(NoPrivacy(RECORD))
+    assert issubclass(BudgetExceeded, ValueError)
+
+
+def test_a_budget_at_an_order_of_its_own() -> None:
+    accountant = RdpAccountant(orders=[2.0, 4.0], budget=Rdp(3.3, 1))
+    assert 3.3 in accountant.orders
+    accountant.compose(RELEASE)
+    assert float(accountant.spent(3.3)) == pytest.approx(float(RELEASE.rdp(3.3)), rel=1e-15)
+
+
+def test_each_row_of_a_batch_has_its_budget() -> None:
+    budgets = [Rdp(2, 0.1), None, ApproxDP(1, 1e-5)]
+    rows = [
+        DirichletRelease(
+            scale=calibrate_scale(target, alpha=3, relation=RECORD, count=4),
+            alpha=3,
+            relation=RECORD,
+        )
+        for target in (budgets[0], Rdp(2, 50), budgets[2])
+    ]
+    accountant = RdpAccountant(budget=budgets)
+    accountant.compose(BatchRelease(rows), 4)
+    before = accountant.rdp.copy()
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(BatchRelease(rows))
+    np.testing.assert_array_equal(accountant.rdp, before)
+
+
+# An honest refusal needs an honest sum: the oracle counts what was let through --------------
+
+
+@pytest.mark.parametrize("count", [1, 65, 3000])
+def test_what_was_accepted_is_truly_within_the_budget(count: int) -> None:
+    scale = calibrate_scale(Rdp(2, 1), alpha=3, relation=RECORD, count=count)
+    spent = count * relation_divergence(RECORD.changes(), 2, scale=scale, alpha=3)
+    assert 1 - 1e-9 < float(spent) < 1 + 1e-12

@@ -1,0 +1,219 @@
+"""Change vectors against every pair of neighbouring trajectories of two small MDPs."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from privrl.relations import (
+    AddRemoveRecord,
+    PaperStep,
+    PaperStepWarning,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+    ReplaceTransition,
+)
+
+SIZES = [(2, 2, 3), (3, 2, 3)]  # states, actions, horizon
+Trajectory = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Changes = frozenset[tuple[int, ...]]
+
+
+def trajectories(n_states: int, n_actions: int, horizon: int) -> Iterator[Trajectory]:
+    """Every states s_0..s_H, actions a_0..a_{H-1} and binary rewards b_0..b_{H-1}."""
+    yield from product(
+        product(range(n_states), repeat=horizon + 1),
+        product(range(n_actions), repeat=horizon),
+        product(range(2), repeat=horizon),
+    )
+
+
+def transition_counts(trajectory: Trajectory) -> Counter:
+    states, actions, _ = trajectory
+    return Counter(zip(states, actions, states[1:], strict=False))
+
+
+def reward_counts(trajectory: Trajectory) -> Counter:
+    return Counter(zip(*trajectory, strict=False))
+
+
+def put(values: tuple[int, ...], i: int, value: int) -> tuple[int, ...]:
+    return (*values[:i], value, *values[i + 1 :])
+
+
+def with_another_step(here: Trajectory, n_states: int, n_actions: int) -> Iterator[Trajectory]:
+    """State, action and reward at one time replaced; at the end there is only a state."""
+    states, actions, rewards = here
+    for i in range(len(actions)):
+        for s, a, b in product(range(n_states), range(n_actions), range(2)):
+            yield put(states, i, s), put(actions, i, a), put(rewards, i, b)
+    for s in range(n_states):
+        yield put(states, len(actions), s), actions, rewards
+
+
+def difference(new: Counter, old: Counter) -> tuple[int, ...]:
+    moved = (new[cell] - old[cell] for cell in new.keys() | old.keys())
+    return tuple(sorted(m for m in moved if m))
+
+
+@cache
+def observed_steps(n_states: int, n_actions: int, horizon: int) -> tuple[Changes, Changes]:
+    """Changes of transition counts and of reward counts under a replaced step."""
+    transitions, rewards = set(), set()
+    for here in trajectories(n_states, n_actions, horizon):
+        counts, rewarded = transition_counts(here), reward_counts(here)
+        for there in with_another_step(here, n_states, n_actions):
+            if not any(here[2] + there[2]):  # transitions do not depend on rewards
+                transitions.add(difference(transition_counts(there), counts))
+            rewards.add(difference(reward_counts(there), rewarded))
+    return frozenset(transitions), frozenset(rewards)
+
+
+def uncovered(observed: Changes, relation: Relation, table: str) -> set[tuple[int, ...]]:
+    """Return what is no sub-multiset of a listed vector."""
+    listed = [Counter(change) for change in relation.changes(table)]
+    return {
+        seen for seen in observed if seen and not any(Counter(seen) <= vector for vector in listed)
+    }
+
+
+def in_order(relation: Relation, table: str) -> set[tuple[float, ...]]:
+    return {tuple(sorted(change)) for change in relation.changes(table)}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_replaced_step_is_covered(size: tuple[int, int, int]) -> None:
+    transitions, rewards = observed_steps(*size)
+    assert not uncovered(transitions, ReplaceStep(), "transitions")
+    assert not uncovered(rewards, ReplaceStep(), "rewards")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_vector_of_a_replaced_step_happens(size: tuple[int, int, int]) -> None:
+    transitions, rewards = observed_steps(*size)
+    assert in_order(ReplaceStep(), "transitions") <= transitions
+    assert in_order(ReplaceStep(), "rewards") <= rewards
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_papers_step_misses_the_self_loops(size: tuple[int, int, int]) -> None:
+    with pytest.warns(PaperStepWarning):
+        paper = PaperStep()
+    transitions, rewards = observed_steps(*size)
+    assert uncovered(transitions, paper, "transitions") == {(-2, 1, 1), (-1, -1, 2)}
+    assert not uncovered(rewards, paper, "rewards")
+
+
+def test_rewards_paid_on_arrival_change_twice() -> None:
+    """The replaced state may change the reward before it too, into any other value."""
+    n_states, n_actions, horizon = SIZES[0]
+    observed = set()
+    for here in trajectories(n_states, n_actions, horizon):
+        counts = reward_counts(here)
+        for states, actions, rewards in with_another_step(here, n_states, n_actions):
+            changed = [i for i in range(horizon + 1) if states[i] != here[0][i]]
+            for before in {i - 1 for i in changed if i > 0}:
+                for b in range(2):
+                    there = states, actions, put(rewards, before, b)
+                    observed.add(difference(reward_counts(there), counts))
+    on_arrival = ReplaceStep(arrival_rewards=True)
+    assert not uncovered(frozenset(observed), on_arrival, "rewards")
+    assert in_order(on_arrival, "rewards") <= observed
+    assert uncovered(frozenset(observed), ReplaceStep(), "rewards")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_replaced_next_state_is_covered(size: tuple[int, int, int]) -> None:
+    """The outcome of one transition only: the step that follows stays as it is."""
+    n_states, n_actions, horizon = size
+    observed = set()
+    for here in trajectories(n_states, n_actions, horizon):
+        counts = transition_counts(here)
+        states, actions, _ = here
+        for i, other in product(range(horizon), range(n_states)):
+            there = counts.copy()
+            there[states[i], actions[i], states[i + 1]] -= 1
+            there[states[i], actions[i], other] += 1
+            observed.add(difference(there, counts))
+    assert not uncovered(frozenset(observed), ReplaceTransition(), "transitions")
+    assert in_order(ReplaceTransition(), "transitions") <= observed
+    assert ReplaceTransition().changes("rewards") == ()
+
+
+@pytest.mark.parametrize("table", ["transitions", "rewards"])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_replaced_episode_spreads_at_most_the_horizon(
+    size: tuple[int, int, int], table: str
+) -> None:
+    """Gains sum to at most +H and losses to at least -H; the one listed vector happens."""
+    count = transition_counts if table == "transitions" else reward_counts
+    seen = {frozenset(count(t).items()) for t in trajectories(*size)}
+    cells = sorted({cell for counts in seen for cell, _ in counts})
+    vectors = np.array([[dict(counts).get(cell, 0) for cell in cells] for counts in seen])
+    ((gain, loss),) = ReplaceEpisode(size[2]).changes(table)
+    attained = False
+    for old in vectors:
+        moved = vectors - old
+        assert np.maximum(moved, 0).sum(axis=1).max() <= gain
+        assert np.minimum(moved, 0).sum(axis=1).min() >= loss
+        ends = np.sort(moved, axis=1)[:, [-1, 0]]
+        attained |= bool(np.any(np.all(ends == (gain, loss), axis=1)))
+    assert attained
+
+
+# What the relations say about themselves ---------------------------------------------------------
+
+
+def test_listed_vectors() -> None:
+    assert in_order(ReplaceRecord(), "counts") == {(-1, 1)}
+    assert in_order(AddRemoveRecord(), "counts") == {(1,), (-1,)}
+    assert in_order(ReplaceTransition(), "transitions") == {(-1, 1)}
+    step = {(-1, -1, 1, 1), (-2, 1, 1), (-1, -1, 2)}
+    assert in_order(ReplaceStep(), "transitions") == step
+    assert in_order(ReplaceStep(), "rewards") == {(-1, 1)}
+    assert in_order(ReplaceEpisode(30), "transitions") == {(-30, 30)}
+    assert in_order(ReplaceEpisode(30), "rewards") == {(-30, 30)}
+
+
+def test_relations_are_compared_by_what_they_say() -> None:
+    assert ReplaceStep() == ReplaceStep()
+    assert hash(ReplaceEpisode(5)) == hash(ReplaceEpisode(5))
+    assert ReplaceEpisode(5) != ReplaceEpisode(6)
+    assert ReplaceRecord() != ReplaceTransition()
+    with pytest.warns(PaperStepWarning):
+        assert PaperStep() != ReplaceStep()
+
+
+def test_relations_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        ReplaceRecord().name = "another"
+
+
+def test_changes_are_tuples_of_floats() -> None:
+    mine = Relation("mine", {"a": [[1, -1]], "b": []})
+    assert mine.changes("a") == ((1.0, -1.0),)
+    assert isinstance(mine.changes("a")[0][0], float)
+    assert mine.changes("b") == ()
+
+
+def test_an_unknown_table_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"transitions.*rewards.*rewrads"):
+        ReplaceStep().changes("rewrads")
+
+
+@pytest.mark.parametrize("amount", [0, float("nan"), float("inf")])
+def test_an_amount_that_is_no_change_is_refused(amount: float) -> None:
+    with pytest.raises(ValueError, match=str(amount)):
+        Relation("mine", {"counts": [(1, amount)]})
+
+
+def test_the_papers_step_warns_whoever_builds_it() -> None:
+    with pytest.warns(PaperStepWarning, match="too small"):
+        PaperStep()
+    assert issubclass(PaperStepWarning, UserWarning)
