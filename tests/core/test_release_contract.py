@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting import RdpAccountant
+from privrl.bounds import SimplexRelease
 from privrl.relations import (
     AddRemoveRecord,
     PaperStep,
@@ -56,6 +57,9 @@ ALL_RELEASES: list[Release] = [
     Together([DirichletRelease(scale=0.1, alpha=2, relation=ReplaceRecord())] * 3),
     NoPrivacy(ReplaceRecord()),
     NoPrivacy(ReplaceEpisode(30)),
+    DirichletRelease(scale=0.2, alpha=3, relation=STEP, bound="dkl"),
+    DirichletRelease(scale=1, alpha=5, relation=ReplaceRecord(), bound="geumlek"),
+    SimplexRelease(scale=24, eta=0.05, eta_bar=0.05, n_vectors=100),
 ]
 
 ORDERS = np.array([1.0001, 1.2, 1.9, 2.0, 3.5, 8.0, 40.0, 1e3, 1e5])
