@@ -9,8 +9,8 @@ losses: whatever is computed from them is an upper bound on delta.
 
 All terms are positive and are added without a Fourier transform, so that small deltas keep
 their digits. The bound is too large by about ``(range of the losses in nats / 4096)² / 8`` of
-delta and factor: less than 5e-4 of delta at delta = 1e-5, less than a tenth of it at
-delta = 1e-300, and in either case less than 1e-4 of epsilon.
+delta and factor. In epsilon that is less than 3e-4 of it for epsilons below a hundred nats, and
+about 2e-3 of it in the worst case found (prior 0.02, scale 0.5).
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.signal import lfilter
 
-from privrl.profiles import Density, Factor, last_where
+from privrl.profiles import Density, Factor
 from privrl.special import FloatArray
 
 _POINTS = 4096
@@ -27,6 +27,7 @@ _MARGIN = 25.0  # nats below the smallest delta asked for, down to which a loss 
 _NODES: FloatArray
 _WEIGHTS: FloatArray
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_DISTANCES = np.exp(np.arange(-60.0, 60.0, 0.02))
 _GRADES = np.concatenate([[0.0], 2.0 ** np.arange(-3, 6)])
 
 
@@ -83,11 +84,16 @@ def product_profile(factors: "frozenset[tuple[Factor, int]]", log_level: float) 
 def _loss_range(factor: Factor, level: float) -> tuple[float, float]:
     """Return losses beyond which the density, and all the mass there, is below ``exp(level)``."""
     density = Density(factor)
-    like = np.zeros(1)
-    right = float(last_where(lambda u: density.bend(u) < density.constant - level, like)[0])
-    left = float(last_where(lambda u: density.bend(-u) < density.constant - level, like)[0])
+    right = _reach(density, float(density.constant) - level, 1)
+    left = _reach(density, float(density.constant) - level, -1)
     at_zero = float(density.start(np.asarray(0.0)))
     return factor.shift * (-left - at_zero), factor.shift * (right - at_zero)
+
+
+def _reach(density: Density, drop: float, side: int) -> float:
+    """Return how far from its mode the density has fallen by ``exp(−drop)``, to 2 % upwards."""
+    with np.errstate(over="ignore"):
+        return float(_DISTANCES[np.searchsorted(density.bend(side * _DISTANCES), drop)])
 
 
 def _grid_masses(factor: Factor, step: float, first: int, last: int) -> tuple[FloatArray, float]:
@@ -97,7 +103,7 @@ def _grid_masses(factor: Factor, step: float, first: int, last: int) -> tuple[Fl
     # Panels end at grid points and also close in on the places where the density bends, which
     # may be narrower than a step.
     grid = np.arange(first, last + 1) * (step / shift) + at_zero
-    width = float(last_where(lambda u: density.bend(u) < 1.0, np.zeros(1))[0])
+    width = _reach(density, 1.0, 1)
     bends = [
         centre + sign * size * _GRADES
         for centre, size in ((0.0, width), (density.knee, min(width, 1.0)))

@@ -228,3 +228,13 @@ def test_a_release_of_another_draw_is_refused(scale: float, alpha: float) -> Non
     release = Diffuse(scale=0.1, alpha=10.0).release
     with pytest.raises(ValueError, match="release must be of the draw"):
         DirichletSampler(scale=scale, alpha=alpha, release=release)
+
+
+def test_data_change_neither_support_nor_shape() -> None:
+    """Cells that were never seen, and cells of a million: the output looks the same."""
+    for counts in ([0.0, 0.0, 0.0], [0.0, 1e6, 1.0]):
+        for sampler in ALL_SAMPLERS:
+            rows = sampler.fresh().update(np.tile(counts, (50, 1)), rng(1)).sample(rng())
+            assert rows.shape == (50, 3)
+            if sampler.alpha >= 0.5:  # smaller priors may round to zero, whatever the counts
+                assert (rows > 0).all()
