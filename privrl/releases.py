@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from privrl._checks import check_between, check_orders
 from privrl.conversion import best_log_delta
 from privrl.convolution import product_profile
+from privrl.curves import BOUNDS
 from privrl.profiles import Factor, Shape, factor_log_delta, factor_rdp
 from privrl.relations import ChangeVector, Relation
 from privrl.special import FloatArray
@@ -60,7 +61,7 @@ class DirichletRelease:
         The relation's table that is released; by default its first.
     bound : {"exact", "dps", "dkl", "geumlek"}
         ``"exact"`` is the divergence itself, attained by some pair of neighbours. The others
-        are the papers' looser bounds, for comparison with them: see `privrl.bounds`.
+        are the papers' looser bounds, for comparison with them: see `privrl.curves`.
 
     Raises
     ------
@@ -139,8 +140,6 @@ class DirichletRelease:
 
     def _vector_rdp(self, vector: ChangeVector, orders: FloatArray) -> FloatArray:
         if self.bound != "exact":
-            from privrl.bounds import BOUNDS  # noqa: PLC0415 - which builds on this module
-
             return BOUNDS[self.bound](vector, self.scale, self.alpha, orders)
         factors = self._factors(vector)
         return np.sum([n * factor_rdp(f, orders) for f, n in factors.items()], axis=0)

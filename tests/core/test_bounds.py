@@ -16,18 +16,15 @@ from scipy.stats import beta
 
 from privrl.accounting import RdpAccountant
 from privrl.bounds import (
-    BOUNDS,
     SimplexRelease,
     dkl_algorithm_1,
     dkl_approximate_dp,
-    dkl_rdp,
     dps_prior,
-    dps_rdp,
-    geumlek_rdp,
     probability_some_below,
 )
 from privrl.calibration import calibrate_alpha, calibrate_scale
 from privrl.conversion import rdp_to_epsilon
+from privrl.curves import BOUNDS, dkl_rdp, dps_rdp, geumlek_rdp
 from privrl.relations import (
     AddRemoveRecord,
     Relation,
