@@ -105,7 +105,7 @@ def _curve(
         colour, label = _NO_PRIVACY, "no privacy"
     else:
         place = sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1)
-        colour, label = colormaps["viridis_r"](0.1 + 0.85 * place), f"ε = {epsilon:g}"
+        colour, label = colormaps["viridis_r"](0.1 + 0.85 * place), f"ε = {epsilon:.12g}"
     mean = _shares(line["reward_per_episode"], optimum).to_numpy()
     band = 1.96 * np.abs(_shares(line["standard_error"], optimum).to_numpy())
     episode = line["episode"].to_numpy()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import interp1d
+from scipy.interpolate import make_interp_spline
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl.accounting import RdpAccountant
@@ -152,7 +152,8 @@ def run_sweep(
     spec : SweepSpec
         What to run.
     mdp : TabularMDP, optional
-        Where to run it, if not in the environment that ``spec.env`` names; of the same horizon.
+        Where to run it, of the same horizon; ``spec.env`` is then only what plots call it. By
+        default it is read from the environment of that id.
     on_progress : callable, optional
         Is told how many of ``len(spec.schedules) * spec.episodes`` episodes are done.
 
@@ -260,7 +261,7 @@ def _cells(spec: SweepSpec, relation: Relation, draws: int) -> list[_Cell]:
     cells = []
     for name in spec.samplers:
         for epsilon in spec.epsilons if names.SAMPLERS[name] is not NonPrivate else (math.inf,):
-            part = min(epsilon, 1.0) if math.isinf(epsilon) else epsilon
+            part = 1.0 if math.isinf(epsilon) else epsilon  # without a claim, any will do
             share = spec.reward_share
             transitions = calibrated(name, part * (1 - share), spec.alpha, "transitions")
             rewards = calibrated(name, part * share, spec.reward_alpha, "rewards")
@@ -278,7 +279,7 @@ def _curves(
     """Average the rewards, shape (stretches, cells, runs), per episode over equal bins."""
     done = np.concatenate([np.zeros_like(rewards[:1]), rewards.cumsum(axis=0)])
     edges = np.unique(np.linspace(0, spec.episodes, _CURVE_POINTS + 1).round())
-    at = interp1d([*starts, spec.episodes], done, axis=0)(edges)
+    at = make_interp_spline([*starts, spec.episodes], done, k=1)(edges)
     per_episode = np.diff(at, axis=0) / np.diff(edges)[:, None, None]
     mean = per_episode.mean(axis=-1)
     error = per_episode.std(axis=-1, ddof=1) / math.sqrt(spec.runs) if spec.runs > 1 else 0 * mean

@@ -182,8 +182,8 @@ class RdpAccountant:
             if not affordable:
                 where = f" in row {i}" if len(rows) > 1 else ""
                 raise BudgetExceeded(
-                    f"the release would bring the cost{where} to epsilon {spent:.6g}, over the "
-                    f"budget {budget}; nothing was spent. Plan for fewer releases, or make "
+                    f"the release would bring the cost{where} to epsilon {float(spent)!r}, over "
+                    f"the budget {budget}; nothing was spent. Plan for fewer releases, or make "
                     "each more private."
                 )
 

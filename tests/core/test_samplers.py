@@ -215,7 +215,7 @@ def test_what_was_accounted_for_cannot_be_changed_afterwards() -> None:
     numbers = np.array(0.1)
     sampler = Diffuse(scale=0.1)
     with pytest.raises(AttributeError):
-        sampler.scale = 10.0  # type: ignore[misc]
+        sampler.scale = 10.0
     with pytest.raises(ValueError, match="read-only"):
         sampler.scale[...] = 10.0
     mine = DirichletSampler(scale=numbers, alpha=10.0, release=sampler.release)

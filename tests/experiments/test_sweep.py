@@ -6,6 +6,7 @@ import pytest
 
 from privrl.accounting import RdpAccountant
 from privrl.calibration import Rdp, calibrate_scale
+from privrl.envs import TabularMDP
 from privrl.experiments import names
 from privrl.experiments.sweep import SweepSpec, run_sweep
 from privrl.releases import DirichletRelease, Together
@@ -176,3 +177,13 @@ def test_other_environments_with_tables() -> None:
         result = run_sweep(spec)
         assert result.results["optimal_share"].isna().all() == (result.optimal_value <= 0)
         assert np.isfinite(result.results["total_reward"]).all()
+
+
+def test_an_mdp_of_ones_own() -> None:
+    """Two states that pay for staying in the second; rewards known in advance to be 0 or 1."""
+    transition = np.array([[[1.0, 0.0], [0.2, 0.8]], [[0.0, 1.0], [1.0, 0.0]]])
+    mine = TabularMDP(transition, np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([1.0, 0.0]), 5)
+    result = run_sweep(small(env="mine", horizon=5, samplers=("non-private",)), mine)
+    assert result.optimal_value == mine.optimal_value()
+    with pytest.raises(ValueError, match="horizon 30"):
+        run_sweep(small(), mine)
