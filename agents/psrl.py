@@ -49,4 +49,4 @@ class PSRL(TabularAgent):
 
     def _between_draws(self, episode: int) -> None:
         if self.resamples is not None and self.resamples.is_due(episode) and self._released:
-            self._policy = self._plan(*self._released)
+            self._follow(self._plan(*self._released))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
+from privrl.dirichlet import row_sums
 from privrl.relations import Relation, ReplaceStep
 from privrl.releases import NoPrivacy, Release
 from privrl.samplers import (
@@ -156,8 +157,12 @@ class BetaRewards:
     ) -> FloatArray:
         """Return the successes and failures of so many transitions, shape (..., S, A, 2)."""
         counts, chance = self._paid(counts, reward)
-        success = rng.binomial(counts.astype(np.int64), chance).sum(axis=-1)
-        return np.stack([success, counts.sum(axis=-1) - success], axis=-1)
+        success = counts * chance
+        tossed = (chance > 0) & (chance < 1)  # the ends of the range need no coin, and are common
+        trials = counts[..., tossed].astype(np.int64)
+        success[..., tossed] = rng.binomial(trials, chance[tossed])
+        successes = row_sums(success)
+        return np.concatenate([successes, row_sums(counts) - successes], axis=-1)
 
     def spoil(self) -> None:
         """Refuse all further updates."""
@@ -174,7 +179,7 @@ class BetaRewards:
     def _paid(self, counts: FloatArray, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return counts and scaled rewards of one shape; what never happened pays ``low``."""
         if reward.shape[-1] == 1:
-            counts = counts.sum(axis=-1, keepdims=True)
+            counts = row_sums(counts)
         happened = counts.any(tuple(range(counts.ndim - 3)))
         return counts, self._chance(np.where(happened, reward, self._low))
 
@@ -230,7 +235,8 @@ class NoisyRewards(BetaRewards):
         """Return the sums of (r, 1 − r) of so many transitions, shape (..., S, A, 2)."""
         del rng
         counts, scaled = self._paid(counts, reward)
-        return np.stack([(counts * scaled).sum(-1), (counts * (1 - scaled)).sum(-1)], axis=-1)
+        parts = [row_sums(counts * scaled), row_sums(counts * (1 - scaled))]
+        return np.concatenate(parts, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -322,7 +328,7 @@ class NormalGamma:
     ) -> FloatArray:
         """Return number, sum and sum of squares of the rewards, shape (..., S, A, 3)."""
         del rng
-        return np.stack([(counts * reward**k).sum(axis=-1) for k in range(3)], axis=-1)
+        return np.concatenate([row_sums(counts * reward**k) for k in range(3)], axis=-1)
 
     def spoil(self) -> None:
         """Do nothing: no claim is made."""

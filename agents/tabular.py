@@ -4,6 +4,7 @@ An agent sees no environment: it is told what happened (`TabularAgent.observe`),
 computed from released tables alone. What distinguishes agents is how they plan.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from privrl.samplers import Posterior, Sampler, check_table, draw
 from privrl.special import FloatArray
 
 IntArray = NDArray[np.intp]
+
+_STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache
 
 
 class Transition(NamedTuple):
@@ -109,7 +112,8 @@ class TabularAgent(ABC):
         self._draws = 0
         self._step = 0
         self._policy: IntArray | None = None
-        self._steps: list[Transition] = []
+        self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
+        self._steps: list[tuple[int, int, float, int, bool]] = []
         table = (*self.batch_shape, n_states, n_actions)
         cells = n_states + terminates if support is None else self._check_support(support)
         self._damped = self._check_loops(sampler)
@@ -146,10 +150,12 @@ class TabularAgent(ABC):
             If a reward observed since the last draw lies outside its declared range; likewise.
         """
         self._step = 0
-        if not self.schedule.is_due(episode) and self._policy is not None:
+        due = self.schedule.is_due(episode) or self._policy is None
+        if due or len(self._steps) > _STEPS_AT_ONCE:
+            self._count_steps()
+        if not due:
             self._between_draws(episode)
             return
-        self._count_steps()
         counts, rewards = self._new_counts, self._new_rewards
         # Handed over for good: whatever goes wrong in a draw, no count is released twice.
         self._new_counts, self._new_rewards = np.zeros_like(counts), np.zeros_like(rewards)
@@ -161,11 +167,24 @@ class TabularAgent(ABC):
             self._new_counts, self._new_rewards = counts, rewards
             raise
         self._draws += 1
-        self._policy = self._plan(transition, reward)
+        self._follow(self._plan(transition, reward))
 
     def act(self, state: int, step: int) -> int:
-        """Return the action for a state at a step of the episode (the first is 0)."""
-        return int(self.policy[..., step, state])
+        """Return the action for a state at a step of the episode (the first is 0).
+
+        Raises
+        ------
+        ValueError
+            If the agent is a batch, or no episode has begun.
+        """
+        if self._actions is None:
+            if self.batch_shape:
+                raise ValueError(
+                    f"act is for a single run, this agent has batch_shape={self.batch_shape}; "
+                    "look its actions up in policy."
+                )
+            self._actions = self.policy.tolist()
+        return self._actions[step][state]
 
     def observe(self, seen: Transition) -> None:
         """Remember one transition of a single run.
@@ -187,16 +206,21 @@ class TabularAgent(ABC):
                 f"an episode has at most {self.horizon} steps, the horizon of the agent; call "
                 "begin_episode first."
             )
-        _check_index("state", seen.state, self.n_states)
-        _check_index("action", seen.action, self.n_actions)
-        _check_index("next_state", seen.next_state, self.n_states)
-        if self._damped and self._step and seen.state != self._steps[-1].next_state:
+        state, action, reward, next_state, terminated = seen
+        if not 0 <= state < self.n_states:
+            raise _no_such("state", self.n_states)
+        if not 0 <= action < self.n_actions:
+            raise _no_such("action", self.n_actions)
+        if not 0 <= next_state < self.n_states:
+            raise _no_such("next_state", self.n_states)
+        if self._damped and self._step and state != self._steps[-1][3]:
             raise ValueError(
                 "state must be the next_state of the step before, in one episode; tell the agent "
                 "of every step, and call begin_episode where another episode begins."
             )
         self._step += 1
-        self._steps.append(seen)
+        # A plain tuple: the garbage collector need not look at it again and again.
+        self._steps.append((state, action, reward, next_state, terminated))
 
     def observe_counts(self, counts: NDArray[np.int64], reward: FloatArray) -> None:
         """Remember many transitions at once.
@@ -221,7 +245,7 @@ class TabularAgent(ABC):
                 f"counts must have shape {self._new_counts.shape}, got {counts.shape}; each run "
                 "has its own data."
             )
-        if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
+        if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
             raise ValueError("counts must be whole numbers >= 0; check what was counted.")
         cost = self._rewards.release
         if (
@@ -239,6 +263,87 @@ class TabularAgent(ABC):
         self._new_counts += floats
         self._new_rewards += encoded
 
+    def observe_steps(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        *,
+        observed: NDArray[np.bool_],
+        terminated: NDArray[np.bool_],
+    ) -> None:
+        """Remember whole episodes that were played side by side.
+
+        Parameters
+        ----------
+        state, action, next_state : array of int, shape (T, E, ...)
+            The steps, at most as many as the horizon has, of E episodes in each run.
+        reward : array of float, shape (T, E, ...)
+            What each step paid.
+        observed : array of bool, shape (T, E, ...)
+            True until the episode ends, and False from then on: whether there was such a step.
+            Where it is False, the other arrays may hold anything.
+        terminated : array of bool, shape (T, E, ...)
+            Whether the episode ended there by the rules of the task, not by a time limit.
+
+        Raises
+        ------
+        ValueError
+            If shapes or types are others, an episode has more steps than the horizon or goes on
+            after its end, there is no such state or action, a reward lies outside its declared
+            range, or self-loops are damped and a step does not start where the one before it
+            ended. Then none of it is remembered.
+        """
+        arrays = state, action, next_state, reward, observed, terminated
+        shape, kinds = observed.shape, "".join(array.dtype.kind for array in arrays)
+        if {array.shape for array in arrays} != {shape} or shape[2:] != self.batch_shape:
+            raise ValueError(
+                f"arrays must have one shape {('T', 'E', *self.batch_shape)}, steps by episodes by "
+                f"runs, got {[array.shape for array in arrays]}; each run has its own data."
+            )
+        if len(shape) < 2 or shape[0] > self.horizon:
+            raise ValueError(
+                f"an episode has at most {self.horizon} steps, the horizon of the agent, got "
+                f"arrays of shape {shape}."
+            )
+        if kinds.replace("u", "i") not in ("iiifbb", "iiiibb"):
+            raise ValueError(
+                "state, action and next_state must be integers, reward numbers, observed and "
+                f"terminated bool, got {[str(array.dtype) for array in arrays]}."
+            )
+        if (observed[1:] & (~observed | terminated)[:-1]).any():
+            raise ValueError(
+                "observed must be False from an episode's end on; tell of each episode in a column "
+                "of its own."
+            )
+        if self._damped and ((state[1:] != next_state[:-1]) & observed[1:]).any():
+            raise ValueError(
+                "state must be the next_state of the step before, in one episode; tell the agent "
+                "of every step, and of each episode in a column of its own."
+            )
+        runs = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
+        run = np.broadcast_to(runs, shape)[observed]
+        state, action, following = (
+            each[observed].astype(np.intp) for each in (state, action, next_state)
+        )
+        for name, index, size in (
+            ("state", state, self.n_states),
+            ("action", action, self.n_actions),
+            ("next_state", following, self.n_states),
+        ):
+            if index.size:
+                _check_index(name, index.min(), size)
+                _check_index(name, index.max(), size)
+        following = np.where(terminated[observed] & self.terminates, self.n_states, following)
+        if self.support is not None:
+            following = self.support.columns(state, action, following)
+        encoded = self._rewards.encode(reward[observed].astype(np.float64), self._rng)
+        row = (run * self.n_states + state) * self.n_actions + action
+        np.add.at(self._new_counts.reshape(-1), row * self._new_counts.shape[-1] + following, 1.0)
+        cells = row[:, None] * encoded.shape[-1] + np.arange(encoded.shape[-1])
+        np.add.at(self._new_rewards.reshape(-1), cells.ravel(), encoded.ravel())
+
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes, of a run of so many, before which the policy may change."""
         return self.schedule.starts(episodes)
@@ -246,6 +351,9 @@ class TabularAgent(ABC):
     @abstractmethod
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
         """Return a policy, shape (..., H, S), from what was released."""
+
+    def _follow(self, policy: IntArray) -> None:
+        self._policy, self._actions = policy, None
 
     def _between_draws(self, episode: int) -> None:
         """Change the policy before an episode without a draw, if the agent does such things."""
@@ -330,6 +438,12 @@ class TabularAgent(ABC):
         if not self._steps:
             return
         state, action, paid, following, terminated = map(np.asarray, zip(*self._steps, strict=True))
+        if not {state.dtype.kind, action.dtype.kind, following.dtype.kind} <= set("iu"):
+            raise ValueError(
+                "state, action and next_state must be whole numbers, and one that was observed is "
+                "not; convert them with int()."
+            )
+        state, action, following = (each.astype(np.intp) for each in (state, action, following))
         following = np.where(terminated & self.terminates, self.n_states, following)
         encoded = self._rewards.encode(paid.astype(np.float64), self._rng)
         if self.support is not None:
@@ -351,4 +465,8 @@ def self_loops(
 
 def _check_index(name: str, index: int, size: int) -> None:
     if not 0 <= index < size:
-        raise ValueError(f"{name} must be in 0..{size - 1}; number states and actions from 0.")
+        raise _no_such(name, size)
+
+
+def _no_such(name: str, size: int) -> ValueError:
+    return ValueError(f"{name} must be in 0..{size - 1}; number states and actions from 0.")

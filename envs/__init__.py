@@ -4,6 +4,7 @@ from privrl.envs.planning import evaluate, plan, plan_support
 from privrl.envs.riverswim import RiverSwimEnv, riverswim
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
+from privrl.envs.vector import RiverSwimVectorEnv, TabularVectorEnv
 from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "Discretised",
     "FlattenDiscrete",
     "RiverSwimEnv",
+    "RiverSwimVectorEnv",
     "Support",
     "TabularMDP",
+    "TabularVectorEnv",
     "evaluate",
     "plan",
     "plan_support",

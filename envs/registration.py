@@ -16,7 +16,8 @@ _LONGEST_HAND = 20
 def register_envs() -> None:
     """Register the environments once; a second call changes nothing.
 
-    - ``privrl/RiverSwim-v0``: see `privrl.envs.RiverSwimEnv`.
+    - ``privrl/RiverSwim-v0``: see `privrl.envs.RiverSwimEnv`; for `gymnasium.make_vec`, see
+      `privrl.envs.RiverSwimVectorEnv`.
     - ``privrl/RiverSwimDPS-v0``: its variant ``"dps"``.
     - ``privrl/Blackjack-v0``: Gymnasium's Blackjack-v1 with its 704 observations numbered, and
       with the time limit that its rules imply.
@@ -24,8 +25,14 @@ def register_envs() -> None:
     """
     if _RIVERSWIM not in gym.registry:
         entry = "privrl.envs.riverswim:RiverSwimEnv"
-        gym.register(_RIVERSWIM, entry_point=entry)
-        gym.register(_RIVERSWIM_DPS, entry_point=entry, kwargs={"variant": "dps"})
+        vector_entry = "privrl.envs.vector:RiverSwimVectorEnv"
+        gym.register(_RIVERSWIM, entry_point=entry, vector_entry_point=vector_entry)
+        gym.register(
+            _RIVERSWIM_DPS,
+            entry_point=entry,
+            vector_entry_point=vector_entry,
+            kwargs={"variant": "dps"},
+        )
     if _BLACKJACK not in gym.registry:
         blackjack = gym.spec("Blackjack-v1")
         gym.register(

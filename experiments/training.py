@@ -1,4 +1,4 @@
-"""Training one agent: a Gymnasium environment step by step, a tabular MDP by its counts."""
+"""Training one agent: Gymnasium environments step by step, a tabular MDP by its counts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pandas as pd
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Discrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
 
 from privrl._checks import check_count
 from privrl.agents import TabularAgent, Transition
@@ -18,7 +20,7 @@ Progress = Callable[[int], None]
 
 def train(
     agent: TabularAgent,
-    env: gym.Env[Any, Any] | TabularMDP,
+    env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP,
     episodes: int,
     rng: np.random.Generator,
     *,
@@ -30,10 +32,14 @@ def train(
     ----------
     agent : TabularAgent
         Learns; its policy afterwards is ``agent.policy``.
-    env : gymnasium.Env or TabularMDP
-        Where it learns. A Gymnasium environment needs Discrete spaces, and a single run.
+    env : gymnasium.Env, gymnasium.vector.VectorEnv or TabularMDP
+        Where it learns. A Gymnasium environment needs Discrete spaces, and a single run. In a
+        vector environment, whatever its autoreset mode, an agent with ``batch_shape ==
+        (num_envs,)`` learns an independent run in each environment; the environments of an
+        agent that is a single run play its episodes side by side, as many at once as the
+        policy stays for.
     episodes : int
-        How many, >= 1.
+        How many in each run, >= 1.
     rng : numpy.random.Generator
         The environment's randomness (the agent has its own).
     on_progress : callable, optional
@@ -42,8 +48,8 @@ def train(
     Returns
     -------
     pandas.DataFrame
-        A row for each stretch of episodes under one policy (in a Gymnasium environment, for
-        each episode) and each run: ``run`` (0 for a single one), ``episode`` the first of the
+        A row for each stretch of episodes under one policy (in a single Gymnasium environment,
+        for each episode) and each run: ``run`` (0 for a single one), ``episode`` the first of the
         stretch, ``episodes`` their number, ``reward`` their sum, ``draws`` made so far. This
         is the researcher's view: the guarantee covers the policy, not this record.
 
@@ -57,23 +63,22 @@ def train(
     check_count("episodes", episodes)
     if isinstance(env, TabularMDP):
         starts, rewards = learn_counts(agent, env, episodes, rng, on_progress=on_progress)
-        rewards = rewards.reshape(len(starts), -1)
-        lengths = np.diff([*starts, episodes])
-        runs = rewards.shape[1]
-        return pd.DataFrame(
-            {
-                "run": np.tile(np.arange(runs), len(starts)),
-                "episode": np.repeat(starts, runs),
-                "episodes": np.repeat(lengths, runs),
-                "reward": rewards.ravel(),
-                "draws": np.repeat(np.arange(len(starts)) + 1, runs),
-            }
+        draws = np.searchsorted(agent.schedule.starts(episodes), starts, side="right")
+        return _record(starts, episodes, rewards.reshape(len(starts), -1), draws)
+    if isinstance(env, VectorEnv):
+        return _train_side_by_side(agent, env, episodes, rng, on_progress)
+    _check_fit(agent, env, env.observation_space, env.action_space)
+    if agent.batch_shape:
+        raise ValueError(
+            f"agent must be a single run on a Gymnasium environment, got batch_shape="
+            f"{agent.batch_shape}; train batches on a TabularMDP, or on a vector environment."
         )
-    _check_fit(agent, env)
     rows = []
     for episode in range(episodes):
         agent.begin_episode(episode)
-        earned = _one_episode(agent, env, int(rng.integers(2**31)))
+        # Seeding is slow; from its first reset on, the environment goes on by itself.
+        seed = None if episode else int(rng.integers(2**31))
+        earned = _one_episode(agent, env, seed)
         rows.append((0, episode, 1, earned, agent.draws))
         if on_progress:
             on_progress(episode + 1)
@@ -117,15 +122,18 @@ def learn_counts(
         agent.begin_episode(start)
         counts = mdp.rollout_counts(agent.policy, end - start, rng, support=agent.support)
         agent.observe_counts(counts, reward)
-        paid = counts.sum(axis=-1, keepdims=True) if reward.shape[-1] == 1 else counts
-        rewards[i] = (paid * reward).sum(axis=(-3, -2, -1))
+        rewards[i] = np.einsum(
+            "...sax,sax->...", counts, np.broadcast_to(reward, counts.shape[-3:])
+        )
         if on_progress:
             on_progress(end)
     return starts, rewards
 
 
-def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int) -> float:
-    first_state, first_action = env.observation_space.start, env.action_space.start  # type: ignore[attr-defined] # Discrete
+def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) -> float:
+    # Plain integers: the agent compares and looks up several at each step.
+    first_state = int(env.observation_space.start)  # type: ignore[attr-defined] # Discrete
+    first_action = int(env.action_space.start)  # type: ignore[attr-defined] # Discrete
     state = int(env.reset(seed=seed)[0]) - first_state
     earned = 0.0
     for step in range(agent.horizon):
@@ -136,17 +144,134 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int) -> floa
                 f"{env} ended an episode before the horizon; make the agent with "
                 "terminates=True so that it can learn where episodes end."
             )
-        following = int(following) - first_state
-        agent.observe(Transition(state, action, float(reward), following, terminated))
-        earned += float(reward)
+        following, paid = int(following) - first_state, float(reward)
+        agent.observe(Transition(state, action, paid, following, terminated))
+        earned += paid
         state = following
         if terminated or truncated:
             break
     return earned
 
 
-def _check_fit(agent: TabularAgent, env: gym.Env[Any, Any]) -> None:
-    states, actions = env.observation_space, env.action_space
+def _train_side_by_side(
+    agent: TabularAgent,
+    env: VectorEnv[Any, Any, Any],
+    episodes: int,
+    rng: np.random.Generator,
+    on_progress: Progress | None,
+) -> pd.DataFrame:
+    """Train in rounds: in each, every environment plays one episode, all under one policy."""
+    _check_fit(agent, env, env.single_observation_space, env.single_action_space)
+    if agent.batch_shape not in ((), (env.num_envs,)):
+        raise ValueError(
+            f"agent must have batch_shape=({env.num_envs},), a run for each environment, or (), "
+            f"one run in all of them, got {agent.batch_shape}."
+        )
+    if not isinstance(env.metadata.get("autoreset_mode"), AutoresetMode):
+        raise ValueError(
+            "env must name its AutoresetMode in metadata['autoreset_mode'], got "
+            f"{env.metadata.get('autoreset_mode')!r}; which steps are real depends on it."
+        )
+    runs = env.num_envs if agent.batch_shape else 1
+    at_once = env.num_envs // runs
+    starts = list(agent.starts(episodes))
+    rewards, draws = np.zeros((len(starts), runs)), np.zeros(len(starts), np.int64)
+    env.reset(seed=int(rng.integers(2**31)))
+    for i, (start, end) in enumerate(zip(starts, [*starts[1:], episodes], strict=True)):
+        agent.begin_episode(start)
+        draws[i] = agent.draws
+        for first in range(start, end, at_once):
+            playing = np.arange(env.num_envs) < runs * min(at_once, end - first)
+            rewards[i] += _one_round(agent, env, playing).reshape(at_once, runs).sum(axis=0)
+        if on_progress:
+            on_progress(end)
+    return _record(starts, episodes, rewards, draws)
+
+
+def _one_round(
+    agent: TabularAgent, env: VectorEnv[Any, Any, Any], playing: NDArray[np.bool_]
+) -> FloatArray:
+    """Play one episode in each environment, and tell the agent of those that count.
+
+    An environment whose episode has ended is not looked at again before the next round, which
+    resets all of them: so no step that resets is ever counted, whichever way they do it, nor
+    any of the episodes that it may begin while it waits.
+
+    Returns
+    -------
+    array, shape (num_envs,)
+        Sum of the rewards of each episode that counts.
+    """
+    mode = env.metadata["autoreset_mode"]
+    first_state, first_action = env.single_observation_space.start, env.single_action_space.start  # type: ignore[attr-defined] # Discrete
+    policy = np.moveaxis(agent.policy, -2, 0).reshape(agent.horizon, -1)
+    offset = np.arange(env.num_envs) * agent.n_states if agent.batch_shape else 0
+    shape = agent.horizon, env.num_envs
+    state, action, following = (np.zeros(shape, np.intp) for _ in range(3))
+    observed, terminated = (np.zeros(shape, np.bool_) for _ in range(2))
+    reward = np.zeros(shape)
+    here = env.reset()[0] - first_state
+    for step in range(agent.horizon):
+        state[step], observed[step] = here, playing
+        action[step] = policy[step].take(offset + here)
+        seen, reward[step], terminated[step], truncated, infos = env.step(
+            action[step] + first_action
+        )
+        following[step] = here = seen - first_state
+        ended = terminated[step] | truncated
+        if not ended.any():
+            continue
+        if (terminated[step] & playing).any() and not agent.terminates:
+            raise ValueError(
+                f"{env} ended an episode before the horizon; make the agent with "
+                "terminates=True so that it can learn where episodes end."
+            )
+        if mode == AutoresetMode.SAME_STEP:
+            following[step, ended] = _final_states(infos, ended) - first_state
+        playing = playing & ~ended
+        if not playing.any():
+            break
+        if mode == AutoresetMode.DISABLED:
+            here = env.reset(options={"reset_mask": ended})[0] - first_state
+    columns = len(observed), -1, *agent.batch_shape  # a run in each, or all of them of one
+    agent.observe_steps(
+        state.reshape(columns),
+        action.reshape(columns),
+        reward.reshape(columns),
+        following.reshape(columns),
+        observed=observed.reshape(columns),
+        terminated=terminated.reshape(columns),
+    )
+    return np.where(observed, reward, 0.0).sum(axis=0)
+
+
+def _final_states(infos: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the observations that episodes ended with, where a step resets by itself."""
+    if "final_obs" not in infos:
+        raise ValueError(
+            "env must give infos['final_obs'] where an episode has ended, as its autoreset mode "
+            "'SameStep' says, and does not; the observation it returns is of the next episode."
+        )
+    return np.array([infos["final_obs"][i] for i in np.flatnonzero(ended)], np.intp)
+
+
+def _record(
+    starts: list[int], episodes: int, rewards: FloatArray, draws: NDArray[np.int64]
+) -> pd.DataFrame:
+    """Return a row for each stretch and run."""
+    runs = rewards.shape[1]
+    return pd.DataFrame(
+        {
+            "run": np.tile(np.arange(runs), len(starts)),
+            "episode": np.repeat(starts, runs),
+            "episodes": np.repeat(np.diff([*starts, episodes]), runs),
+            "reward": rewards.ravel(),
+            "draws": np.repeat(draws, runs),
+        }
+    )
+
+
+def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Space[Any]) -> None:
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
         raise ValueError(
             f"env must have Discrete spaces, got {states} and {actions}; wrap it so that states "
@@ -156,9 +281,4 @@ def _check_fit(agent: TabularAgent, env: gym.Env[Any, Any]) -> None:
         raise ValueError(
             f"agent must be made for the {states.n} states and {actions.n} actions of {env}, got "
             f"{agent.n_states} and {agent.n_actions}."
-        )
-    if agent.batch_shape:
-        raise ValueError(
-            f"agent must be a single run on a Gymnasium environment, got batch_shape="
-            f"{agent.batch_shape}; train batches on a TabularMDP."
         )

@@ -349,6 +349,48 @@ def test_a_batch_is_told_by_counts_only() -> None:
     learner.begin_episode(0)
     with pytest.raises(ValueError, match="observe_counts"):
         learner.observe(Transition(0, 0, 0.0, 0))
+    with pytest.raises(ValueError, match="act is for a single run"):
+        learner.act(0, 0)
+
+
+def test_who_acts_follows_the_newest_policy() -> None:
+    """What `act` looks up is made anew with each policy, by a draw or by resampling."""
+    resampling = ALL_AGENTS["noisy"](schedule=Geometric(3.0), resamples=EveryEpisode())
+    for learner in (resampling, ALL_AGENTS["random"]()):
+        policies = set()
+        for episode in range(20):
+            learner.begin_episode(episode)
+            acts = [[learner.act(state, step) for state in range(4)] for step in range(6)]
+            np.testing.assert_array_equal(acts, learner.policy)
+            policies.add(learner.policy.tobytes())
+        assert len(policies) > 10
+
+
+@pytest.mark.parametrize("field", ["state", "action", "next_state"])
+@pytest.mark.parametrize("bad", [0.5, 1.0, True])
+def test_states_and_actions_are_whole_numbers(field: str, bad) -> None:
+    learner = ALL_AGENTS["diffuse"]()
+    learner.begin_episode(0)
+    spent = learner.accountant.rdp.copy()
+    learner.observe(Transition(0, 0, 0.0, 0)._replace(**{field: bad}))
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        learner.begin_episode(1)
+    np.testing.assert_array_equal(learner.accountant.rdp, spent)
+
+
+def test_many_steps_between_draws_are_counted_once_each(monkeypatch) -> None:
+    """More than are kept one by one: they are counted in parts, before the draw."""
+    monkeypatch.setattr("privrl.agents.tabular._STEPS_AT_ONCE", 20)
+    learner = ALL_AGENTS["diffuse"](schedule=Geometric(50.0))
+    seen = _drawn_counts(learner, monkeypatch)
+    kept = []
+    for episode in range(50):
+        learner.begin_episode(episode)
+        kept.append(len(learner._steps))
+        for _ in range(6):
+            learner.observe(Transition(2, 1, 1.0, 3))
+    assert max(kept) == 18  # of 294
+    assert seen == [0, 0, 294, 294]
 
 
 def _drawn_counts(learner: TabularAgent, monkeypatch) -> list[float]:

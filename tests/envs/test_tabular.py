@@ -9,6 +9,8 @@ from oracle_tabular import (
     FALSE_ALARM,
     all_policies,
     counts_law,
+    counts_of,
+    episode_law,
     expected_counts,
     p_value,
     random_mdp,
@@ -16,7 +18,7 @@ from oracle_tabular import (
 )
 from scipy.stats import norm
 
-from privrl.envs import Support, TabularMDP
+from privrl.envs import RiverSwimEnv, Support, TabularMDP, riverswim
 from privrl.envs.flows import Flows
 from privrl.envs.walkers import Walkers
 
@@ -242,6 +244,92 @@ def test_mean_counts_and_rows(sampler, rng):
     assert not (np.abs(counts.mean(axis=0) - wrong) <= tolerance).all()
 
 
+def moments(mdp, policy):
+    """Return mean and covariance of one episode's counts, summed over all paths."""
+    law = episode_law(mdp, policy)
+    counts = np.array([counts_of(mdp, policy, path).ravel() for path in law])
+    chance = np.array(list(law.values()))
+    mean = chance @ counts
+    return mean, (counts - mean).T * chance @ (counts - mean)
+
+
+def worst_moments(counts, episodes, mean, covariance):
+    """Return how many standard errors the worst mean and the worst covariance are off.
+
+    The errors of means are known exactly, those of covariances are estimated. Cells that
+    cannot be visited must be 0.
+    """
+    runs = len(counts)
+    off = counts.reshape(runs, -1) - episodes * mean
+    seen = np.diag(covariance) > 0
+    assert (off[:, ~seen] == 0).all()
+    off, covariance = off[:, seen], episodes * covariance[np.ix_(seen, seen)]
+    products = off[:, :, None] * off[:, None, :]
+    return (
+        np.max(np.abs(off.mean(axis=0)) / np.sqrt(np.diag(covariance) / runs)),
+        np.max(np.abs(products.mean(axis=0) - covariance) / (products.std(axis=0) / runs**0.5)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sampler", "episodes"), [(Walkers, 20), (Flows, 20), (Flows, 1000), (Flows, 10**12)]
+)
+def test_means_and_covariances_of_the_counts(sampler, episodes, rng):
+    """20000 runs against the exact moments, within the normal bound, Bonferroni-corrected.
+
+    Products of counts are skewed, so that the false-alarm rate may be three times FALSE_ALARM.
+    The power checks: doubled counts of half the episodes have the right means and twice the
+    covariances; another policy has other means.
+    """
+    mdp = random_mdp(rng, n_states=3, n_actions=2, horizon=3)
+    policy, runs = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1]]), 20_000
+    mean, covariance = moments(mdp, policy)
+    np.testing.assert_allclose(mean.reshape(3, 2, 3), expected_counts(mdp, policy), rtol=1e-12)
+
+    def counted(policy, episodes):
+        policies = np.broadcast_to(policy, (runs, 3, 3))
+        return sampler(mdp.transition, mdp.start).counts(policies, episodes, rng)
+
+    counts = counted(policy, episodes)
+    assert counts.dtype == np.int64
+    assert (counts.sum(axis=(1, 2, 3)) == 3 * episodes).all()
+    bound = norm.isf(FALSE_ALARM / 2 / 18**2)
+    assert max(worst_moments(counts, episodes, mean, covariance)) < bound
+
+    doubled = worst_moments(2 * counted(policy, episodes // 2), episodes, mean, covariance)
+    assert doubled[1] > bound
+    assert doubled[0] < 1.5 * bound
+    flipped = policy[[0, 2, 1]]  # visits the same cells
+    assert worst_moments(counted(flipped, episodes), episodes, mean, covariance)[0] > bound
+
+
+@pytest.mark.parametrize("variant", ["osband", "strehl"])
+def test_stepping_an_environment_gives_the_same_law(variant, rng):
+    """Chi-square over all tables of counts of one episode, 20000 episodes each way."""
+    mdp, env = riverswim(4, 3, variant), RiverSwimEnv(n_states=4, horizon=3, variant=variant)
+    policy, runs = rng.integers(2, size=(3, 4)) | [[1, 1, 1, 0]], 20_000
+    law = counts_law(mdp, policy, 1)
+    stepped = np.zeros((runs, 4, 2, 4), dtype=np.int64)
+    env.reset(seed=71)
+    for counts in stepped:
+        state = env.reset()[0]
+        for actions in policy:
+            following = env.step(actions[state])[0]
+            counts[state, actions[state], following] += 1
+            state = following
+    policies = np.broadcast_to(policy, (runs, 3, 4))
+    for counts in (
+        stepped,
+        Walkers(mdp.transition, mdp.start).counts(policies, 1, rng),
+        Flows(mdp.transition, mdp.start).counts(policies, 1, rng),
+        mdp.rollout_counts(policies, 1, rng),
+    ):
+        found, times = np.unique(counts.reshape(runs, -1), axis=0, return_counts=True)
+        seen = dict(zip(map(tuple, found.tolist()), times, strict=True))
+        assert seen.keys() <= law.keys()
+        assert p_value([seen.get(table, 0) for table in law], list(law.values())) > FALSE_ALARM
+
+
 @pytest.mark.parametrize("episodes", [1, 20, 3000])
 def test_each_run_follows_its_own_policy(episodes, rng):
     mdp = random_mdp(rng, n_states=5, n_actions=3, horizon=6)
@@ -265,14 +353,29 @@ def test_each_step_follows_its_own_row_of_the_policy(sampler, rng):
 
 
 def test_trillions_of_episodes_fit(rng):
-    """Visits lie in [0, H], so their mean's deviation is at most H / 2 / sqrt(episodes)."""
+    """Visits lie in [0, H], so their mean's deviation is at most H / 2 / sqrt(episodes).
+
+    Every cell is within the normal bound, Bonferroni-corrected; the power check changes one
+    probability by 0.001. All episodes that arrive in a state leave it or end there.
+    """
     mdp = random_mdp(rng, n_states=6, horizon=30)
+    mdp = TabularMDP(mdp.transition, mdp.reward, np.eye(6)[2], 30)
     policy = rng.integers(2, size=(30, 6))
-    episodes = 10**12
+    episodes = 10**12 + 1
     counts = mdp.rollout_counts(policy, episodes, rng)
+    assert counts.dtype == np.int64
     assert counts.sum() == 30 * episodes
+    ended = counts.sum(axis=(0, 1)) + episodes * np.eye(6, dtype=np.int64)[2] - counts.sum((1, 2))
+    assert (ended >= 0).all()
     tolerance = norm.isf(FALSE_ALARM / 2 / 72) * 15 / np.sqrt(episodes)
-    np.testing.assert_allclose(counts / episodes, expected_counts(mdp, policy), atol=tolerance)
+    np.testing.assert_allclose(
+        counts / episodes, expected_counts(mdp, policy), rtol=0, atol=tolerance
+    )
+
+    wrong = mdp.transition.copy()
+    wrong[0, 0, :2] += [-0.001, 0.001]
+    wrong = TabularMDP(wrong, mdp.reward, mdp.start, 30)
+    assert np.abs(counts / episodes - expected_counts(wrong, policy)).max() > tolerance
 
 
 def test_many_walkers_go_in_groups(rng, monkeypatch):
