@@ -18,7 +18,7 @@ IntArray = NDArray[np.intp]
 Backup = Callable[[FloatArray], FloatArray]
 """From values (S, B) to action values (A, S, B)."""
 
-_EINSUM_STATES = 12
+_EINSUM_STATES = 10
 """Up to this many states, one einsum over all tables beats one BLAS call per table."""
 
 
@@ -215,7 +215,7 @@ def _induction(
         candidates = action_values(value)
         value = candidates[0]
         for action in range(1, len(candidates)):  # much faster than argmax over so short an axis
-            np.copyto(policy[step], action, where=candidates[action] > value)
+            np.putmask(policy[step], candidates[action] > value, action)
             value = np.maximum(value, candidates[action])
 
     policy = np.moveaxis(policy, -1, 0).reshape(*batch, horizon, n_states)
@@ -231,7 +231,13 @@ def _backup(transition: FloatArray, reward: FloatArray, batch: tuple[int, ...]) 
     - one table for all runs: a single matrix product;
     - a few states: an einsum along the batch, because the 200 tables of a
       typical sweep are too small to be worth 200 calls of BLAS;
-    - otherwise: one BLAS product per table, which wins from S = 16 on.
+    - otherwise: one BLAS product per table.
+
+    Microseconds of planning 30 steps of 200 runs with 2 actions, on one core
+    with NumPy 2.4, by einsum and by products: S = 6, 277 and 438; 10, 516 and
+    583; 12, 632 and 590; 16, 1820 and 764. With 4 actions or 1000 runs the
+    two meet at 8 to 12 as well. Where the support is known, `plan_support`
+    takes 289, 353, 398 and 432 for 2 next states.
     """
     n_states, n_actions = reward.shape[-2:]
     runs = math.prod(batch)
@@ -245,7 +251,14 @@ def _backup(transition: FloatArray, reward: FloatArray, batch: tuple[int, ...]) 
     tables = tables.reshape(runs, n_states, n_actions, n_states)
     if n_states <= _EINSUM_STATES:
         tables = np.ascontiguousarray(tables.transpose(2, 1, 3, 0))
-        return lambda value: np.einsum("asnb,nb->asb", tables, value) + rewards
+
+        def action_values(value: FloatArray) -> FloatArray:
+            expected: FloatArray = np.einsum("asnb,nb->asb", tables, value)
+            expected += rewards
+            return expected
+
+        return action_values
+
     stacks, shape = tables.reshape(runs, -1, n_states), (runs, n_states, n_actions)
     return lambda value: (stacks @ value.T[..., None]).reshape(shape).T + rewards
 

@@ -56,7 +56,7 @@ class Walkers:
             column = support.columns(state, action, column)
         self._cell = (state * n_actions + action) * width + column
         self._shape = (n_states, n_actions, width)
-        self._first_row = np.arange(n_states) * n_actions
+        self._first_row = np.arange(n_states)[:, None] * n_actions
         self._start_row = len(rows) - 1
         # The largest u for which row + u stays below row + 1 after rounding, in every row.
         self._largest_draw = np.nextafter(len(rows), 0) - self._start_row
@@ -79,8 +79,9 @@ class Walkers:
             Each run's counts sum to ``episodes * H``.
         """
         runs, horizon, n_states = policy.shape
-        rows = np.add(np.moveaxis(policy, 1, 0), self._first_row, dtype=np.float64)
-        rows = rows.reshape(horizon, runs * n_states)
+        # Runs last, as planning leaves them in memory: the other way round costs a transposition.
+        rows = np.add(policy.transpose(1, 2, 0), self._first_row, dtype=np.float64, order="C")
+        rows = rows.reshape(horizon, n_states * runs)
         walker = np.arange(runs * episodes)
         groups = max(1, math.ceil(walker.size * horizon / _DRAWS_AT_ONCE))
         run_of_group = (group // episodes for group in np.array_split(walker, groups))
@@ -91,24 +92,27 @@ class Walkers:
         self, rows: FloatArray, run: IntArray, runs: int, rng: np.random.Generator
     ) -> IntArray:
         """Return flat counts of all runs, from walkers that belong to the given runs."""
-        entries = self._walk(rows, run * self._shape[0], rng)
+        entries = self._walk(rows, run, runs, rng)
         size = math.prod(self._shape)
         cells = self._cell[entries] + run * size
         return np.bincount(cells.ravel(), minlength=runs * size)
 
-    def _walk(self, rows: FloatArray, offset: IntArray, rng: np.random.Generator) -> IntArray:
+    def _walk(
+        self, rows: FloatArray, run: IntArray, runs: int, rng: np.random.Generator
+    ) -> IntArray:
         """Return the table entry that each walker takes at each step, shape (H, n).
 
-        ``rows[h, offset + s]`` is the row of a walker that is in state ``s`` at step ``h``.
+        ``rows[h, s * runs + run]`` is the row of a walker that is in state ``s`` at step ``h``.
         """
-        draws = rng.random((len(rows) + 1, len(offset)))
+        draws = rng.random((len(rows) + 1, len(run)))
         np.minimum(draws, self._largest_draw, out=draws)
-        entries = np.empty((len(rows), len(offset)), dtype=np.intp)
-        state = self._next_state[self._search(self._start_row + draws[-1])]
+        entries = np.empty((len(rows), len(run)), dtype=np.intp)
+        next_place = self._next_state * runs
+        place = next_place[self._search(self._start_row + draws[-1])]
         for step, row in enumerate(rows):
-            state += offset
-            entries[step] = entry = self._search(row.take(state) + draws[step])
-            state = self._next_state.take(entry)
+            place += run
+            entries[step] = entry = self._search(row.take(place) + draws[step])
+            place = next_place.take(entry)
         return entries
 
     def _search(self, position: FloatArray) -> IntArray:

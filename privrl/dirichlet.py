@@ -45,14 +45,20 @@ def dirichlet_rows(alpha: ArrayLike, rng: np.random.Generator, *, least: float =
     alpha = check_positive_array("alpha", alpha)
     if least >= _PLAIN_FROM:
         rows = rng.standard_gamma(alpha)
-        rows /= rows.sum(axis=-1, keepdims=True)
+        rows /= row_sums(rows)
         return _coarse(rows)
     with np.errstate(over="ignore"):
         logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
     logs = np.maximum(logs, -np.finfo(np.float64).max)  # below 1e-308 log(U) / a overflows
     rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    rows /= rows.sum(axis=-1, keepdims=True)
+    rows /= row_sums(rows)
     return _coarse(rows)
+
+
+def row_sums(rows: FloatArray) -> FloatArray:
+    """Sum along the last axis, which is kept: several times as fast as ``sum`` if it is short."""
+    sums: FloatArray = np.einsum("...k->...", rows)[..., None]
+    return sums
 
 
 def _coarse(rows: FloatArray) -> FloatArray:
@@ -63,7 +69,7 @@ def _coarse(rows: FloatArray) -> FloatArray:
     bits = rows.view(np.int64)
     bits += 1 << (_DROPPED - 1)
     bits &= -(1 << _DROPPED)
-    rows /= rows.sum(axis=-1, keepdims=True)
+    rows /= row_sums(rows)
     return rows
 
 

@@ -12,7 +12,7 @@ optimal private linear operators on adaptive streams*, 2022).
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -49,12 +49,12 @@ class Factorisation:
             copied.flags.writeable = False
             object.__setattr__(self, name, copied)
 
-    @property
+    @cached_property
     def column_norm(self) -> float:
         """Largest Euclidean norm of a column of C: what one record's change is multiplied by."""
         return float(np.sqrt((self.right**2).sum(axis=0).max()))
 
-    @property
+    @cached_property
     def deviations(self) -> FloatArray:
         """Standard deviation of the noise in each sum, shape (n,), per unit of one record's.
 

@@ -26,6 +26,7 @@ from privrl.special import FloatArray
 from privrl.targets import Target
 
 DEFAULT_THRESHOLD = 1.5  # deviations
+_MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,8 @@ class NoisyCounts(PaidSampler):
     def _forget(self) -> None:
         super()._forget()
         self._total: FloatArray | None = None
-        self._noise: list[FloatArray] = []
+        self._noise: FloatArray = np.empty(0)
+        self._ahead: FloatArray = np.empty(0)  # sums of the noises, of a block of updates
 
     def __repr__(self) -> str:
         return (
@@ -216,23 +218,32 @@ class NoisyCounts(PaidSampler):
             See `check`.
         """
         self.check(counts)
-        row = self._factors.left[self._done]
-        needed = int(np.max(np.flatnonzero(row), initial=-1)) + 1
-        new = [rng.standard_normal(counts.shape) for _ in range(needed - len(self._noise))]
-        noise = [*self._noise, *new]
+        noise, mixed = self._mixed(counts.shape, rng)
         damping = 1.0 if self._loops is None else np.where(self._loops, 1 / math.sqrt(2), 1.0)
         damped = counts * damping
         total = damped if self._total is None else self._total + damped
         size = lead(self._sigma * self._factors.column_norm, counts.ndim)
-        mixed = np.zeros(counts.shape)
-        for weight, each in zip(row, noise, strict=False):
-            if weight:
-                mixed += weight * each
-        noisy = _rounded(total + size * mixed, size)
-        self._done, self._total, self._noise = self._done + 1, total, noise
+        noisy = _rounded(total + size * mixed[self._done % _MIXED_AT_ONCE], size)
+        self._done, self._total, self._noise, self._ahead = self._done + 1, total, noise, mixed
         deviation = lead(self._sigma * self._factors.deviations[self._done - 1], counts.ndim)
         noisy, deviation = noisy / damping, deviation / damping
         return NoisyPosterior(noisy, deviation, lead(self._alpha, counts.ndim), self._threshold)
+
+    def _mixed(
+        self, shape: tuple[int, ...], rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the noises so far, and their sums for the block of updates that is due.
+
+        One matrix product for a block reads the noises once, where a sum for each update reads
+        all of them each time.
+        """
+        if self._done % _MIXED_AT_ONCE:
+            return self._noise, self._ahead
+        rows = self._factors.left[self._done : self._done + _MIXED_AT_ONCE]
+        needed = int(np.max(np.nonzero(rows)[1], initial=-1)) + 1
+        before = self._noise if self._done else np.empty((0, *shape))
+        noise = np.concatenate([before, rng.standard_normal((needed - len(before), *shape))])
+        return noise, np.tensordot(rows[:, :needed], noise, axes=1)
 
     @classmethod
     def calibrated(

@@ -487,9 +487,10 @@ def check_batch(counts: FloatArray, runs: tuple[int, ...], before: tuple[int, ..
         If a count is negative or not finite, or the shape is not that of the runs or of the
         batches before.
     """
-    if not np.isfinite(low := np.min(counts, initial=0.0)) or low < 0 or np.isinf(counts).any():
+    largest = np.max(counts, initial=0.0)
+    if not (np.min(counts, initial=0.0) >= 0 and largest < np.inf):  # NaN is neither
         raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
-    if np.max(counts, initial=0.0) > _LARGEST_COUNT:
+    if largest > _LARGEST_COUNT:
         raise ValueError("counts must be at most 2**53 everywhere; check what was counted.")
     if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
         raise ValueError(
