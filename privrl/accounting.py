@@ -1,22 +1,36 @@
 """The accountant: adds up what releases cost and refuses what would exceed the budget."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_orders
-from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
+from privrl.conversion import (
+    DEFAULT_ORDERS,
+    epsilon_by_order,
+    log_delta_by_order,
+    rdp_to_epsilon,
+    rdp_to_log_delta,
+)
+from privrl.pending import Indices, Pending, is_known, two_sum
 from privrl.relations import Relation
 from privrl.releases import (
     BatchRelease,
     PairsRelease,
     Release,
+    Together,
     check_delta,
     check_epsilons,
 )
 from privrl.special import FloatArray
 from privrl.targets import ApproxDP, Rdp, Target
+
+_FEW = 32  # releases whose cost at all orders is quickly had
+_LAST_ORDER = 1e100  # up to which no divergence overflows
+_MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
 
 
 class BudgetExceeded(ValueError):
@@ -45,6 +59,9 @@ class RdpAccountant:
     priors and the moment of stopping may depend on what earlier releases returned (Feldman and
     Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
     end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
+
+    Dirichlet and Gaussian releases are worked out when a number is asked for, all at once and at
+    the orders that matter to it (`privrl.pending`); all others when they are composed.
     """
 
     def __init__(
@@ -68,6 +85,11 @@ class RdpAccountant:
         self._relation: Relation | None = None
         self._sum: FloatArray = np.zeros_like(self._orders)
         self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum
+        self._pending = Pending(self._orders)  # composed too, but not yet in the sum
+        # Not where a cost could overflow, or be compared with several budgets.
+        self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
+        only_one = self._budgets[0] if len(self._budgets) == 1 else None
+        self._limit = None if only_one is None else _Limit(only_one, self._orders)
         self._curve: tuple[Release, FloatArray] | None = None
         self._only: Release | None = None
 
@@ -79,6 +101,7 @@ class RdpAccountant:
     @property
     def rdp(self) -> FloatArray:
         """Rényi divergence spent so far (nats), shape (..., n_orders)."""
+        self._settle()
         return self._sum + self._lost
 
     @property
@@ -103,16 +126,29 @@ class RdpAccountant:
             ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
-        if self._relation is not None and release.relation != self._relation:
+        relation, ours = release.relation, self._relation
+        if ours is not None and relation is not ours and relation != ours:
             raise ValueError(
-                f"release must be about the relation {str(self._relation)!r} like those before "
-                f"it, got {str(release.relation)!r}; use another accountant for it."
+                f"release must be about the relation {str(ours)!r} like those before it, got "
+                f"{str(relation)!r}; use another accountant for it."
             )
-        total, lost = _add(self._sum, self._lost, count * self._rdp_of(release))
-        only = release if self._relation is None and count == 1 else None
-        self._check_budget(total + lost, only)
-        self._sum, self._lost, self._only = total, lost, only
-        self._relation = release.relation
+        only = release if ours is None and count == 1 else None
+        parts = release.parts if type(release) is Together else (release,)
+        if self._may_wait and self._sum.ndim == 1 and all(map(is_known, parts)):
+            if self._limit is not None:
+                self._check_limit(self._limit, parts, count, only)
+            for part in parts:
+                self._pending.add(part, count)
+        else:
+            curve = count * self._rdp_of(release)
+            if self._budget is not None or curve.ndim > 1:
+                self._settle()
+            total, lost = two_sum(self._sum, self._lost, curve)
+            self._check_budget(total + lost, only)
+            self._sum, self._lost = total, lost
+            if self._limit is not None:
+                self._limit.spent = math.inf  # to be worked out again
+        self._only, self._relation = only, relation
 
     def spent(self, order: float) -> FloatArray:
         """Return the Rényi divergence spent at one of `orders` (nats), shape (...).
@@ -128,19 +164,54 @@ class RdpAccountant:
                 f"order must be one that this accountant keeps, got {order!r}; name it in "
                 "orders= when making the accountant."
             )
-        return np.asarray(self.rdp[..., at[0]])
+        total, lost = self._spent_at(at)
+        return np.asarray((total + lost)[..., 0])
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
-        by_order = rdp_to_epsilon(self._orders, self.rdp, check_delta(delta))
+        delta = check_delta(delta)
+        if self._search_pays:
+            at, rdp = self._best(partial(epsilon_by_order, self._orders, delta=delta))
+            return rdp_to_epsilon(self._orders[at], rdp, delta)
+        by_order = rdp_to_epsilon(self._orders, self.rdp, delta)
         return by_order if self._only is None else np.minimum(by_order, self._only.epsilon(delta))
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats), shape (..., *epsilon.shape)."""
         epsilon = check_epsilons(epsilon)
-        rdp = self.rdp.reshape(*self.rdp.shape[:-1], *(1,) * epsilon.ndim, -1)
+        if self._search_pays:
+            return np.reshape([self._delta_by_search(e) for e in epsilon.flat], epsilon.shape)
+        rdp = self.rdp.reshape(*self._sum.shape[:-1], *(1,) * epsilon.ndim, -1)
         by_order = np.exp(rdp_to_log_delta(self._orders, rdp, epsilon))
         return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
+
+    def _delta_by_search(self, epsilon: float) -> FloatArray:
+        at, rdp = self._best(partial(log_delta_by_order, self._orders, epsilon=epsilon))
+        return np.exp(rdp_to_log_delta(self._orders[at], rdp, epsilon))
+
+    @property
+    def _search_pays(self) -> bool:
+        return self._pending.waiting > _FEW and self._sum.ndim == 1
+
+    def _best(
+        self, objective: Callable[[FloatArray], FloatArray], more: ArrayLike = 0.0
+    ) -> tuple[Indices, FloatArray]:
+        """Return indices of orders, the best among them, and what is spent there with ``more``."""
+        more = np.broadcast_to(more, self._orders.shape)
+        at = self._pending.best(self._sum + self._lost + more, objective)
+        return at, np.add(*two_sum(*self._spent_at(at), more[at]))
+
+    def _spent_at(self, at: Indices) -> tuple[FloatArray, FloatArray]:
+        """Return the sum at the orders of some indices, and what rounding took from it."""
+        more, lost = self._pending.sums(at)
+        total, all_lost = two_sum(self._sum[..., at], self._lost[..., at], more)
+        return total, all_lost + lost
+
+    def _settle(self) -> None:
+        """Work out all that is pending, at every order, and add it to the sum."""
+        if self._pending.waiting:
+            self._sum, self._lost = self._spent_at(np.arange(len(self._orders)))
+            self._pending = Pending(self._orders)
 
     def _rdp_of(self, release: Release) -> FloatArray:
         """Return a release's curve; that of the last one is kept if it cannot have changed."""
@@ -157,6 +228,38 @@ class RdpAccountant:
             self._curve = release, curve
         return curve
 
+    def _check_limit(
+        self, limit: "_Limit", parts: tuple[Release, ...], count: int, only: Release | None
+    ) -> None:
+        """Refuse releases of known kinds if the budget does not cover them.
+
+        What is sure to fit, by a quick bound on its cost at one order, is let through at once.
+        """
+        if parts == limit.last:
+            bound = count * limit.cost
+        else:
+            bound = count * sum(self._pending.at_most(part, limit.order) for part in parts)
+        spent = limit.spent + bound * (1 + _MARGIN)
+        if spent <= limit.allowed:
+            limit.spent = spent
+            return
+        budget = limit.budget
+        if isinstance(budget, Rdp):
+            at = np.searchsorted(self._orders, [budget.order])
+            more = count * _rdp_of_all(parts, self._orders[at])
+            rdp = np.add(*two_sum(*self._spent_at(at), more))
+        else:
+            curve = count * _rdp_of_all(parts, self._orders)
+            at, rdp = self._best(limit.share, curve)
+            more = curve[at]
+        if not _is_affordable(budget, self._orders[at], rdp, only):
+            if isinstance(budget, ApproxDP):
+                by_order = partial(epsilon_by_order, self._orders, delta=budget.delta)
+                at, rdp = self._best(by_order, curve)
+            raise _exceeded(budget, self._orders[at], rdp)
+        limit.use(at, rdp)
+        limit.last, limit.cost = parts, float(more[at == limit.at][0]) / count
+
     def _check_budget(self, rdp: FloatArray, only: Release | None) -> None:
         rows = rdp if rdp.ndim > 1 else rdp[None]
         if self._budget is not None and len(self._budgets) not in (1, len(rows)):
@@ -166,31 +269,68 @@ class RdpAccountant:
             )
         for i, row in enumerate(rows):
             budget = self._budgets[i % len(self._budgets)]
-            if budget is None:
-                continue
-            if isinstance(budget, Rdp):
-                spent = row[np.searchsorted(self._orders, budget.order)]
-                affordable = spent <= budget.epsilon
-            else:
-                # Compared as deltas, like calibration does.
-                log_delta = rdp_to_log_delta(self._orders, row, budget.epsilon)
-                affordable = log_delta <= np.log(budget.delta) or (
-                    only is not None and only.delta(budget.epsilon).ravel()[i] <= budget.delta
-                )
-                spent = np.inf if affordable else rdp_to_epsilon(self._orders, row, budget.delta)
-            if not affordable:
+            if budget is not None and not _is_affordable(budget, self._orders, row, only, i):
                 where = f" in row {i}" if len(rows) > 1 else ""
-                raise BudgetExceeded(
-                    f"the release would bring the cost{where} to epsilon {float(spent)!r}, over "
-                    f"the budget {budget}; nothing was spent. Plan for fewer releases, or make "
-                    "each more private."
-                )
+                raise _exceeded(budget, self._orders, row, where)
 
 
-def _add(total: FloatArray, lost: FloatArray, more: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Add with the rounding error carried along (Knuth's two-sum)."""
-    new = total + more
-    with np.errstate(invalid="ignore"):
-        back = new - total
-        error = (total - (new - back)) + (more - back)
-    return new, lost + np.where(np.isfinite(new), error, 0.0)
+class _Limit:
+    """A budget, and at the order that decides how much of it is spent at the most."""
+
+    def __init__(self, budget: Target, orders: FloatArray) -> None:
+        self.budget = budget
+        self._orders = orders
+        self._allowed = _allowed(budget, orders)
+        self.at, self.order, self.allowed = 0, 2.0, 0.0
+        self.spent = math.inf  # not known yet
+        self.last: tuple[Release, ...] = ()
+        self.cost = 0.0  # of the last ones, exactly
+
+    def share(self, rdp: FloatArray) -> FloatArray:
+        """Return the share of the budget that each order says is spent."""
+        usable = self._allowed > 0
+        return np.where(usable, rdp / np.where(usable, self._allowed, 1.0), np.inf)
+
+    def use(self, at: Indices, rdp: FloatArray) -> None:
+        """Let that of some orders decide from now on by which least of the budget is spent."""
+        known = np.full_like(self._allowed, np.inf)
+        known[at] = rdp
+        self.at = int(self.share(known).argmin())
+        self.order, self.allowed = float(self._orders[self.at]), float(self._allowed[self.at])
+        self.spent = float(known[self.at]) * (1 + _MARGIN)
+
+
+def _allowed(budget: Target, orders: FloatArray) -> FloatArray:
+    """Return the Rényi divergence at each order that by itself says that the budget is kept."""
+    if isinstance(budget, Rdp):
+        return np.where(orders == budget.order, budget.epsilon, 0.0)
+    free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
+    return (np.log(budget.delta) - free) / (orders - 1)
+
+
+def _rdp_of_all(parts: tuple[Release, ...], orders: FloatArray) -> FloatArray:
+    return np.asarray(sum(part.rdp(orders) for part in parts))
+
+
+def _is_affordable(
+    budget: Target, orders: FloatArray, rdp: FloatArray, only: Release | None, row: int = 0
+) -> bool:
+    if isinstance(budget, Rdp):
+        return bool(rdp[np.searchsorted(orders, budget.order)] <= budget.epsilon)
+    # Compared as deltas, like calibration does.
+    if rdp_to_log_delta(orders, rdp, budget.epsilon) <= np.log(budget.delta):
+        return True
+    return only is not None and bool(only.delta(budget.epsilon).ravel()[row] <= budget.delta)
+
+
+def _exceeded(
+    budget: Target, orders: FloatArray, rdp: FloatArray, where: str = ""
+) -> BudgetExceeded:
+    if isinstance(budget, Rdp):
+        spent = rdp[np.searchsorted(orders, budget.order)]
+    else:
+        spent = rdp_to_epsilon(orders, rdp, budget.delta)
+    return BudgetExceeded(
+        f"the release would bring the cost{where} to epsilon {float(spent)!r}, over the budget "
+        f"{budget}; nothing was spent. Plan for fewer releases, or make each more private."
+    )

@@ -7,7 +7,7 @@ by rounding. That check is the one that the accountant makes.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Literal, Protocol
 
 from scipy.optimize import brentq
@@ -182,7 +182,7 @@ def calibrate_alpha(
 def _excess(
     target: Target, count: int, accountant: Callable[[], Accountant] | None
 ) -> Callable[[Release], float]:
-    """Return how far releases are above the target, made a little stricter, in logarithms.
+    """Return how far releases are above the target, made a little stricter: a smooth scale.
 
     Stricter by 1e-12, so that sums of such releases do not exceed the target by rounding.
     """
@@ -190,7 +190,9 @@ def _excess(
         raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
     strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
     if accountant is None:
-        return partial(strict.excess, count=count)
+        if isinstance(strict, Rdp):
+            return partial(strict.excess, count=count)
+        return lambda release: _straightened(strict.excess(release, count), strict.delta)
     if isinstance(strict, Rdp):
         raise ValueError("accountant is for ApproxDP targets; Rényi divergences simply add up.")
 
@@ -201,6 +203,19 @@ def _excess(
         return math.log(spent / strict.epsilon) if spent > 0 else -math.inf
 
     return excess
+
+
+def _straightened(excess: float, delta: float) -> float:
+    """Return an excess of log delta as one of the logarithm of log delta, of the same sign.
+
+    Log delta falls like a power of the noise, so this is nearly linear in the parameter's
+    logarithm: a root takes half as many steps.
+    """
+    share = 1 + excess / math.log(delta)  # of the wanted log delta, which is negative
+    if not 0 < share < math.inf:
+        return math.inf if share <= 0 else -math.inf
+    # Near the root log1p keeps the sign.
+    return -math.log1p(excess / math.log(delta))
 
 
 def _last_that_fits(
@@ -216,9 +231,13 @@ def _last_that_fits(
     The excess rises with the parameter if ``upwards``, falls otherwise.
     """
 
+    @cache
+    def over(log_value: float) -> float:
+        return excess(release(math.exp(log_value)))
+
     def clipped(log_value: float) -> float:
         # Clipped where the cost is nothing or infinite.
-        return min(max(excess(release(math.exp(log_value))), -1e3), 1e3)
+        return min(max(over(log_value), -1e3), 1e3)
 
     sign = 1 if upwards else -1  # the direction in which the cost rises
     low, high = max(-_EXTREME, math.log(least) if least > 0 else -_EXTREME), _EXTREME
@@ -238,11 +257,13 @@ def _last_that_fits(
             f"target must be one that binds, got {target}; it is met by every parameter from "
             f"{math.exp(start):.3g} to {end:.3g}. Choose the parameter yourself."
         )
-    value = math.exp(brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
-    margin = 1e-14
-    while excess(release(value)) > 0:
+    root = float(brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
+    value, margin = math.exp(root), 1e-14
+    above = over(root)
+    while above > 0:
         value = max(value * (1 - sign * margin), least)
         margin *= 2
+        above = excess(release(value))
     return check_positive("the calibrated value", value)
 
 

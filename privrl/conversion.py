@@ -37,10 +37,14 @@ def rdp_to_epsilon(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> Flo
     array
         Epsilon in nats, at least 0.
     """
+    return np.maximum(epsilon_by_order(orders, rdp, delta).min(axis=-1), 0.0)
+
+
+def epsilon_by_order(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> FloatArray:
+    """Return the epsilon that each order implies, below 0 perhaps; shapes as `rdp_to_epsilon`."""
     log_delta = np.log(np.asarray(delta, np.float64))[..., None]
     # log(λ − 1) − λ log(λ) / (λ − 1), without cancellation at large orders
-    epsilon = rdp + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
-    return np.maximum(epsilon.min(axis=-1), 0.0)
+    return rdp + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
 
 
 def rdp_to_log_delta(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) -> FloatArray:
@@ -48,10 +52,14 @@ def rdp_to_log_delta(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) ->
 
     The shapes are those of `rdp_to_epsilon`; the result is at most 0.
     """
+    return np.minimum(log_delta_by_order(orders, rdp, epsilon).min(axis=-1), 0.0)
+
+
+def log_delta_by_order(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) -> FloatArray:
+    """Return the log delta that each order implies, above 0 perhaps; shapes as before."""
     gap = rdp - np.asarray(epsilon, np.float64)[..., None]
     # With the order's own terms written as one: log(1 − 1/λ)^λ / (λ − 1).
-    log_delta = (orders - 1) * gap - np.log(orders - 1) + orders * np.log1p(-1 / orders)
-    return np.minimum(log_delta.min(axis=-1), 0.0)
+    return (orders - 1) * gap - np.log(orders - 1) + orders * np.log1p(-1 / orders)
 
 
 def best_log_delta(rdp: Callable[[FloatArray], FloatArray], epsilon: FloatArray) -> FloatArray:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from privrl.special import FloatArray
@@ -62,33 +63,49 @@ class ProductProfile:
         level = log_level - _MARGIN
         ranges = [pair.loss_range(level) for pair in pairs]
         step = max(high - low for low, high in ranges) / _POINTS
+        self._step = step
         self._lost = 0.0  # mass at infinite loss
-        start, mass = 0, np.ones(1)
+        start, mass, one = 0, np.ones(1), np.ones(1)
         for pair, (low, high) in zip(pairs, ranges, strict=True):
             first, last = int(np.floor(low / step)), int(np.ceil(high / step))
             masses, beyond = pair.grid_masses(step, first, last)
             for _ in range(pairs[pair]):
-                mass = np.convolve(mass, masses)
+                mass, one = np.convolve(mass, one), masses
                 start += first
                 self._lost += beyond
-        self._step = step
+        # The last pair's masses are kept apart: few epsilons are asked for, and at one of them
+        # a product of two vectors does what convolving does everywhere.
+        self._one = one[::-1].copy()
         self._start = start
-        # Mass above each grid point, and delta there, by a recursion of positive terms:
-        # delta(l) = (1 − e^−step) mass above l + e^−step delta(l + step).
-        self._above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
-        inward = -np.expm1(-step) * self._above[1:]
-        self._delta = np.append(lfilter([1.0], [1.0, -np.exp(-step)], inward[::-1])[::-1], 0.0)
+        # Mass of the others above each grid point, and delta there, by a recursion of positive
+        # terms: delta(l) = (1 − e^−step) mass above l + e^−step delta(l + step).
+        above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+        inward = -np.expm1(-step) * above[1:]
+        delta = np.append(lfilter([1.0], [1.0, -np.exp(-step)], inward[::-1])[::-1], 0.0)
+        # Before the first point all the mass is above.
+        before = step * np.arange(1.0 - len(one), 0.0)
+        ahead = -np.expm1(before) * above[0] + np.exp(before) * delta[0]
+        after = np.zeros(len(one))
+        self._above = np.concatenate([np.full_like(before, above[0]), above, after])
+        self._delta = np.concatenate([ahead, delta, after])
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return an upper bound on ``log delta`` at each epsilon; same shape."""
         # The next grid point at or above each epsilon, and how far away it is.
-        last = self._start + len(self._delta) - 1
+        last = self._start + len(self._above) - len(self._one) - 1
         near = np.clip(np.ceil(np.asarray(epsilon, np.float64) / self._step), self._start, last)
         gap = np.minimum(epsilon - self._step * near, 0.0)
-        at = near.astype(np.int64) - self._start
-        delta = -np.expm1(gap) * self._above[at] + np.exp(gap) * self._delta[at] + self._lost
+        points, at = np.unique(near.astype(np.int64) - self._start, return_inverse=True)
+        above, delta = self._at(points)
+        delta = -np.expm1(gap) * above[at] + np.exp(gap) * delta[at] + self._lost
         with np.errstate(divide="ignore"):
             return np.minimum(np.log(delta), 0.0)
+
+    def _at(self, points: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return the mass above some points of the grid, and delta there."""
+        both = np.stack([self._above, self._delta])
+        sums = np.array([both[:, i : i + len(self._one)] @ self._one for i in points])
+        return sums[:, 0], sums[:, 1]
 
 
 @lru_cache(maxsize=64)

@@ -18,12 +18,14 @@ from scipy.special import polygamma
 from privrl.relations import ChangeVector
 from privrl.special import FloatArray
 
+Numbers = float | FloatArray  # of one release, or of several, broadcast against the orders
+
 #: From a change vector, the scale, the prior and orders > 1 to a bound on the divergence (nats)
 #: of ``Dirichlet(scale * counts + alpha)`` at each order, infinite where it says nothing.
-RdpBound = Callable[[ChangeVector, float, float, FloatArray], FloatArray]
+RdpBound = Callable[[ChangeVector, Numbers, Numbers, FloatArray], FloatArray]
 
 
-def dps_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+def dps_rdp(vector: ChangeVector, scale: Numbers, alpha: Numbers, orders: FloatArray) -> FloatArray:
     """Return ``λ/2 scale² Δ₂² ψ'(alpha − (λ − 1) scale Δ∞)``: DPS, Theorem 2 and Corollary 3.
 
     Infinite from the order ``1 + alpha / (scale Δ∞)`` on.
@@ -35,7 +37,7 @@ def dps_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray
     return np.where(argument > 0, value, np.inf)
 
 
-def dkl_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+def dkl_rdp(vector: ChangeVector, scale: Numbers, alpha: Numbers, orders: FloatArray) -> FloatArray:
     """Return ``λ/2 scale² Δ₂² ψ'(1 + g)``, where ``alpha = 1 + g + (λ − 1) scale Δ∞``.
 
     That is DKL's Theorem 1 in the general form of its Remark 1, which asks for ``g >= 0``:
@@ -50,7 +52,9 @@ def dkl_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray
     return np.where(reaches, value, np.inf)
 
 
-def geumlek_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+def geumlek_rdp(
+    vector: ChangeVector, scale: Numbers, alpha: Numbers, orders: FloatArray
+) -> FloatArray:
     """Return ``λ scale² Δ₂² sup ‖∇² log B‖``: Geumlek, Song and Chaudhuri (2017), DPS (6).
 
     Infinite from the order ``1 + alpha / (scale Δ∞)`` on.
@@ -78,7 +82,7 @@ def geumlek_rdp(vector: ChangeVector, scale: float, alpha: float, orders: FloatA
 BOUNDS: dict[str, RdpBound] = {"dps": dps_rdp, "dkl": dkl_rdp, "geumlek": geumlek_rdp}
 
 
-def _furthest(largest: float, scale: float, alpha: float, orders: FloatArray) -> FloatArray:
+def _furthest(largest: float, scale: Numbers, alpha: Numbers, orders: FloatArray) -> FloatArray:
     """Return the least concentration on the proofs' way at each order."""
     return alpha - (orders - 1) * scale * largest
 

@@ -12,13 +12,16 @@ In each the privacy loss is linear in one real variable with a log-concave densi
 ``−log g`` and ``logit b``; see `privrl.linear_losses` for what follows from that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import digamma, gammaln
 
 from privrl.linear_losses import grid_masses, log_tail_integral, loss_range
+from privrl.relations import ChangeVector
 from privrl.special import (
     FloatArray,
     bregman_lgamma,
@@ -62,24 +65,61 @@ class Factor:
 
 
 def factor_rdp(factor: Factor, orders: FloatArray) -> FloatArray:
-    """Return the exact Rényi divergence of a factor at each order > 1, infinite where it is.
+    """Return the exact Rényi divergence of a factor at each order > 1; same shape."""
+    sides = {Shape.UP: (1.0,), Shape.DOWN: (-1.0,), Shape.PAIR: (1.0, -1.0)}[factor.shape]
+    return changes_rdp([sides], factor.shift, factor.alpha, orders.ravel()).reshape(orders.shape)
 
-    Both log-moments are differences of log-gamma whose constant and linear parts vanish, so
-    they are written with `bregman_lgamma` as sums of positive terms:
-    ``G(a + s, (λ − 1)s) + (λ − 1) G(a + s, −s)`` up, and
-    ``G(a, −(λ − 1)s) + (λ − 1) G(a, s)`` down, finite only for ``(λ − 1)s < a``.
+
+def changes_rdp(
+    changes: Sequence[ChangeVector], scale: ArrayLike, alpha: ArrayLike, orders: FloatArray
+) -> FloatArray:
+    """Return the exact Rényi divergence of the worst change vector.
+
+    Parameters
+    ----------
+    changes : sequence of change vectors
+        What neighbours may change; without any the divergence is zero.
+    scale, alpha : array_like, shape (...,)
+        Of one release or of several.
+    orders : array, shape (n_orders,)
+        Rényi orders > 1.
+
+    Returns
+    -------
+    array, shape (..., n_orders)
+        In nats, infinite where there is none.
+
+    Notes
+    -----
+    Cells add up. The log-moment of each is a difference of log-gamma whose constant and linear
+    parts vanish, so it is written with `bregman_lgamma` as a sum of positive terms. With
+    ``t = amount * scale``, negative for a loss, and ``b = alpha + max(t, 0)`` the divergence is
+    ``G(b, (λ − 1) t) / (λ − 1) + G(b, −t)``; for a loss it is finite only for ``(1 − λ) t < b``.
     """
-    a, s = factor.alpha, factor.shift
-    further = (orders - 1) * s
-    total = np.zeros_like(orders)
-    if factor.shape is not Shape.DOWN:
-        total += bregman_lgamma(a + s, further) / (orders - 1) + bregman_lgamma(a + s, -s)
-    if factor.shape is not Shape.UP:
-        # So near the limit that rounding would tell, the divergence counts as infinite.
-        finite = further < a * (1 - 1e-7)
-        down = bregman_lgamma(a, np.where(finite, -further, 0.0)) / (orders - 1)
-        total += np.where(finite, down + bregman_lgamma(a, s), np.inf)
-    return total
+    scale, alpha = np.broadcast_arrays(scale, alpha)
+    worst = np.zeros((*scale.shape, len(orders)))
+    amounts = sorted({amount for vector in changes for amount in vector})
+    if not amounts:
+        return worst
+    moves = np.multiply.outer(amounts, scale)[..., None]
+    base = alpha[..., None] + np.maximum(moves, 0.0)
+    far = moves * (orders - 1)
+    # So near the limit that rounding would tell, the divergence counts as infinite.
+    finite = -far < base * (1 - 1e-7)
+    # A sum in which alpha would be lost: there log-gamma itself is precise enough.
+    vast = moves > 1e5 * alpha[..., None]
+    near = np.where(vast, 0.0, -moves)
+    # In one call, since a few numbers take as long as a few hundred.
+    terms = bregman_lgamma(base, np.concatenate([np.where(finite, far, 0.0), near], -1))
+    rest = terms[..., -1:]
+    if vast.any():
+        far_off = gammaln(alpha[..., None]) - gammaln(base) + moves * digamma(base)
+        rest = np.where(vast, far_off, rest)
+    each = np.where(finite, terms[..., :-1] / (orders - 1) + rest, np.inf)
+    cost = dict(zip(amounts, each, strict=True))
+    for vector in changes:
+        worst = np.maximum(worst, sum(cost[amount] for amount in vector))
+    return worst
 
 
 def factor_log_delta(factor: Factor, epsilon: ArrayLike) -> FloatArray:

@@ -20,7 +20,7 @@ from privrl._checks import check_between, check_orders
 from privrl.conversion import best_log_delta
 from privrl.convolution import Pair, product_profile
 from privrl.curves import BOUNDS
-from privrl.profiles import Factor, Shape
+from privrl.profiles import Factor, Shape, changes_rdp
 from privrl.relations import ChangeVector, Relation
 from privrl.special import FloatArray
 
@@ -145,10 +145,8 @@ class DirichletRelease(PairsRelease):
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
         orders = check_orders(orders)
-        worst = np.zeros_like(orders)
-        for vector in self.changes:
-            worst = np.maximum(worst, self._vector_rdp(vector, orders))
-        return worst
+        flat = dirichlet_rdp(self.changes, self.bound, self.scale, self.alpha, orders.ravel())
+        return flat.reshape(orders.shape)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
@@ -158,12 +156,6 @@ class DirichletRelease(PairsRelease):
         if self.bound != "exact" or self.relation.convex_from is not None:
             return None
         return [self._pairs(vector) for vector in self.changes]
-
-    def _vector_rdp(self, vector: ChangeVector, orders: FloatArray) -> FloatArray:
-        if self.bound != "exact":
-            return BOUNDS[self.bound](vector, self.scale, self.alpha, orders)
-        pairs = self._pairs(vector)
-        return np.sum([n * pair.rdp(orders) for pair, n in pairs.items()], axis=0)
 
     def _pairs(self, vector: ChangeVector) -> "Counter[Pair]":
         """Group a change vector into independent dominating pairs, with multiplicity."""
@@ -175,6 +167,41 @@ class DirichletRelease(PairsRelease):
             for amount, times in amounts.items():
                 pairs[Factor(shape, self.alpha, amount * self.scale)] += times
         return pairs
+
+
+def dirichlet_rdp(
+    changes: Sequence[ChangeVector],
+    bound: Bound,
+    scale: ArrayLike,
+    alpha: ArrayLike,
+    orders: FloatArray,
+) -> FloatArray:
+    """Return the Rényi divergence of one Dirichlet release, or of several.
+
+    Parameters
+    ----------
+    changes : sequence of change vectors
+        What neighbours may change.
+    bound : {"exact", "dps", "dkl", "geumlek"}
+        As for `DirichletRelease`.
+    scale, alpha : array_like, shape (...,)
+        Of the releases.
+    orders : array, shape (n_orders,)
+        Rényi orders > 1.
+
+    Returns
+    -------
+    array, shape (..., n_orders)
+        In nats.
+    """
+    if bound == "exact":
+        return changes_rdp(changes, scale, alpha, orders)
+    scale, alpha = np.broadcast_arrays(scale, alpha)
+    worst = np.zeros((*scale.shape, len(orders)))
+    for vector in changes:
+        cost = BOUNDS[bound](vector, scale[..., None], alpha[..., None], orders)
+        worst = np.maximum(worst, cost)
+    return worst
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ the Bregman divergence of log Γ. Written with ``gammaln`` it loses all its digi
 pseudo-observations, a scale of a thousandth). Here it is a sum of positive terms.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
@@ -18,8 +20,15 @@ from privrl._checks import check_positive_array
 FloatArray = NDArray[np.float64]
 
 # Stirling: log Γ(z) = (z − 1/2) log z − z + log(2π)/2 + Σ_k B_2k / (2k (2k − 1) z^(2k − 1)).
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-_SHIFT = 16  # from here on seven terms of Stirling's series are exact to 1e-18
+_STIRLING = (
+    *(1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188),
+    *(-691 / 360360, 1 / 156, -3617 / 122400, 43867 / 244188, -174611 / 125400),
+)
+_INVERSE_FACTORIALS = tuple(1 / math.factorial(k) for k in range(2, 15))
+_SHIFT = 8  # from here on ten terms of Stirling's series are exact to 1e-17
+_STEPS = np.arange(float(_SHIFT))[:, None]
+_CHUNK = 4000  # numbers at once, whose arrays stay in a processor's cache
+_VAST = 1e50  # from here on the gamma function of the sum outweighs all else
 
 
 def bregman_lgamma(a: ArrayLike, t: ArrayLike) -> FloatArray:
@@ -42,53 +51,107 @@ def bregman_lgamma(a: ArrayLike, t: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The recurrence ``Γ(z + 1) = z Γ(z)`` moves both arguments up by 16, at the price of terms
-    ``−log1pmx(t / (a + j))``; there Stirling's series holds, and its differences are taken
-    term by term in ``x = t / a``. All terms but the tiny Stirling corrections are
+    The recurrence ``Γ(z + 1) = z Γ(z)`` moves both arguments up by 8 where one of them is
+    smaller, at the price of terms ``−log1pmx(t / (a + j))``. There Stirling's series holds, and
+    its differences are taken term by term. All terms but the tiny Stirling corrections are
     non-negative, so nothing cancels.
     """
     a, t = np.broadcast_arrays(check_positive_array("a", a), np.asarray(t, np.float64))
     wrong = t[~((a + t > 0) & np.isfinite(t))]
     if wrong.size:
         raise ValueError(f"t must be > -a and finite everywhere, got {wrong.flat[0]!s}.")
-    steps = np.arange(_SHIFT)
-    moved = -log1pmx(t[..., None] / (a[..., None] + steps)).sum(-1)
-    a = a + _SHIFT
+    shape, a, t = a.shape, a.ravel(), t.ravel()
+    low, vast = np.minimum(a, a + t) < _SHIFT, t > _VAST
+    total = np.empty_like(a)
+    for way, some in ((_bregman_low, low & ~vast), (_bregman_stirling, ~low & ~vast)):
+        at = np.flatnonzero(some)
+        for i in range(0, len(at), _CHUNK):
+            part = at[i : i + _CHUNK]
+            total[part] = way(a[part], t[part])
+    if vast.any():
+        total[vast] = gammaln(a[vast] + t[vast]) - gammaln(a[vast]) - t[vast] * digamma(a[vast])
+    return total.reshape(shape)
+
+
+def _bregman_low(a: FloatArray, t: FloatArray) -> FloatArray:
+    return _bregman_moved(a, t) + _bregman_stirling(a + _SHIFT, t)
+
+
+def _bregman_moved(a: FloatArray, t: FloatArray) -> FloatArray:
+    """Return the sum of ``−log1pmx(t / (a + j))`` for j from 0 to 7.
+
+    Four terms share one logarithm. With ``1 + p`` the product of four ``1 + x`` their sum is
+    ``−log1pmx(p) − e``, where ``e > 0`` is the part of ``p`` beyond the sum of ``x``.
+    """
+    sums, beyond = np.empty((2, len(a))), np.empty((2, len(a)))
+    for i, steps in enumerate((_STEPS[:4], _STEPS[4:])):
+        x = t / (a + steps)
+        one, other = x[0] + x[1], x[2] + x[3]
+        beyond_one, beyond_other = x[0] * x[1], x[2] * x[3]
+        sums[i] = one + other
+        beyond[i] = (one + beyond_one) * (other + beyond_other) + beyond_one + beyond_other
+    product = sums + beyond
+    far = np.abs(product - 0.75) > 1.25  # outside of (-1/2, 2) the two parts cancel
+    if not far.any():
+        return (-log1pmx(product) - beyond).sum(0)
+    ratio = ((a + t + _STEPS) / (a + _STEPS)).reshape(2, 4, -1)
+    logs = np.log(ratio[:, 0]) + np.log(ratio[:, 1] * ratio[:, 2] * ratio[:, 3])
+    near = -log1pmx(np.where(far, 0.0, product)) - beyond
+    return np.where(far, sums - logs, near).sum(0)
+
+
+def _bregman_stirling(a: FloatArray, t: FloatArray) -> FloatArray:
+    """Return `bregman_lgamma` where both arguments are at least 8.
+
+    Stirling's corrections are ``v g(v²)`` in ``v = 1/z``, a polynomial ``g``. Their differences
+    are ``(t v)² u (h + u k)`` with ``u = 1 / (a + t)``, where ``h = g(v²) + 2 v² g'(v²)`` and
+    ``k = (2 v + u) g[u², v²] + 2 v² (u + v) g[u², v², v²]`` in divided differences, which
+    Horner's rule gives along with the value.
+    """
     x = t / a
-    excess = -log1pmx(x)  # x − log(1 + x)
-    total = moved + a * _xlog1pmx(x) + excess / 2
-    for k, coefficient in enumerate(_STIRLING):
-        power = 2 * k + 1  # (1 + x)^−power − 1 + power x, again without cancellation
-        bend = expm1mx(-power * np.log1p(x)) + power * excess
-        total = total + coefficient * bend / a**power
-    return total
+    total = a * _xlog1pmx(x) - log1pmx(x) / 2
+    u, v = 1 / (a + t), 1 / a
+    u_square, v_square = u * u, v * v
+    g, first, second = np.full_like(a, _STIRLING[-1]), np.zeros_like(a), np.zeros_like(a)
+    for coefficient in _STIRLING[-2::-1]:
+        second = second * v_square + first
+        first = first * v_square + g
+        g = g * u_square + coefficient
+    apart = v_square - u_square
+    slope = g + apart * first + 2 * v_square * (first + apart * second)
+    bend = (2 * v + u) * first + 2 * v_square * (u + v) * second
+    return total + (t * v) ** 2 * u * (slope + u * bend)
 
 
 def log1pmx(x: ArrayLike) -> FloatArray:
     """Return ``log(1 + x) − x`` for ``x > −1``, precise near zero (always ≤ 0)."""
     x = np.asarray(x, np.float64)
-    near = np.abs(x) < 0.5
-    small = np.where(near, x, 0.0)
+    near = np.abs(x) < 0.25
+    if not near.any():
+        return np.log1p(x) - x
+    small = x if near.all() else np.where(near, x, 0.0)
     # log(1 + x) = 2 artanh(y) with y = x / (2 + x), and x = 2y + xy.
     y = small / (2 + small)
     square = y * y
-    tail = np.zeros_like(y)
-    for k in range(33, 1, -2):
+    tail = np.full_like(y, 1 / 19)
+    for k in range(17, 1, -2):
         tail = tail * square + 1 / k
-    series = 2 * y * square * tail - small * y
-    return np.where(near, series, np.log1p(np.where(near, 0.0, x)) - x)
+    series = y * (2 * square * tail - small)
+    return series if near.all() else np.where(near, series, np.log1p(x) - x)
 
 
 def expm1mx(x: ArrayLike) -> FloatArray:
     """Return ``exp(x) − 1 − x``, precise near zero (always ≥ 0)."""
     x = np.asarray(x, np.float64)
-    near = np.abs(x) < 0.5
-    small = np.where(near, x, 0.0)
-    series = np.ones_like(small)
-    for k in range(17, 2, -1):
-        series = 1 + series * small / k
     with np.errstate(over="ignore"):
-        return np.where(near, series * small**2 / 2, np.expm1(np.where(near, 0.0, x)) - x)
+        total = np.asarray(np.expm1(x) - x)
+    near = np.abs(x) < 0.25
+    small = x[near]
+    series = np.full_like(small, _INVERSE_FACTORIALS[-1])
+    for inverse in _INVERSE_FACTORIALS[-2::-1]:
+        series = series * small + inverse
+    total[near] = series * small**2
+    return total
 
 
 def _xlog1pmx(x: FloatArray) -> FloatArray:

@@ -41,14 +41,15 @@ def test_an_accountant_that_forgets_the_count_is_seen(monkeypatch) -> None:
 
 def test_a_cell_left_out_is_seen(monkeypatch) -> None:
     """Gains counted, losses forgotten: half the change vector."""
-    whole = profiles.factor_rdp
+    whole = profiles.changes_rdp
 
-    def only_gains(factor, orders):
-        return whole(profiles.Factor(profiles.Shape.UP, factor.alpha, factor.shift), orders)
+    def only_gains(changes, scale, alpha, orders):
+        gains = [tuple(m for m in vector if m > 0) for vector in changes]
+        return whole(gains, scale, alpha, orders)
 
     true = float(change_divergence((1, -1), 2.0, scale=1, alpha=3.46))
     assert float(RELEASE.rdp(2.0)) == pytest.approx(true, rel=1e-10)
-    monkeypatch.setattr("privrl.profiles.factor_rdp", only_gains)
+    monkeypatch.setattr("privrl.releases.changes_rdp", only_gains)
     assert float(RELEASE.rdp(2.0)) < 0.9 * true
 
 

@@ -1,0 +1,263 @@
+"""Sums of Rényi divergences over many different releases, worked out where they are asked for.
+
+What is composed waits in lists, one for each kind of release: class, table and bound, for all are
+about one relation. An order's sum is brought up to date when somebody wants it, for all waiting
+releases of a kind in one array.
+
+**The best order without all orders.** Of every kind here the log-moment
+``K(λ − 1) = (λ − 1) rdp(λ)`` is convex: the exact one is a logarithm of a mean of exponentials,
+or the largest of such, and the papers' bounds are products of increasing convex functions. So are
+their sums. ``K`` is zero at zero, and between two known values it is nowhere below the chords
+that meet from either side. These bounds from below, put through the conversion to epsilon or
+delta, tell at which orders the best may still be; `best` works out no others.
+"""
+
+import math
+from array import array
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl.curves import sensitivities
+from privrl.noise import GaussianRelease
+from privrl.releases import DirichletRelease, Release, dirichlet_rdp
+from privrl.special import FloatArray
+
+Indices = NDArray[np.intp]
+
+_BLOCK = 2**17  # divergences at once
+_ROUNDING = 1e-14  # relative, of a sum of log-moments; several times what it is
+_SAMPLE = 200  # releases that tell where a search begins
+
+
+class _Kind(Protocol):
+    """What releases of one class, relation, table and bound have in common."""
+
+    def numbers(self, release: Any) -> tuple[float, ...]:
+        """Return what tells one of them from another."""
+
+    def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
+        """Return their divergences, shape (n, n_orders), from numbers of shape (n, ...)."""
+
+    def at_most(self, release: Any, order: float) -> float:
+        """Return at once a bound on the divergence of one of them."""
+
+
+class _Dirichlet:
+    def __init__(self, like: DirichletRelease) -> None:
+        self._changes, self._bound = like.changes, like.bound
+        self._squares, self._largest = sensitivities(self._changes)
+        self._factor = 2.0 if like.bound == "geumlek" else 1.0
+
+    def numbers(self, release: DirichletRelease) -> tuple[float, ...]:
+        return release.scale, release.alpha
+
+    def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
+        return dirichlet_rdp(self._changes, self._bound, numbers[:, 0], numbers[:, 1], orders)
+
+    def at_most(self, release: DirichletRelease, order: float) -> float:
+        # `privrl.curves.dps_rdp`, with trigamma(x) < 1/x + 1/(2 x²) + 1/(6 x³).
+        scale = release.scale
+        least = release.alpha - (order - 1) * scale * self._largest
+        if least < 1 and (self._bound == "dkl" or least <= 0):
+            return math.inf
+        trigamma = (1 + (0.5 + 1 / (6 * least)) / least) / least
+        return self._factor * order / 2 * scale * scale * self._squares * trigamma
+
+
+class _Gaussian:
+    def __init__(self, like: GaussianRelease) -> None:
+        self._norm = max((math.hypot(*vector) for vector in like.changes), default=0.0)
+
+    def numbers(self, release: GaussianRelease) -> tuple[float, ...]:
+        return (release.sigma,)
+
+    def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
+        return ((self._norm / numbers) ** 2 / 2) * orders
+
+    def at_most(self, release: GaussianRelease, order: float) -> float:
+        shift = self._norm / release.sigma
+        return order * shift * shift / 2
+
+
+_KINDS: dict[type, Callable[..., _Kind]] = {
+    DirichletRelease: _Dirichlet,
+    GaussianRelease: _Gaussian,
+}
+
+
+def is_known(release: Release) -> bool:
+    """Whether a release is of a kind that can wait: frozen, and of a class known to the letter."""
+    return type(release) in _KINDS
+
+
+class Pending:
+    """What single releases of known kinds cost together at each of some orders.
+
+    Parameters
+    ----------
+    orders : array, shape (n_orders,)
+        Rényi orders > 1, ascending.
+    """
+
+    def __init__(self, orders: FloatArray) -> None:
+        self._orders = orders
+        self._lists: dict[tuple[object, ...], _List] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Releases that are not yet in the sum of every order."""
+        return sum(len(each.counts) for each in self._filled)
+
+    def add(self, release: Release, count: int) -> None:
+        """Put ``count`` releases on the list of their kind."""
+        self._list(release).add(release, count)
+
+    def at_most(self, release: Release, order: float) -> float:
+        """Return at once a bound on the divergence of a release of known kind."""
+        return self._list(release).kind.at_most(release, order)
+
+    def sums(self, at: Indices) -> tuple[FloatArray, FloatArray]:
+        """Return sums at the orders of some indices, and what rounding took from them."""
+        total, lost = np.zeros(len(at)), np.zeros(len(at))
+        for each in self._filled:
+            each.update(at)
+            total, lost = two_sum(total, lost, each.total[at])
+            lost = lost + each.lost[at]
+        return total, lost
+
+    def best(self, known: FloatArray, objective: Callable[[FloatArray], FloatArray]) -> Indices:
+        """Return indices of orders, ascending, of which one is the best.
+
+        Parameters
+        ----------
+        known : array, shape (n_orders,)
+            What else was spent, in nats.
+        objective : callable
+            From divergences at all orders to what is to be small, both of shape (n_orders,);
+            at no order may it fall as the divergence rises.
+        """
+        above = self._orders - 1
+        guess = int(objective(known + self._estimate()).argmin())
+        at: Indices = np.arange(max(guess - 1, 0), min(guess + 2, len(above)))
+        while True:
+            spent = np.add(*self.sums(at))
+            least = _chords(above, at, spent * above[at]) / above
+            least[at] = spent
+            values = objective(known + least)
+            better = values < values[at].min()
+            if not better.any():
+                return at
+            # The most promising order between each two that are known.
+            gaps = np.searchsorted(at, np.flatnonzero(better))
+            split = np.split(np.flatnonzero(better), np.flatnonzero(np.diff(gaps)) + 1)
+            at = np.union1d(at, [gap[values[gap].argmin()] for gap in split])
+
+    def _estimate(self) -> FloatArray:
+        """Return about what the sum is at every order."""
+        return np.sum([each.estimate() for each in self._filled], axis=0)
+
+    @property
+    def _filled(self) -> "list[_List]":
+        return [each for each in self._lists.values() if each.counts]
+
+    def _list(self, release: Release) -> "_List":
+        key = (type(release), getattr(release, "table", None), getattr(release, "bound", None))
+        if key not in self._lists:
+            self._lists[key] = _List(_KINDS[type(release)](release), self._orders)
+        return self._lists[key]
+
+
+class _List:
+    """Releases of one kind, and their sum: at each order that of the first so many."""
+
+    def __init__(self, kind: _Kind, orders: FloatArray) -> None:
+        self.kind = kind
+        self.numbers, self.counts = array("d"), array("d")
+        self.total, self.lost = np.zeros_like(orders), np.zeros_like(orders)
+        self._orders = orders
+        self._summed: Indices = np.zeros(len(orders), np.intp)  # how many, at each order
+        self._most_summed = 0
+        self._last: Release | None = None
+
+    def add(self, release: Release, count: int) -> None:
+        """Put ``count`` releases on the list, together with the last if that is equal."""
+        waits = self._most_summed < len(self.counts)
+        if waits and (self._last is release or self._last == release):
+            self.counts[-1] += count
+            return
+        self.counts.append(count)
+        self.numbers.extend(self.kind.numbers(release))
+        self._last = release
+
+    def update(self, at: Indices) -> None:
+        """Bring the sums at the orders of some indices up to date."""
+        n = len(self.counts)
+        numbers = np.array(self.numbers).reshape(n, -1)
+        counts = np.array(self.counts)[:, None]
+        for start in np.unique(self._summed[at]):
+            some = at[self._summed[at] == start]
+            block = max(_BLOCK // len(some), 1)
+            for first in range(start, n, block):
+                part = slice(first, first + block)
+                costs = counts[part] * self.kind.rdp(numbers[part], self._orders[some])
+                total, lost = _exact_sum(costs)
+                self.total[some], more = two_sum(self.total[some], self.lost[some], total)
+                self.lost[some] = more + lost
+            self._summed[some] = n
+        self._most_summed = n
+
+    def estimate(self) -> FloatArray:
+        """Return about what the sum is at every order, from a sample."""
+        n = len(self.counts)
+        sample = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.intp))
+        counts = np.array(self.counts)
+        numbers = np.array(self.numbers).reshape(n, -1)[sample]
+        weight = counts.sum() / counts[sample].sum()
+        return weight * (counts[sample] @ self.kind.rdp(numbers, self._orders))
+
+
+def two_sum(total: FloatArray, lost: FloatArray, more: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Add with the rounding error carried along (Knuth's two-sum)."""
+    new = total + more
+    with np.errstate(invalid="ignore"):
+        back = new - total
+        error = (total - (new - back)) + (more - back)
+    return new, lost + np.where(np.isfinite(new), error, 0.0)
+
+
+def _exact_sum(costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Add up along the first axis, by halves, and return what rounding took as well."""
+    lost = np.zeros(costs.shape[1])
+    while len(costs) > 1:
+        half = len(costs) // 2
+        added, errors = two_sum(costs[:half], np.zeros(()), costs[half : 2 * half])
+        lost = lost + errors.sum(0)
+        costs = np.concatenate([added, costs[2 * half :]])
+    return costs[0], lost
+
+
+def _chords(x: FloatArray, at: Indices, y: FloatArray) -> FloatArray:
+    """Bound a convex function from below, which is zero at zero and nowhere negative.
+
+    Known are its values ``y``, perhaps infinite from some point on, at ``x[at]``; bounded are
+    those at all ``x > 0``. Chords lose what rounding may have added to them.
+    """
+    known = np.concatenate([[0.0], x[at]])
+    height = np.concatenate([[0.0], y])
+    with np.errstate(invalid="ignore"):
+        slope = np.diff(height) / np.diff(known)
+        noise = _ROUNDING * (height[1:] + height[:-1]) / np.diff(known)
+    left = np.searchsorted(at, np.arange(len(x)), side="right")  # the known point before each x
+    bounds = np.zeros_like(x)
+    for corner, chord in ((left, left - 1), (left + 1, left + 1)):  # from before, from behind
+        usable = (chord >= 0) & (chord < len(slope))
+        start, line = np.where(usable, corner, 0), np.where(usable, chord, 0)
+        ahead = x - known[start]
+        with np.errstate(invalid="ignore"):
+            bound = height[start] + slope[line] * ahead - noise[line] * np.abs(ahead)
+            bound -= _ROUNDING * height[start]
+        bounds = np.where(usable & np.isfinite(bound), np.maximum(bounds, bound), bounds)
+    return np.where(np.isinf(height[left]), np.inf, bounds)

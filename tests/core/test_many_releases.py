@@ -1,0 +1,331 @@
+"""Many different releases in one `RdpAccountant`: quick, and the same as one by one."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
+from privrl.noise import GaussianRelease, LaplaceRelease
+from privrl.pending import Pending
+from privrl.relations import (
+    AddRemoveRecord,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+    ReplaceTransition,
+)
+from privrl.releases import DirichletRelease, Release, Together
+from privrl.targets import ApproxDP, Rdp
+
+RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
+BOUNDS = ["exact", "exact", "exact", "dps", "dkl", "geumlek"]
+UNEVEN = np.concatenate([[1.5, 1.5 + 1e-12, 2.0, 2.0 + 1e-9], np.geomspace(3, 3e3, 40), [1e5]])
+
+
+def mixed(seed: int, relation: Relation, n: int, bounds: list[str]) -> list[tuple[Release, int]]:
+    """Make releases of many sizes and kinds, some of them equal, with how many there are."""
+    rng = np.random.default_rng(seed)
+    level, spread = rng.uniform(-7, 1), rng.uniform(0, 3)
+
+    def one() -> Release:
+        scale = math.exp(level + spread * rng.uniform(-1, 1))
+        if rng.random() < 0.3:
+            return GaussianRelease(sigma=1 / scale, relation=relation)
+        alpha = 0.5 + math.exp(rng.uniform(-3, 5))
+        bound = bounds[rng.integers(len(bounds))]
+        release = DirichletRelease(scale=scale, alpha=alpha, relation=relation, bound=bound)
+        if rng.random() < 0.2:
+            return Together([release, GaussianRelease(sigma=9 / scale, relation=relation)])
+        return release
+
+    releases = [one() for _ in range(n)]
+    again = [releases[i] for i in rng.integers(n, size=n // 2)]
+    return [(release, int(rng.integers(1, 4))) for release in releases + again]
+
+
+def added_up(spent: list[tuple[Release, int]], orders: np.ndarray) -> np.ndarray:
+    """Add up by `math.fsum`, which rounds once."""
+    curves = np.array([count * release.rdp(orders) for release, count in spent])
+    return np.array([math.fsum(costs) for costs in curves.T])
+
+
+def composed(spent: list[tuple[Release, int]], **options) -> RdpAccountant:
+    accountant = RdpAccountant(**options)
+    for release, count in spent:
+        accountant.compose(release, count)
+    return accountant
+
+
+# The same as at every order ---------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(RELATIONS),
+    st.floats(-30, -1).map(math.exp),
+    st.floats(-6, 4).map(math.exp),
+    st.sampled_from([DEFAULT_ORDERS, UNEVEN]),
+)
+def test_the_best_order_is_found(
+    seed: int, relation: Relation, delta: float, epsilon: float, orders: np.ndarray
+) -> None:
+    spent = mixed(seed, relation, 40, BOUNDS)
+    accountant = composed(spent, orders=orders)
+    kept = accountant.orders
+    exact = added_up(spent, kept)
+    best = float(rdp_to_epsilon(kept, exact, delta))
+    found = float(accountant.epsilon(delta))
+    assert found == pytest.approx(best, rel=1e-12, abs=0)
+    assert found >= best * (1 - 1e-13)
+    best = float(rdp_to_log_delta(kept, exact, epsilon))
+    with np.errstate(divide="ignore"):
+        found = float(np.log(accountant.delta(epsilon)))
+    assert found == pytest.approx(best, rel=1e-11, abs=1e-11) or best < -700
+    np.testing.assert_allclose(accountant.rdp, exact, rtol=1e-15)
+    assert float(accountant.epsilon(delta)) == pytest.approx(
+        float(rdp_to_epsilon(kept, exact, delta)), rel=1e-13, abs=0
+    )
+
+
+@dataclass
+class Wavy:
+    """A release of somebody else's, whose log-moment is not convex, and which can change."""
+
+    size: float
+    relation: Relation
+
+    def rdp(self, orders: np.ndarray) -> np.ndarray:
+        return self.size * (1 + 0.9 * np.sin(5 * np.log(np.asarray(orders) - 1)))
+
+    def delta(self, epsilon: np.ndarray) -> np.ndarray:
+        return np.ones_like(epsilon)
+
+    def epsilon(self, delta: float) -> np.ndarray:
+        return np.asarray(math.inf)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
+    relation = ReplaceRecord()
+    spent = [*mixed(seed, relation, 40, ["exact"]), (Wavy(10.0 ** (seed % 5 - 2), relation), 3)]
+    accountant = composed(spent)
+    exact = added_up(spent, accountant.orders)
+    for delta in (1e-2, 1e-5, 1e-9):
+        best = float(rdp_to_epsilon(accountant.orders, exact, delta))
+        assert float(accountant.epsilon(delta)) == pytest.approx(best, rel=1e-12)
+
+
+def test_a_wrong_guess_costs_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = mixed(5, ReplaceStep(), 60, ["exact"])
+    right = float(composed(spent).epsilon(1e-5))
+    for guess in (0.0, 1e-9 * DEFAULT_ORDERS, 1e9 * DEFAULT_ORDERS):
+        monkeypatch.setattr(Pending, "_estimate", lambda _, guess=guess: guess)
+        assert float(composed(spent).epsilon(1e-5)) == pytest.approx(right, rel=1e-13)
+
+
+def test_bounds_that_promise_too_little_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds between orders that are too high end the search early: the test above sees it."""
+    spent = mixed(5, ReplaceStep(), 60, ["exact"])
+    right = float(composed(spent).epsilon(1e-5))
+    monkeypatch.setattr(Pending, "_estimate", lambda _: 1e9 * DEFAULT_ORDERS)
+    monkeypatch.setattr("privrl.pending._chords", lambda x, _at, _y: np.full_like(x, np.inf))
+    assert float(composed(spent).epsilon(1e-5)) > right * 1.01
+
+
+def test_asking_early_changes_nothing() -> None:
+    spent = mixed(7, ReplaceRecord(), 80, BOUNDS)
+    often = RdpAccountant()
+    for i, (release, count) in enumerate(spent):
+        often.compose(release, count)
+        if i % 9 == 0:
+            often.epsilon(1e-5)
+            often.delta([0.1, 3.0])
+            often.spent(2.0)
+        if i == 77:
+            assert often.rdp.shape == often.orders.shape
+    once = composed(spent)
+    assert float(often.epsilon(1e-6)) == pytest.approx(float(once.epsilon(1e-6)), rel=1e-14)
+    assert float(often.spent(16.0)) == pytest.approx(float(once.spent(16.0)), rel=1e-15)
+    np.testing.assert_allclose(often.rdp, once.rdp, rtol=1e-15)
+    deltas = once.delta([[0.1, 1.0], [2.0, 30.0]])
+    assert deltas.shape == (2, 2)
+    assert deltas[1, 0] == pytest.approx(float(often.delta(2.0)), rel=1e-12)
+
+
+def test_sums_keep_twice_the_digits() -> None:
+    """A large release, a hundred thousand small ones in turn: nothing of them is lost."""
+    relation = ReplaceRecord()
+    small = [GaussianRelease(sigma=s, relation=relation) for s in (1e6, 2e6)]
+    spent = [(GaussianRelease(sigma=1e-3, relation=relation), 1), *[(s, 1) for s in small] * 50_000]
+    accountant = composed(spent, orders=[2.0])
+    costs = [Fraction(float(release.rdp(2.0))) for release in (spent[0][0], *small)]
+    exact = costs[0] + 50_000 * (costs[1] + costs[2])
+    assert float(accountant.spent(2.0)) == float(exact)
+
+
+def test_orders_beyond_the_last_finite_one() -> None:
+    """Where one release has a short range, the search stays within it."""
+    relation = ReplaceRecord()
+    short = DirichletRelease(scale=1, alpha=0.7, relation=relation)
+    spent = [(short, 1), *mixed(3, relation, 50, ["exact"])]
+    accountant = composed(spent)
+    exact = added_up(spent, accountant.orders)
+    assert np.isinf(exact).sum() > 200
+    best = float(rdp_to_epsilon(accountant.orders, exact, 1e-12))
+    assert float(accountant.epsilon(1e-12)) == pytest.approx(best, rel=1e-13)
+
+
+# What can change is worked out at once ----------------------------------------------------------
+
+
+def test_a_release_that_changes_later_is_accounted_for_as_it_was() -> None:
+    release = Wavy(0.1, ReplaceRecord())
+    accountant = composed([(release, 1)])
+    before = accountant.rdp
+    release.size = 5.0
+    np.testing.assert_array_equal(accountant.rdp, before)
+
+
+def test_a_subclass_has_its_own_say() -> None:
+    class Doubled(DirichletRelease):
+        def rdp(self, orders: np.ndarray) -> np.ndarray:
+            return 2 * super().rdp(orders)
+
+    plain = DirichletRelease(scale=0.1, alpha=2, relation=ReplaceRecord())
+    doubled = Doubled(scale=0.1, alpha=2, relation=ReplaceRecord())
+    accountant = composed([(doubled, 1), (plain, 3)])
+    np.testing.assert_allclose(accountant.rdp, 5 * plain.rdp(accountant.orders), rtol=1e-14)
+
+
+def test_tables_are_kept_apart() -> None:
+    relation = ReplaceStep()
+    spent = [
+        (DirichletRelease(scale=0.1, alpha=a, relation=relation, table=t), 1)
+        for a in np.linspace(1, 3, 30)
+        for t in ("transitions", "rewards")
+    ]
+    accountant = composed(spent)
+    np.testing.assert_allclose(accountant.rdp, added_up(spent, accountant.orders), rtol=1e-14)
+
+
+def test_a_table_that_never_changes_costs_nothing() -> None:
+    free = {"relation": ReplaceTransition(), "table": "rewards"}
+    spent = [(DirichletRelease(scale=1, alpha=a, **free), 1) for a in np.linspace(1, 2, 50)]
+    accountant = composed(spent, budget=Rdp(2, 1e-9))
+    assert float(accountant.epsilon(1e-5)) < 1e-4
+    assert np.all(accountant.rdp == 0)
+
+
+# Budgets ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(RELATIONS),
+    st.sampled_from([Rdp(2, 1), Rdp(7.5, 0.2), ApproxDP(1, 1e-5), ApproxDP(0.05, 1e-3)]),
+)
+def test_every_answer_is_that_of_the_exact_sum(
+    seed: int, relation: Relation, budget: Rdp | ApproxDP
+) -> None:
+    """Some fit and some do not; releases go on after a refusal, and nothing of it is kept."""
+    accountant = RdpAccountant(budget=budget)
+    orders = accountant.orders
+    accepted: list[tuple[Release, int]] = []
+    rdp = np.zeros_like(orders)
+    for release, count in mixed(seed, relation, 30, BOUNDS):
+        more = rdp + count * release.rdp(orders)
+        if isinstance(budget, Rdp):
+            fits = float(more[orders == budget.order][0]) / budget.epsilon - 1
+        else:
+            fits = float(rdp_to_log_delta(orders, more, budget.epsilon)) - math.log(budget.delta)
+            if not accepted and count == 1:
+                fits = min(fits, math.log(release.delta(budget.epsilon) / budget.delta))
+        if abs(fits) < 1e-9:
+            return  # as close as rounding
+        try:
+            accountant.compose(release, count)
+        except BudgetExceeded:
+            assert fits > 0
+            continue
+        assert fits < 0
+        accepted.append((release, count))
+        rdp = more
+    exact = added_up(accepted, orders) if accepted else rdp
+    np.testing.assert_allclose(accountant.rdp, exact, rtol=1e-15)
+
+
+@pytest.mark.parametrize("budget", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=repr)
+def test_a_refusal_names_the_exact_cost(budget: Rdp | ApproxDP) -> None:
+    relation = ReplaceRecord()
+    spent = [(DirichletRelease(scale=0.01, alpha=a, relation=relation), 1) for a in range(1, 80)]
+    accountant = composed(spent, budget=budget)
+    loud = DirichletRelease(scale=2, alpha=3, relation=relation)
+    exact = added_up([*spent, (loud, 1)], accountant.orders)
+    if isinstance(budget, Rdp):
+        cost = float(exact[accountant.orders == 2][0])
+    else:
+        cost = float(rdp_to_epsilon(accountant.orders, exact, budget.delta))
+    with pytest.raises(BudgetExceeded, match=repr(cost)[:12].replace(".", r"\.")):
+        accountant.compose(loud)
+    assert float(accountant.spent(2.0)) == pytest.approx(
+        float(added_up(spent, np.array([2.0]))[0]), rel=1e-15
+    )
+
+
+def test_other_releases_in_between_count_against_the_budget() -> None:
+    relation = ReplaceRecord()
+    known = DirichletRelease(scale=0.1, alpha=2, relation=relation)
+    other = LaplaceRelease(scale=3, relation=relation)
+    costs = [float(release.rdp(2.0)) for release in (known, other)]
+    accountant = RdpAccountant(budget=Rdp(2, 3 * costs[0] + 2 * costs[1] + 0.5 * min(costs)))
+    for release in (known, other, known, other, known):
+        accountant.compose(release)
+    for release in (known, other):
+        with pytest.raises(BudgetExceeded):
+            accountant.compose(release)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(
+    st.floats(-20, 5).map(math.exp),
+    st.floats(-5, 9).map(math.exp),
+    st.floats(-9, 6).map(math.exp),
+    st.sampled_from(RELATIONS),
+    st.sampled_from(BOUNDS[2:]),
+)
+def test_quick_bounds_are_bounds(
+    scale: float, alpha: float, above: float, relation: Relation, bound: str
+) -> None:
+    alpha += 0.5
+    pending, order = Pending(DEFAULT_ORDERS), 1 + above
+    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation, bound=bound)
+    noise = GaussianRelease(sigma=alpha, relation=relation)
+    for each in (release, noise):
+        quick, exact = pending.at_most(each, order), float(each.rdp(order))
+        assert quick * (1 + 1e-9) >= exact
+    tiny = scale * max(order, 1) < 1e-3 * alpha
+    if tiny and alpha > 1 and bound == "exact":
+        assert quick <= 1.1 * exact  # else it would not be quick in the end
+
+
+def test_no_warning_however_large_the_numbers() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spent = [
+            (DirichletRelease(scale=s, alpha=a, relation=ReplaceRecord()), 1)
+            for s in np.geomspace(1e-29, 1e29, 9)
+            for a in np.geomspace(1e-29, 1e29, 9)
+        ]
+        accountant = composed(spent)
+        assert math.isinf(float(accountant.epsilon(1e-5)))
+        assert np.isinf(accountant.rdp).all()
