@@ -58,8 +58,19 @@ _DEFAULTS = Method()
 PRESETS: dict[str, SweepSpec] = {"quick": _QUICK, "paper": _PAPER, "frontier": _FRONTIER}
 
 
-def preset(
-    name: str,
+def preset(name: str, **changes: Any) -> SweepSpec:
+    """Return a named sweep, one of `PRESETS`, with the changes that `override` takes.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or as by `override`.
+    """
+    return override(lookup("preset", name, PRESETS), **changes)
+
+
+def override(
+    base: SweepSpec,
     *,
     agents: Sequence[str] | None = None,
     samplers: Sequence[str] | None = None,
@@ -67,15 +78,15 @@ def preset(
     method: Mapping[str, Any] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> SweepSpec:
-    """Return a named sweep with parts of it overridden.
+    """Return a sweep with parts of it overridden.
 
     Parameters
     ----------
-    name : str
-        One of `PRESETS`.
+    base : SweepSpec
+        What is overridden.
     agents, samplers, schedules : sequence of str, optional
         If any is given, the methods are every combination of them that goes together, with
-        `Method`'s defaults, in place of the preset's.
+        `Method`'s defaults, in place of the base's.
     method : mapping, optional
         Fields of `Method` to set in all methods that they go with; a warning names the others.
     spec : mapping, optional
@@ -86,7 +97,6 @@ def preset(
     ValueError
         If a name is unknown, a value out of range, or no combination goes together.
     """
-    base = lookup("preset", name, PRESETS)
     for kind, given in (("agents", agents), ("samplers", samplers), ("schedules", schedules)):
         if given is not None and not given:
             raise ValueError(f"{kind} must name at least one, got none.")

@@ -6,6 +6,7 @@ import platform
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -58,6 +59,26 @@ def save_all(out: Path, files: dict[str, Write]) -> list[Path]:
 def table_writer(table: pd.DataFrame) -> Write:
     """Return what writes a table as CSV, all digits kept."""
     return lambda file: table.to_csv(file, index=False)
+
+
+def check_parquet() -> None:
+    """Check, before a run, that Parquet can be written.
+
+    Raises
+    ------
+    ValueError
+        If pyarrow is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise ValueError(
+            "parquet needs the package pyarrow, which is not installed; "
+            "pip install 'privrl[parquet]'."
+        )
+
+
+def parquet_writer(table: pd.DataFrame) -> Write:
+    """Return what writes a table as Parquet."""
+    return lambda file: table.to_parquet(file, engine="pyarrow", index=False)
 
 
 def figure_writer(figure: Figure) -> Write:

@@ -1,30 +1,33 @@
-"""Reward against epsilon: many methods, budgets and runs, each method one array program."""
+"""Reward against epsilon: many methods, budgets and runs."""
 
-import json
 import math
-import zlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import make_interp_spline
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl.envs import TabularMDP
-from privrl.envs.support import Support
 from privrl.experiments import names
-from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.training import Progress, learn_counts
-from privrl.noisy_counts import NoisyCounts
-from privrl.relations import Relation
-from privrl.samplers import DirichletSampler
+from privrl.experiments.cells import (
+    Cell,
+    CellResult,
+    check_cells,
+    conditions,
+    curve_episodes,
+    run_cell,
+    versions,
+)
+from privrl.experiments.database import Database
+from privrl.experiments.methods import Method
+from privrl.experiments.plain import from_plain
+from privrl.experiments.workers import check_workers, on_workers
 from privrl.special import FloatArray
-from privrl.targets import Rdp
-
-_CURVE_POINTS = 60
-_LARGEST_TABLE = 1e9  # bytes; a draw holds several tables of that size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +47,16 @@ class SweepSpec:
     relation : str
         What one neighbour changes.
     episodes, horizon, runs : int
-        Episodes of a run, steps of an episode, independent runs of each cell.
+        Episodes of a run, steps of an episode, independent runs of each method and budget.
     seed : int
         The root of all randomness. A seed makes runs repeatable, and anyone who knows it can
         undo the noise: sweeps are research on simulated data.
     delta : float
-        At which the (epsilon, delta) of each cell is reported.
+        At which the (epsilon, delta) of each budget is reported.
+    block : int
+        Most runs that are computed together. Results depend on it as on the seed; it bounds the
+        memory of a worker, and is a compromise: a larger block is less work for each run, smaller
+        ones spread over more workers.
 
     Raises
     ------
@@ -67,6 +74,7 @@ class SweepSpec:
     runs: int = 20
     seed: int = 0
     delta: float = 1e-5
+    block: int = 100
 
     def __post_init__(self) -> None:
         for name in ("methods", "epsilons"):
@@ -81,15 +89,26 @@ class SweepSpec:
         names.lookup("relation", self.relation, names.RL_RELATIONS)
         epsilons = tuple(check_positive("epsilons", epsilon) for epsilon in self.epsilons)
         object.__setattr__(self, "epsilons", epsilons)
-        check_between("order", self.order, 1, np.inf)
-        for name in ("episodes", "horizon", "runs"):
-            check_count(name, getattr(self, name))
-        check_count("seed", self.seed, least=0)
-        check_between("delta", self.delta, 0, 1)
+        object.__setattr__(self, "order", check_between("order", self.order, 1, np.inf))
+        for name in ("episodes", "horizon", "runs", "block"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        object.__setattr__(self, "seed", check_count("seed", self.seed, least=0))
+        object.__setattr__(self, "delta", check_between("delta", self.delta, 0, 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make a spec from what `to_dict` returns, or JSON made of that.
+
+        Raises
+        ------
+        ValueError
+            If a field is unknown, of another type, or out of range.
+        """
+        return from_plain(cls, data, "spec")
 
 
 @dataclass(frozen=True)
@@ -99,10 +118,10 @@ class SweepResult:
     Attributes
     ----------
     results : pandas.DataFrame
-        One row for each cell and run.
+        One row for each method, budget and run.
     curves : pandas.DataFrame
-        One row for each cell and bin of episodes, ``episode`` its end: mean over runs of the
-        reward per episode and of the regret so far, with their standard errors.
+        One row for each method, budget and bin of episodes, ``episode`` its end: mean over runs
+        of the reward per episode and of the regret so far, with their standard errors.
     optimal_value : float
         Expected reward of an episode under the best policy.
     """
@@ -112,10 +131,59 @@ class SweepResult:
     optimal_value: float
 
 
+@dataclass(frozen=True)
+class SweepProgress:
+    """How far a sweep is.
+
+    Attributes
+    ----------
+    done, cells : int
+        Cells that are finished, and all.
+    already : int
+        Those that were in the database.
+    share : float
+        Part of the expected work of the others that is done, 0 to 1.
+    """
+
+    done: int
+    cells: int
+    already: int
+    share: float
+
+
+def cells(spec: SweepSpec) -> tuple[Cell, ...]:
+    """Return the cells of a sweep: methods, their budgets, and blocks of runs, in that order."""
+    return tuple(
+        Cell(
+            env=spec.env,
+            horizon=spec.horizon,
+            episodes=spec.episodes,
+            method=method,
+            relation=spec.relation,
+            order=spec.order,
+            epsilon=epsilon,
+            delta=spec.delta,
+            first_run=first,
+            runs=min(spec.block, spec.runs - first),
+            seed=spec.seed,
+        )
+        for method in spec.methods
+        for epsilon in (spec.epsilons if method.is_private else (None,))
+        for first in range(0, spec.runs, spec.block)
+    )
+
+
 def run_sweep(
-    spec: SweepSpec, mdp: TabularMDP | None = None, *, on_progress: Progress | None = None
+    spec: SweepSpec,
+    mdp: TabularMDP | None = None,
+    *,
+    backend: str = "loky",
+    workers: int | None = None,
+    address: str | None = None,
+    database: Path | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
 ) -> SweepResult:
-    """Run every cell of a sweep.
+    """Run every cell of a sweep that is not in the database yet.
 
     Parameters
     ----------
@@ -124,20 +192,31 @@ def run_sweep(
     mdp : TabularMDP, optional
         Where to run it, of the same horizon; ``spec.env`` is then only what plots call it. By
         default it is read from the environment of that id.
+    backend, workers, address
+        Where the work is done, see `privrl.experiments.workers.on_workers`.
+    database : pathlib.Path, optional
+        A file that keeps each cell as soon as it is finished, whatever happens to the others,
+        and from which finished cells are taken; see `privrl.experiments.database.Database`.
     on_progress : callable, optional
-        Is told how many of ``len(spec.methods) * spec.episodes`` episodes are done.
+        Is told how far the sweep is, before the first cell and after each.
 
     Returns
     -------
     SweepResult
-        The same for the same spec and library versions; a method's rows do not depend on which
-        others are in the sweep.
+        The same for the same spec and library versions. A cell's rows do not depend on which
+        others are in the sweep, nor on where it is run.
 
     Raises
     ------
     ValueError
-        If the environment does not exist or carries no tables, or the horizons differ.
+        If the environment does not exist or carries no tables, the horizons differ, a method
+        cannot run, or the database is none; all before the first cell runs.
+    privrl.experiments.workers.ItemFailed
+        If a cell fails none the less.
+    privrl.experiments.workers.WorkersDied
+        If workers die again and again.
     """
+    check_workers(backend, workers, address)
     if mdp is None:
         env = names.make_env(spec.env)
         try:
@@ -146,57 +225,72 @@ def run_sweep(
             env.close()
     if mdp.horizon != spec.horizon:
         raise ValueError(f"mdp must have the spec's horizon {spec.horizon}, got {mdp.horizon}.")
-    relation = names.rl_relation(
-        spec.relation, horizon=spec.horizon, arrival_rewards=mdp.reward.ndim == 3
-    )
+    parts = cells(spec)
+    check_cells(parts, mdp)
+    with nullcontext() if database is None else Database(database, conditions(mdp)) as kept:
+        found = {} if kept is None else kept.finished(parts)
+        missing = sorted((c for c in parts if c not in found), key=lambda c: c.cost, reverse=True)
+        work, done, already = sum(c.cost for c in missing), 0.0, len(found)
+
+        def tell() -> None:
+            if on_progress is not None:
+                share = done / work if missing else 1.0
+                on_progress(SweepProgress(len(found), len(parts), already, share))
+
+        tell()
+        shared = (mdp, versions())
+        for cell, result in on_workers(
+            _run_there, missing, shared, backend=backend, workers=workers, address=address
+        ):
+            if kept is not None:
+                kept.save(cell, result)
+            found[cell] = result
+            done += cell.cost
+            tell()
+    return _assembled(spec, parts, found, mdp.optimal_value())
+
+
+def _run_there(cell: Cell, shared: tuple[TabularMDP, dict[str, str]]) -> CellResult:
+    """Run a cell, wherever this is, if the libraries here are those that the sweep began with."""
+    mdp, wanted = shared
+    if versions() != wanted:
+        raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # said when the cells were checked
+        return run_cell(cell, mdp)
+
+
+def _assembled(
+    spec: SweepSpec, parts: Iterable[Cell], found: Mapping[Cell, CellResult], optimum: float
+) -> SweepResult:
+    """Return the tables of a sweep: blocks of runs one after the other."""
+    blocks: dict[tuple[Method, float | None], list[Cell]] = {}
+    for cell in parts:
+        blocks.setdefault((cell.method, cell.epsilon), []).append(cell)
     results, curves = [], []
-    for i, method in enumerate(spec.methods):
-        done = _progress_after(i * spec.episodes, on_progress)
-        result, curve = _run_method(spec, mdp, relation, method, on_progress=done)
-        results.append(result)
-        curves.append(curve)
+    for (method, budget), those in blocks.items():
+        epsilon = math.inf if budget is None else budget
+        rewards = np.concatenate([found[cell].rewards for cell in those], axis=1)
+        cost = found[those[0]]
+        results.append(_rows(spec, method, epsilon, cost=cost, totals=rewards[-1], optimum=optimum))
+        curves.append(_curve(spec, method.label, epsilon, rewards, optimum))
     return SweepResult(
-        pd.concat(results, ignore_index=True),
-        pd.concat(curves, ignore_index=True),
-        mdp.optimal_value(),
+        pd.concat(results, ignore_index=True), pd.concat(curves, ignore_index=True), optimum
     )
 
 
-def _run_method(
+def _rows(
     spec: SweepSpec,
-    mdp: TabularMDP,
-    relation: Relation,
     method: Method,
+    epsilon: float,
     *,
-    on_progress: Progress | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run all budgets of a method as one batched agent of shape (budgets, runs)."""
-    rng = np.random.default_rng(_seed(spec.seed, method))
-    epsilons = spec.epsilons if method.is_private else (math.inf,)
-    budgets = [Rdp(spec.order, e) if math.isfinite(e) else None for e in epsilons]
-    support = Support.of(mdp) if method.support else None
-    _check_size(len(epsilons) * spec.runs, mdp, support)
-    task = Task(
-        n_states=mdp.n_states,
-        n_actions=mdp.n_actions,
-        horizon=mdp.horizon,
-        reward_range=mdp.reward_range,
-        relation=relation,
-        episodes=spec.episodes,
-        expected_reward=mdp.expected_reward,
-        support=support,
-        best_policy=mdp.plan()[0],
-    )
-    agent = make_agent(method, task, budgets, rng, runs=spec.runs)
-    starts, rewards = learn_counts(agent, mdp, spec.episodes, rng, on_progress=on_progress)
-    optimum = mdp.optimal_value()
-    totals = rewards.sum(axis=0)
-    if method.is_private:
-        spent = np.broadcast_to(agent.accountant.spent(spec.order), len(epsilons))
-        spent_delta = np.broadcast_to(agent.accountant.epsilon(spec.delta), len(epsilons))
-    else:
-        spent = spent_delta = np.full(len(epsilons), math.inf)
-    rows = [
+    cost: CellResult,
+    totals: FloatArray,
+    optimum: float,
+) -> pd.DataFrame:
+    """Return a row for each run of a method at a budget."""
+    best = optimum * spec.episodes
+    return pd.DataFrame(
         {
             "method": method.label,
             "agent": method.agent,
@@ -205,95 +299,46 @@ def _run_method(
             "relation": spec.relation,
             "order": spec.order,
             "epsilon": epsilon,
-            "spent": spent[c],
+            "spent": cost.spent,
             "delta": spec.delta,
-            "epsilon_delta": spent_delta[c],
-            "run": run,
+            "epsilon_delta": cost.epsilon_delta,
+            "run": np.arange(spec.runs),
             "seed": spec.seed,
             "episodes": spec.episodes,
             "horizon": spec.horizon,
-            "draws": agent.draws,
-            **_settings(agent.sampler, c),
-            "total_reward": totals[c, run],
+            "draws": cost.draws,
+            "scale": cost.scale,
+            "alpha": cost.alpha,
+            "sigma": cost.sigma,
+            "total_reward": totals,
             # Where the best is to lose little, a share of it says nothing.
-            "optimal_share": totals[c, run] / (optimum * spec.episodes) if optimum > 0 else np.nan,
-            "regret": optimum * spec.episodes - totals[c, run],
+            "optimal_share": totals / best if optimum > 0 else math.nan,
+            "regret": best - totals,
         }
-        for c, epsilon in enumerate(epsilons)
-        for run in range(spec.runs)
-    ]
-    curves = _curves(
-        spec, method.label, epsilons=epsilons, starts=starts, rewards=rewards, optimum=optimum
-    )
-    return pd.DataFrame(rows), curves
-
-
-def _seed(root: int, method: Method) -> np.random.SeedSequence:
-    """Return a seed that a method has to itself, whichever others are there."""
-    return np.random.SeedSequence(
-        [root, zlib.crc32(json.dumps(asdict(method), sort_keys=True).encode())]
     )
 
 
-def _settings(sampler: object, row: int) -> dict[str, float]:
-    """Return what a row of transition counts was released with."""
-    found = dict.fromkeys(("scale", "alpha", "sigma"), math.nan)
-    if isinstance(sampler, DirichletSampler):
-        found |= {"scale": float(sampler.scale[row]), "alpha": float(sampler.alpha[row])}
-    if isinstance(sampler, NoisyCounts):
-        found |= {"sigma": float(sampler.sigma[row]), "alpha": float(sampler.alpha[row])}
-    return found
-
-
-def _curves(
-    spec: SweepSpec,
-    label: str,
-    *,
-    epsilons: Sequence[float],
-    starts: Sequence[int],
-    rewards: FloatArray,
-    optimum: float,
+def _curve(
+    spec: SweepSpec, label: str, epsilon: float, rewards: FloatArray, optimum: float
 ) -> pd.DataFrame:
-    """Average the rewards, shape (stretches, budgets, runs), per episode over equal bins."""
-    done = np.concatenate([np.zeros_like(rewards[:1]), rewards.cumsum(axis=0)])
-    edges = np.unique(np.linspace(0, spec.episodes, _CURVE_POINTS + 1).round())
-    at = make_interp_spline([*starts, spec.episodes], done, k=1)(edges)
-    per_episode = np.diff(at, axis=0) / np.diff(edges)[:, None, None]
-    regret = optimum * edges[1:, None, None] - at[1:]
+    """Average rewards so far, shape (P, runs), over runs: in each bin, and the regret so far."""
+    ends = curve_episodes(spec.episodes)
+    per_episode = np.diff(rewards, axis=0, prepend=0.0) / np.diff(ends, prepend=0.0)[:, None]
+    regret = optimum * ends[:, None] - rewards
 
     def error(values: FloatArray) -> FloatArray:
         if spec.runs == 1:
             return np.zeros(values.shape[:-1])
         return values.std(axis=-1, ddof=1) / math.sqrt(spec.runs)
 
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "method": label,
-                    "epsilon": epsilon,
-                    "episode": edges[1:],
-                    "reward_per_episode": per_episode.mean(axis=-1)[:, c],
-                    "standard_error": error(per_episode)[:, c],
-                    "regret": regret.mean(axis=-1)[:, c],
-                    "regret_standard_error": error(regret)[:, c],
-                }
-            )
-            for c, epsilon in enumerate(epsilons)
-        ]
+    return pd.DataFrame(
+        {
+            "method": label,
+            "epsilon": epsilon,
+            "episode": ends,
+            "reward_per_episode": per_episode.mean(axis=-1),
+            "standard_error": error(per_episode),
+            "regret": regret.mean(axis=-1),
+            "regret_standard_error": error(regret),
+        }
     )
-
-
-def _check_size(runs: int, mdp: TabularMDP, support: Support | None) -> None:
-    rows = mdp.n_states * mdp.n_actions
-    size = 8 * runs * rows * (mdp.n_states if support is None else support.width)
-    if size > _LARGEST_TABLE:
-        raise ValueError(
-            f"the sweep keeps {runs} tables of {mdp.transition.shape} at a time, "
-            f"{size / 1e9:.1f} GB each way, more than {_LARGEST_TABLE / 1e9:.0f} GB; ask for fewer "
-            "runs or epsilons, or make the possible next states public (support)."
-        )
-
-
-def _progress_after(before: int, on_progress: Progress | None) -> Progress | None:
-    return None if on_progress is None else lambda done: on_progress(before + done)

@@ -1,23 +1,38 @@
 """The command line: the one module that reaches up to everything."""
 
+import json
 import math
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
-from typing import Annotated, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from privrl._version import __version__
+
+if TYPE_CHECKING:
+    from privrl.experiments.sweep import SweepProgress
 
 app = typer.Typer(
     name="privrl",
@@ -28,6 +43,7 @@ app = typer.Typer(
     help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
 )
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
+_DATABASE = "sweep.sqlite"
 _out, _err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
@@ -48,12 +64,18 @@ def _top(
 @app.command()
 def sweep(
     preset: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="quick; paper (Ponnoprat's setting, not a guarantee); frontier (every method). "
-            "The options below override parts of it."
+            help="quick (the default); paper (Ponnoprat's setting, not a guarantee); frontier "
+            "(every method). The options below override parts of it."
         ),
-    ] = "quick",
+    ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
+        ),
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Gymnasium id, with tables.")] = None,
     agents: Annotated[
         str | None, typer.Option(help="Comma-separated: psrl, ucbvi, random, oracle.")
@@ -104,17 +126,37 @@ def sweep(
     ] = None,
     episodes: Annotated[int | None, typer.Option(help="Episodes of a run.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Independent runs of each cell.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Independent runs of each method and budget.")
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(help="Most runs at a time in one worker; results depend on it as on a seed."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Root of all randomness.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="At which (epsilon, delta) is reported.")
     ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(help="loky (processes of this machine), sequential, dask or ray."),
+    ] = "loky",
+    workers: Annotated[
+        int | None, typer.Option(help="How many; by default one for each core.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
+    ] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
 ) -> None:
     """Sweep reward against privacy budget, for several methods at once.
 
     Prints a table and writes results.csv, curves.csv, reward_vs_epsilon.png,
-    regret_vs_epsilon.png, learning_curves.png and sweep.json.
+    regret_vs_epsilon.png, learning_curves.png and sweep.json. What is finished is kept in
+    sweep.sqlite at once: the same command again, or one with more methods, budgets or runs,
+    computes only what is missing.
     """
     with _friendly():
         from privrl.experiments import plots, presets, store
@@ -139,43 +181,57 @@ def sweep(
             "episodes": episodes,
             "horizon": horizon,
             "runs": runs,
+            "block": block,
             "seed": seed,
             "delta": delta,
         }
-        spec = presets.preset(
-            preset,
+        if spec is not None and preset is not None:
+            raise ValueError("give --preset or --spec, not both.")
+        base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
+        todo = presets.override(
+            presets.preset(base["preset"]) if spec is None else _saved_spec(spec),
             **{name: None if text is None else _words(text) for name, text in lists.items()},
             method=_given(method),
             spec=_given(common),
         )
         store.check_folder(out)
-        with _bar("sweeping", len(spec.methods) * spec.episodes) as on_progress:
-            result = run_sweep(spec, on_progress=on_progress)
+        if parquet:
+            store.check_parquet()
+        with _sweep_bar(out / _DATABASE) as on_progress:
+            result = run_sweep(
+                todo,
+                backend=backend,
+                workers=workers,
+                address=address,
+                database=out / _DATABASE,
+                on_progress=on_progress,
+            )
         pictures = {
             "reward_vs_epsilon.png": plots.reward_against_epsilon,
             "regret_vs_epsilon.png": plots.regret_against_epsilon,
             "learning_curves.png": plots.learning_curves,
         }
-        options = {"preset": preset} | lists | method | common
+        tables = {"results": result.results, "curves": result.curves}
+        files = {f"{name}.csv": store.table_writer(table) for name, table in tables.items()}
+        if parquet:
+            files |= {f"{name}.parquet": store.parquet_writer(tables[name]) for name in tables}
+        options = base | lists | method | common
         written = store.save_all(
             out,
-            {
-                "results.csv": store.table_writer(result.results),
-                "curves.csv": store.table_writer(result.curves),
-                **{
-                    name: store.figure_writer(draw(result, spec)) for name, draw in pictures.items()
-                },
+            files
+            | {name: store.figure_writer(draw(result, todo)) for name, draw in pictures.items()}
+            | {
                 "sweep.json": store.json_writer(
                     {
                         "command": _command("sweep", options),
-                        "spec": spec.to_dict(),
+                        "spec": todo.to_dict(),
                         "optimal_value": result.optimal_value,
                     }
                 ),
             },
         )
         _print_sweep(result.results, result.optimal_value)
-        _print_files(written)
+        _print_files([*written, out / _DATABASE])
 
 
 @app.command()
@@ -428,6 +484,18 @@ def _print_files(paths: list[Path]) -> None:
         _out.print(f"wrote {escape(str(path))}", soft_wrap=True)
 
 
+def _saved_spec(path: Path) -> Any:
+    """Read the spec of a sweep.json, or a file that is a spec alone."""
+    from privrl.experiments.sweep import SweepSpec
+
+    try:
+        data = json.loads(path.read_text())
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
+    whole = isinstance(data, dict) and "spec" in data
+    return SweepSpec.from_dict(data["spec"] if whole else data)
+
+
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
@@ -472,6 +540,59 @@ def _bar(what: str, total: int) -> Iterator[Any]:
     with Progress(*columns, console=_err, transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.update(task, completed=done)
+
+
+class _TimeLeft(ProgressColumn):
+    """When a sweep ends if it goes on as it did; Rich's own column looks at its last steps only."""
+
+    def render(self, task: Task) -> Text:
+        """Return hours, minutes and seconds."""
+        ends = task.fields["ends"]
+        left = "-:--:--" if ends is None else timedelta(seconds=max(0, int(ends - monotonic())))
+        return Text(f"{left} left", style="progress.remaining")
+
+
+@contextmanager
+def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
+    """Show how far a sweep is; where it stops early, say that it can go on."""
+    from privrl.experiments.workers import ItemFailed, WorkersDied
+
+    columns = (
+        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[cells]}"),
+        TimeElapsedColumn(), _TimeLeft(),
+    )  # fmt: skip
+    now: SweepProgress | None = None
+    began = monotonic()
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task = bar.add_task("", total=1.0, cells="", ends=None)
+
+        def show(progress: "SweepProgress") -> None:
+            nonlocal now, began
+            if now is None:
+                began = monotonic()
+                if progress.already:
+                    _err.print(f"{progress.already} of {progress.cells} cells were there already")
+            now = progress
+            share = progress.share
+            bar.update(
+                task,
+                completed=share,
+                cells=f"{progress.done} of {progress.cells} cells",
+                ends=monotonic() + (monotonic() - began) * (1 / share - 1) if share else None,
+            )
+
+        try:
+            yield show
+        except (KeyboardInterrupt, ItemFailed, WorkersDied) as stop:
+            if now is not None:
+                _err.print(
+                    f"[yellow]stopped:[/] {now.done} of {now.cells} cells are kept in "
+                    f"{escape(str(database))}; the same command again computes the others.",
+                    soft_wrap=True,
+                )
+            if isinstance(stop, KeyboardInterrupt):
+                raise typer.Exit(130) from stop
+            raise
 
 
 @contextmanager

@@ -2,6 +2,10 @@
 
 import json
 import shlex
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +29,7 @@ def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     assert sorted(p.name for p in out.iterdir()) == [
         "curves.csv", "learning_curves.png", "regret_vs_epsilon.png", "results.csv",
-        "reward_vs_epsilon.png", "sweep.json",
+        "reward_vs_epsilon.png", "sweep.json", "sweep.sqlite",
     ]  # fmt: skip
     for picture in out.glob("*.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
@@ -43,6 +47,92 @@ def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:
     assert run(*arguments, "--out", str(second)).exit_code == 0
     assert (first / "results.csv").read_bytes() == (second / "results.csv").read_bytes()
     assert saved["versions"].keys() >= {"privrl", "numpy", "python"}
+
+
+def test_a_saved_spec_repeats_the_sweep_and_can_be_overridden(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    assert run("sweep", *QUICK, "--seed", "7", "--out", str(first)).exit_code == 0
+    saved = json.loads((first / "sweep.json").read_text())
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps(saved["spec"]))
+    assert run("sweep", "--spec", str(first / "sweep.json"), "--out", str(second)).exit_code == 0
+    for name in ("results.csv", "curves.csv"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    assert run("sweep", "--spec", str(bare), "--epsilons", "1", "--out", str(third)).exit_code == 0
+    saved["spec"]["epsilons"] = [1.0]
+    assert json.loads((third / "sweep.json").read_text())["spec"] == saved["spec"]
+
+
+def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
+    command = ["sweep", *QUICK, "--backend", "sequential", "--out", str(tmp_path)]
+    first = run(*command)
+    assert "already" not in first.output
+    before = (tmp_path / "results.csv").read_bytes()
+    again = run(*command)
+    assert "7 of 7 cells were there already" in again.output
+    assert (tmp_path / "results.csv").read_bytes() == before
+    assert "7 of 10 cells were there already" in run(*command, "--epsilons", "0.1,1,5").output
+
+
+def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    assert run("sweep", *QUICK, "--parquet", "--out", str(tmp_path)).exit_code == 0
+    for name in ("results", "curves"):
+        table = pd.read_parquet(tmp_path / f"{name}.parquet")
+        csv = pd.read_csv(tmp_path / f"{name}.csv")
+        pd.testing.assert_frame_equal(table, csv, check_exact=True)
+
+
+def test_parquet_without_its_package_is_refused_before_the_sweep(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = run("sweep", *QUICK, "--parquet", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "pip install 'privrl[parquet]'" in " ".join(result.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
+    arguments = ["sweep", "--runs", "30", "--block", "10", "--backend", "sequential"]
+    command = [sys.executable, "-c", "from privrl.cli import main; main()", *arguments]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not (tmp_path / "sweep.sqlite").exists():
+        time.sleep(0.02)
+    time.sleep(1)  # in the middle of a cell
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate()
+    assert process.returncode == 130, output
+    assert "of 39 cells are kept in" in " ".join(output.split())
+    assert "Traceback" not in output
+
+
+def test_a_file_that_is_no_database_stays(tmp_path: Path) -> None:
+    (tmp_path / "sweep.sqlite").write_text("my notes")
+    result = run("sweep", *QUICK, "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert "file is not a database" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.sqlite"]
+    assert (tmp_path / "sweep.sqlite").read_text() == "my notes"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no JSON", "spec must be a JSON file"),
+        ('{"runz": 3}', "spec has no field 'runz'; did you mean 'runs'"),
+        ('{"spec": {"runs": "3"}}', "spec.runs must be of type int"),
+    ],
+)
+def test_a_bad_spec_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(text)
+    result = run("sweep", "--spec", str(tmp_path / "spec.json"), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -154,6 +244,12 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["sweep", "--env", "CartPole-v1"], "Discrete"),
         (["sweep", "--order", "1"], "order must be"),
         (["sweep", "--runs", "0"], "runs must be"),
+        (["sweep", "--block", "0"], "block must be"),
+        (["sweep", "--spec", "none.json"], "No such file"),
+        (["sweep", "--spec", "a.json", "--preset", "quick"], "give --preset or --spec"),
+        (["sweep", "--backend", "locky"], "did you mean 'loky'"),
+        (["sweep", "--workers", "0"], "workers must be"),
+        (["sweep", "--address", "tcp://here:1"], "address is for the backends dask and ray"),
         (["train", "--env", "CartPole-v1"], "Discrete"),
         (["train", "--env", "Blackjack-v1"], "Discrete"),
         (["train", "--env", "FrozenLake-v1", "--epsilon", "0"], "epsilon must be"),

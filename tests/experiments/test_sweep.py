@@ -1,19 +1,30 @@
 """Sweeps: the numbers they must show, and that they can be repeated."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
+from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privrl.accounting import RdpAccountant
 from privrl.calibration import Rdp, calibrate_scale
 from privrl.envs import TabularMDP
 from privrl.experiments import names
+from privrl.experiments.cells import run_cell
 from privrl.experiments.methods import Method
 from privrl.experiments.presets import PRESETS, preset
-from privrl.experiments.sweep import SweepSpec, run_sweep
+from privrl.experiments.sweep import SweepResult, SweepSpec, cells, run_sweep
+from privrl.experiments.workers import ItemFailed
 from privrl.noise import GaussianRelease
 from privrl.relations import DAMPED
 from privrl.releases import DirichletRelease, Release, Together
@@ -74,11 +85,186 @@ def test_same_spec_same_numbers() -> None:
     assert not np.array_equal(first["total_reward"], other["total_reward"])
 
 
-def test_a_method_does_not_depend_on_its_company() -> None:
-    alone = run_sweep(small(methods=(DIFFUSE,))).results
-    beside = run_sweep(small(methods=(NOISY, DIFFUSE))).results
-    there = beside[beside["method"] == DIFFUSE.label].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, there)
+def test_rows_do_not_depend_on_their_company() -> None:
+    """One method, one budget and fewer whole blocks of runs: those rows, to the last bit."""
+    alone = run_sweep(small(methods=(DIFFUSE,), epsilons=(1.0,), runs=4, block=2)).results
+    beside = run_sweep(small(methods=(NOISY, DIFFUSE), runs=7, block=2)).results
+    there = beside.query("method == @DIFFUSE.label and epsilon == 1.0 and run < 4")
+    assert len(alone) == 4
+    pd.testing.assert_frame_equal(alone, there.reset_index(drop=True), check_exact=True)
+
+
+@pytest.mark.parametrize(("runs", "block", "sizes"), [(7, 3, [3, 3, 1]), (2, 100, [2])])
+def test_blocks_hold_all_runs(runs: int, block: int, sizes: list[int]) -> None:
+    parts = cells(small(methods=(NOISY,), epsilons=(1.0,), runs=runs, block=block))
+    assert [cell.runs for cell in parts] == sizes
+    assert [cell.first_run for cell in parts] == np.cumsum([0, *sizes[:-1]]).tolist()
+    assert run_sweep(small(methods=(NOISY,), runs=runs, block=block)).results["run"].max() < runs
+
+
+def test_more_blocks_more_precision() -> None:
+    """Curves are over the runs of all blocks: four times the runs halve the error."""
+    few, many = (
+        run_sweep(small(methods=(FREE,), episodes=200, runs=runs, block=25)).curves
+        for runs in (100, 400)
+    )
+    ratio = few["standard_error"].mean() / many["standard_error"].mean()
+    assert ratio == pytest.approx(2, rel=0.15)
+
+
+def same(first: SweepResult, second: SweepResult) -> None:
+    for name in ("results", "curves"):
+        pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name), check_exact=True)
+
+
+@pytest.fixture(scope="module")
+def spread() -> tuple[SweepSpec, SweepResult]:
+    """A sweep of 14 cells, in one process."""
+    spec = small(runs=3, block=2, episodes=100)
+    return spec, run_sweep(spec, backend="sequential")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_change_nothing(spread, workers: int) -> None:
+    spec, expected = spread
+    same(run_sweep(spec, backend="loky", workers=workers), expected)
+
+
+def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    spec, expected = spread
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        victims = []
+
+        def kill(progress) -> None:
+            if progress.done and not victims:
+                victims.append(next(iter(cluster.workers.values())).pid)
+                os.kill(victims[0], signal.SIGKILL)
+
+        address = cluster.scheduler_address
+        same(run_sweep(spec, backend="dask", address=address, on_progress=kill), expected)
+        assert victims
+
+
+@pytest.mark.slow
+def test_ray_changes_nothing(spread) -> None:
+    pytest.importorskip("ray", reason="the extra ray is large, and not among those for development")
+    spec, expected = spread
+    same(run_sweep(spec, backend="ray", workers=2), expected)
+
+
+def test_what_is_in_the_database_is_not_computed_again(spread, tmp_path: Path) -> None:
+    spec, expected = spread
+    path = tmp_path / "sweep.sqlite"
+    fewer = replace(spec, methods=spec.methods[:2], runs=2)  # 3 cells, and no block cut short
+    for todo, already in ((fewer, 0), (spec, 3), (spec, 14)):
+        told = []
+        result = run_sweep(todo, backend="sequential", database=path, on_progress=told.append)
+        assert told[0].already == told[0].done == already
+        assert told[-1].done == told[-1].cells == len(cells(todo))
+        assert [progress.done for progress in told] == list(range(already, told[-1].cells + 1))
+        assert told[-1].share == pytest.approx(1)
+    same(result, expected)
+
+
+def test_another_mdp_has_other_results(tmp_path: Path) -> None:
+    """The same spec on other tables finds nothing in the database."""
+    path, told = tmp_path / "sweep.sqlite", []
+    for pay in (1.0, 2.0):
+        mine = TabularMDP(np.ones((1, 2, 1)), np.array([[0.0, pay]]), np.ones(1), 5)
+        spec = small(env="mine", horizon=5, methods=(FREE,))
+        run_sweep(spec, mine, backend="sequential", database=path, on_progress=told.append)
+    assert {progress.already for progress in told} == {0}
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from privrl.experiments.sweep import SweepSpec, run_sweep
+
+def kill(progress):
+    if progress.done == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+spec = SweepSpec.from_dict(%r)
+run_sweep(spec, workers=2, database=Path(sys.argv[1]), on_progress=kill)
+"""
+
+
+def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
+    """Killed in the middle, with no time to say anything, and run again: the same numbers."""
+    spec, expected = spread
+    path, told = tmp_path / "sweep.sqlite", []
+    script = [sys.executable, "-c", _KILLED % spec.to_dict(), str(path)]
+    # Its workers outlive it for a while, and hold on to a pipe.
+    done = subprocess.run(script, stderr=subprocess.DEVNULL, check=False)
+    assert done.returncode == -signal.SIGKILL
+    result = run_sweep(spec, workers=2, database=path, on_progress=told.append)
+    assert told[0].already == 5
+    same(result, expected)
+
+
+def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, monkeypatch) -> None:
+    def fails(cell, mdp):
+        if cell.epsilon == 1.0:
+            raise FloatingPointError("too cold")
+        return run_cell(cell, mdp)
+
+    monkeypatch.setattr("privrl.experiments.sweep.run_cell", fails)
+    spec, path = small(methods=(FREE, NOISY)), tmp_path / "sweep.sqlite"
+    with pytest.raises(ItemFailed, match=r"at epsilon = 1, runs 0 to 1: FloatingPointError: too"):
+        run_sweep(spec, backend="sequential", database=path)
+    monkeypatch.undo()
+    told = []
+    run_sweep(spec, backend="sequential", database=path, on_progress=told.append)
+    assert told[0].already >= 1
+
+
+def test_workers_must_have_the_same_versions(monkeypatch) -> None:
+    found = chain([{"numpy": "1"}], repeat({"numpy": "2"}))
+    monkeypatch.setattr("privrl.experiments.sweep.versions", lambda: next(found))
+    with pytest.raises(ItemFailed, match="workers must have the versions"):
+        run_sweep(small(), backend="sequential")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_spec_is_plain_data(name: str) -> None:
+    spec = PRESETS[name]
+    assert SweepSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+@given(
+    epsilons=st.lists(st.floats(1e-300, 1e300), min_size=1, unique=True),
+    order=st.floats(1, 1e6, exclude_min=True),
+    seed=st.integers(0, 2**128),
+    label=st.text(min_size=1),
+    share=st.floats(0, 1, exclude_min=True, exclude_max=True),
+)
+def test_a_spec_of_any_numbers_is_plain_data(epsilons, order, seed, label, share) -> None:
+    method = Method(label=label, reward_share=share)
+    spec = SweepSpec(methods=(method,), epsilons=tuple(epsilons), order=order, seed=seed)
+    assert SweepSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "spec must be a JSON object"),
+        ({"epsilon": [1.0]}, "spec has no field 'epsilon'; did you mean 'epsilons'"),
+        ({"epsilons": 1.0}, "spec.epsilons must be a list"),
+        ({"epsilons": [1.0, "2"]}, r"spec.epsilons\[1\] must be of type float"),
+        ({"methods": [{"sampler": "difuse"}]}, "did you mean 'diffuse'"),
+        ({"methods": [{}, {"alfa": 1.0}]}, r"spec.methods\[1\] has no field 'alfa'"),
+        ({"runs": 0}, "runs must be"),
+        ({"env": None}, "spec.env must be of type str"),
+    ],
+    ids=str,
+)
+def test_bad_plain_specs(data, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SweepSpec.from_dict(data)
 
 
 def test_curves_add_up_to_the_totals() -> None:
@@ -212,13 +398,16 @@ def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
             },
             "alpha must be >= 0.5",
         ),
-        ({"env": "Taxi-v4", "runs": 1000}, "ask for fewer"),
+        ({"block": 0}, "block must be"),
+        ({"env": "Taxi-v4", "runs": 1000}, "block must be small enough .* at most 20 fit"),
     ],
     ids=str,
 )
-def test_bad_specs(changes, message: str) -> None:
+def test_bad_specs(changes, message: str, tmp_path: Path) -> None:
+    """They are refused before anything is made."""
     with pytest.raises(ValueError, match=message):
-        run_sweep(small(**changes))
+        run_sweep(small(**changes), database=tmp_path / "new" / "sweep.sqlite")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,242 @@
+"""Apply a function to items on workers; what a worker that dies was at is done again."""
+
+import importlib
+import traceback
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import ExitStack, closing
+from typing import Any, TypeVar
+
+from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
+
+from privrl._checks import check_count
+from privrl.experiments.names import lookup
+
+_DEATHS = 3  # in a row, without any item finished
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+#: An item's place, and what the function returned or raised.
+_Outcome = tuple[int, Any, Exception | None]
+_Function = Callable[[Any, Any], Any]
+
+
+class WorkersDied(ChildProcessError):
+    """Workers die again and again."""
+
+
+class ItemFailed(ValueError):
+    """The function raised an error; it is the cause of this one."""
+
+
+class _WorkerDied(Exception):
+    pass
+
+
+def check_workers(backend: str, workers: int | None, address: str | None) -> None:
+    """Check that a backend can be had.
+
+    Raises
+    ------
+    ValueError
+        If there is no such backend, its package is not installed, or an option is not for it.
+    """
+    lookup("backend", backend, _BACKENDS)
+    if backend in ("dask", "ray"):
+        _package(backend)
+    elif address is not None:
+        raise ValueError(f"address is for the backends dask and ray, got {backend!r}.")
+    if workers is not None:
+        check_count("workers", workers)
+        if address is not None:
+            raise ValueError("workers must be left out with an address: the cluster has its own.")
+
+
+def on_workers(
+    function: Callable[[Item, Any], Result],
+    items: Sequence[Item],
+    shared: Any,
+    *,
+    backend: str,
+    workers: int | None = None,
+    address: str | None = None,
+) -> Iterator[tuple[Item, Result]]:
+    """Apply ``function(item, shared)`` to all items, and yield each as soon as it is done.
+
+    Parameters
+    ----------
+    function : callable
+        A pure function of a module: an item may be done twice.
+    items : sequence
+        What to do, the longest first, so that no worker is left alone with it at the end.
+    shared : object
+        What all items need; sent to each worker.
+    backend : str
+        One of "sequential" (in this process), "loky" (processes of this machine), "dask" and
+        "ray".
+    workers : int, optional
+        How many; by default one for each core. With one, loky works in this process.
+    address : str, optional
+        Of a Dask scheduler or a Ray cluster; by default one is started on this machine.
+
+    Raises
+    ------
+    ItemFailed
+        If the function raised an error; it names the item. Nothing is tried again.
+    WorkersDied
+        If three times in a row workers died and no item was finished in between.
+    """
+    check_workers(backend, workers, address)
+    left = dict(enumerate(items))
+    deaths = 0
+    while left:
+        try:
+            run = _BACKENDS[backend]
+            with closing(run(function, left, shared, workers, address)) as outcomes:
+                for place, result, error in outcomes:
+                    item = left.pop(place)
+                    deaths = 0
+                    if error is not None:
+                        raise ItemFailed(f"{item}: {type(error).__name__}: {error}") from error
+                    yield item, result
+        except _WorkerDied as death:
+            deaths += 1
+            if deaths == _DEATHS:
+                raise WorkersDied(
+                    f"workers died {deaths} times in a row, {len(left)} of {len(items)} not done, "
+                    f"such as: {next(iter(left.values()))}. Memory is the usual reason; take "
+                    f"fewer workers or smaller blocks. ({death.__cause__})"
+                ) from death
+
+
+def _attempt(function: Callable[[Any, Any], Any], place: int, item: Any, shared: Any) -> _Outcome:
+    """Return an error as a value, so that what a backend raises is always about its workers."""
+    try:
+        return place, function(item, shared), None
+    except Exception as error:  # whatever it is, it is raised where the results arrive
+        error.add_note(f"In a worker:\n{traceback.format_exc()}")
+        return place, None, error
+
+
+_Run = Callable[
+    [_Function, dict[int, Any], Any, int | None, str | None], Generator[_Outcome, None, None]
+]
+
+
+def _sequential(
+    function: _Function,
+    items: dict[int, Any],
+    shared: Any,
+    workers: int | None,
+    address: str | None,
+) -> Generator[_Outcome, None, None]:
+    del workers, address
+    for place, item in list(items.items()):
+        yield _attempt(function, place, item, shared)
+
+
+def _loky(
+    function: _Function,
+    items: dict[int, Any],
+    shared: Any,
+    workers: int | None,
+    address: str | None,
+) -> Generator[_Outcome, None, None]:
+    del address
+    parallel = Parallel(
+        n_jobs=min(workers or cpu_count(), len(items)),
+        backend="loky",
+        return_as="generator_unordered",
+        batch_size=1,
+        idle_worker_timeout=60,  # how long they stay if this process is killed
+    )
+    outcomes = parallel(
+        delayed(_attempt)(function, place, item, shared) for place, item in list(items.items())
+    )
+    try:
+        for outcome in outcomes:  # noqa: UP028 # `yield from` would close it too, with a warning
+            yield outcome
+    except BrokenExecutor as error:
+        raise _WorkerDied from error
+    finally:
+        with warnings.catch_warnings():  # joblib warns of a generator that is closed early
+            warnings.simplefilter("ignore", UserWarning)
+            outcomes.close()
+
+
+def _dask(
+    function: _Function,
+    items: dict[int, Any],
+    shared: Any,
+    workers: int | None,
+    address: str | None,
+) -> Generator[_Outcome, None, None]:
+    # Not through joblib, whose Dask backend waits for ever for a task that killed its workers.
+    distributed = _package("dask")
+    with ExitStack() as stack:
+        cluster = address or stack.enter_context(
+            distributed.LocalCluster(
+                n_workers=workers or cpu_count(), threads_per_worker=1, dashboard_address=None
+            )
+        )
+        client = stack.enter_context(distributed.Client(cluster, set_as_default=False))
+        # On all workers, so that it outlives any of them.
+        everywhere = client.scatter(shared, broadcast=True, hash=False)
+        futures = [
+            client.submit(_attempt, function, place, item, everywhere, pure=False)
+            for place, item in items.items()
+        ]
+        try:
+            for future in distributed.as_completed(futures, loop=client.loop):
+                yield future.result()
+        except (distributed.KilledWorker, CancelledError) as error:
+            raise _WorkerDied from error
+        finally:
+            client.cancel(futures)
+
+
+def _ray(
+    function: _Function,
+    items: dict[int, Any],
+    shared: Any,
+    workers: int | None,
+    address: str | None,
+) -> Generator[_Outcome, None, None]:
+    # Not through joblib, whose Ray backend gives no result before all are there.
+    ray = _package("ray")
+    ours = not ray.is_initialized()
+    if ours:
+        local = {} if address else {"num_cpus": workers or cpu_count(), "include_dashboard": False}
+        ray.init(address=address, log_to_driver=False, **local)
+    try:
+        everywhere = ray.put(shared)
+        attempt = ray.remote(_attempt)
+        left = [attempt.remote(function, place, item, everywhere) for place, item in items.items()]
+        while left:
+            (done,), left = ray.wait(left)
+            yield ray.get(done)
+    except ray.exceptions.RayError as error:
+        raise _WorkerDied from error
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+_BACKENDS: dict[str, _Run] = {
+    "sequential": _sequential,
+    "loky": _loky,
+    "dask": _dask,
+    "ray": _ray,
+}
+
+
+def _package(backend: str) -> Any:
+    name = {"dask": "distributed", "ray": "ray"}[backend]
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"backend {backend!r} needs the package {name}, which is not installed; "
+            f"pip install 'privrl[{backend}]'."
+        ) from error

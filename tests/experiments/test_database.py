@@ -1,0 +1,151 @@
+"""The file that keeps finished cells: exact, whole, and never another's."""
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privrl.experiments.cells import Cell, CellResult
+from privrl.experiments.database import Database
+from privrl.experiments.methods import Method
+
+CELL = Cell(
+    env="privrl/RiverSwim-v0",
+    horizon=30,
+    episodes=40,
+    method=Method(),
+    relation="replace-step",
+    order=2.0,
+    epsilon=0.1,
+    delta=1e-5,
+    first_run=100,
+    runs=2,
+    seed=0,
+)
+RESULT = CellResult(
+    rewards=np.array([[0.1, 1 / 3], [np.pi, 1e300]]),
+    draws=7,
+    spent=0.1,
+    epsilon_delta=np.inf,
+    scale=np.nan,
+    alpha=1.0,
+    sigma=2 / 3,
+)
+HERE = {"tables": "a", "numpy": "2"}
+
+
+def test_what_is_saved_is_found_to_the_last_bit(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "sweep.sqlite"
+    with Database(path, HERE) as database:
+        assert database.finished([CELL]) == {}
+        database.save(CELL, RESULT)
+    with Database(path, HERE) as database:
+        renamed = replace(CELL, method=Method(label="mine"))
+        other = replace(CELL, seed=1)
+        found = database.finished([CELL, renamed, other])
+    assert found.keys() == {CELL, renamed}
+    for result in found.values():
+        np.testing.assert_array_equal(result.rewards, RESULT.rewards)
+        for name in ("draws", "spent", "epsilon_delta", "scale", "alpha", "sigma"):
+            np.testing.assert_equal(getattr(result, name), getattr(RESULT, name))
+
+
+def test_other_conditions_have_other_results(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE) as database:
+        database.save(CELL, RESULT)
+    with Database(path, HERE | {"numpy": "3"}) as database:
+        assert database.finished([CELL]) == {}
+        database.save(CELL, replace(RESULT, draws=8))
+        assert database.finished([CELL])[CELL].draws == 8
+    with Database(path, HERE) as database:
+        assert database.finished([CELL])[CELL].draws == 7
+
+
+def test_pandas_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE) as database:
+        database.save(CELL, RESULT)
+        database.save(replace(CELL, epsilon=None, method=Method(agent="oracle")), RESULT)
+    connection = sqlite3.connect(path)
+    table = pd.read_sql("SELECT * FROM results ORDER BY method, run", connection)
+    connection.close()
+    assert table["method"].tolist() == ["best policy"] * 2 + ["noisy-counts, geometric:1.05"] * 2
+    assert table["run"].tolist() == [100, 101, 100, 101]
+    assert table["total_reward"].tolist() == [np.pi, 1e300] * 2
+    np.testing.assert_array_equal(table["epsilon"], [np.nan, np.nan, 0.1, 0.1])
+
+
+def test_two_processes_may_write_the_same_cell(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE) as one, Database(path, HERE) as two:
+        one.save(CELL, RESULT)
+        two.save(CELL, RESULT)
+        assert two.finished([CELL])[CELL].rewards.shape == (2, 2)
+
+
+def test_a_cell_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The second run's reward is no number: the cell and its first run must not stay."""
+    path = tmp_path / "sweep.sqlite"
+    broken = replace(RESULT, rewards=np.array([[1.0, np.nan]]))
+    with Database(path, HERE) as database:
+        with pytest.raises(sqlite3.IntegrityError):
+            database.save(CELL, broken)
+        assert database.finished([CELL]) == {}
+        database.save(CELL, RESULT)
+        assert database.finished([CELL]).keys() == {CELL}
+
+
+def test_what_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    """As on a full disk: a limit of pages that the file has reached."""
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE) as database:
+        database.save(CELL, RESULT)
+        database._connection.execute("PRAGMA max_page_count = 1")
+        large = replace(RESULT, rewards=np.ones((60, 1000)))
+        with pytest.raises(OSError, match="cannot be written: database or disk is full"):
+            database.save(replace(CELL, runs=1000), large)
+        assert database.finished([CELL]).keys() == {CELL}
+
+
+def _another_program(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE songs (name TEXT)")
+    connection.close()
+
+
+def _another_schema(path: Path) -> None:
+    Database(path, HERE).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.write_text("my notes\n" * 100), "file is not a database; move it away"),
+        (_another_program, "another program's"),
+        (_another_schema, "must have schema 1, got 99"),
+        (Path.mkdir, "unable to open"),
+    ],
+    ids=["text", "another program's", "another schema", "folder"],
+)
+def test_a_file_that_is_not_ours_stays_as_it_is(make, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(ValueError, match=message):
+        Database(path, HERE)
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    """A process killed at the very start leaves one."""
+    path = tmp_path / "sweep.sqlite"
+    path.touch()
+    with Database(path, HERE) as database:
+        database.save(CELL, RESULT)

@@ -1,0 +1,130 @@
+"""Workers: the same results from all backends, whatever dies in between."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from privrl.experiments.workers import ItemFailed, WorkersDied, check_workers, on_workers
+
+ITEMS = list(range(8))
+
+
+def double(item: int, shared: int) -> int:
+    return 2 * item + shared
+
+
+def slowly(item: int, shared: int) -> int:
+    time.sleep(0.3)
+    return double(item, shared)
+
+
+def dies_once(item: int, folder: Path) -> int:
+    if item == 3 and not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * item
+
+
+def dies_always(item: int, folder: Path) -> int:
+    (folder / f"{time.monotonic_ns()}").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+def raises(item: int, folder: Path) -> int:
+    (folder / f"{item} {time.monotonic_ns()}").touch()
+    if item == 2:
+        raise ZeroDivisionError("two is too much")
+    return item
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two Dask workers, processes of their own."""
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])
+def test_every_item_is_done(backend: str, workers: int | None) -> None:
+    done = dict(on_workers(double, ITEMS, 5, backend=backend, workers=workers))
+    assert done == {i: 2 * i + 5 for i in ITEMS}
+
+
+def test_nothing_to_do() -> None:
+    assert list(on_workers(double, [], 5, backend="loky")) == []
+
+
+def test_dask_does_every_item_though_a_worker_is_killed(cluster) -> None:
+    results = on_workers(slowly, ITEMS, 5, backend="dask", address=cluster.scheduler_address)
+    done = dict([next(results)])
+    victim = next(iter(cluster.workers.values())).pid
+    os.kill(victim, signal.SIGKILL)
+    done |= dict(results)
+    assert done == {i: 2 * i + 5 for i in ITEMS}
+    assert victim not in {nanny.pid for nanny in cluster.workers.values()}  # it did die
+
+
+def test_dask_does_every_item_though_all_workers_are_killed(cluster) -> None:
+    results = on_workers(slowly, ITEMS, 5, backend="dask", address=cluster.scheduler_address)
+    done = dict([next(results)])
+    for nanny in cluster.workers.values():
+        os.kill(nanny.pid, signal.SIGKILL)
+    done |= dict(results)
+    assert done == {i: 2 * i + 5 for i in ITEMS}
+
+
+def test_loky_does_every_item_though_a_worker_dies(tmp_path: Path) -> None:
+    done = dict(on_workers(dies_once, ITEMS, tmp_path, backend="loky", workers=2))
+    assert done == {i: 2 * i for i in ITEMS}
+    assert (tmp_path / "died").exists()
+
+
+def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
+    with pytest.raises(WorkersDied, match=r"3 times in a row, 2 of 2 not done, such as: 7\. Mem"):
+        list(on_workers(dies_always, [7, 8], tmp_path, backend="loky", workers=2))
+    assert 3 <= len(list(tmp_path.iterdir())) <= 6
+
+
+@pytest.mark.parametrize("backend", ["sequential", "loky"])
+def test_an_error_names_the_item_and_is_not_tried_again(backend: str, tmp_path: Path) -> None:
+    results = on_workers(raises, ITEMS, tmp_path, backend=backend, workers=2)
+    with pytest.raises(ItemFailed, match="2: ZeroDivisionError: two is too much") as caught:
+        dict(results)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert "in raises" in caught.value.__cause__.__notes__[0]  # where it happened
+    assert len(list(tmp_path.glob("2 *"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "locky"}, "did you mean 'loky'"),
+        ({"backend": "loky", "workers": 0}, "workers must be"),
+        ({"backend": "loky", "address": "tcp://here:1"}, "address is for the backends dask"),
+    ],
+    ids=str,
+)
+def test_bad_options(options, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_workers(**{"workers": None, "address": None} | options)
+
+
+@pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_missing_package_names_its_extra(backend: str, package: str, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"pip install 'privrl\[{backend}\]'"):
+        check_workers(backend, None, None)
+
+
+def test_a_cluster_has_its_own_workers() -> None:
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    with pytest.raises(ValueError, match="workers must be left out with an address"):
+        check_workers("dask", 2, "tcp://here:1")
