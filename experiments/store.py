@@ -8,10 +8,11 @@ from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 Write = Callable[[BinaryIO], object]
@@ -81,9 +82,20 @@ def parquet_writer(table: pd.DataFrame) -> Write:
     return lambda file: table.to_parquet(file, engine="pyarrow", index=False)
 
 
-def figure_writer(figure: Figure) -> Write:
-    """Return what writes a figure as PNG."""
-    return lambda file: figure.savefig(file, format="png", dpi=150)
+def figure_writer(figure: Figure, kind: Literal["png", "svg"] = "png") -> Write:
+    """Return what writes a figure, the same bytes each time."""
+    stamps = {"Date": None} if kind == "svg" else {}
+
+    def write(file: BinaryIO) -> None:
+        with rc_context({"svg.hashsalt": "privrl"}):
+            figure.savefig(file, format=kind, dpi=150, metadata=stamps)
+
+    return write
+
+
+def text_writer(text: str) -> Write:
+    """Return what writes a text."""
+    return lambda file: file.write(text.encode())
 
 
 def json_writer(data: dict[str, Any]) -> Write:

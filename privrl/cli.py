@@ -609,3 +609,6 @@ def _friendly() -> Iterator[None]:
         except (ValueError, OSError, OverflowError, MemoryError) as error:
             _err.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
             raise typer.Exit(2) from error
+
+
+import privrl.cli_models  # noqa: E402, F401, its commands are added to those above

@@ -253,7 +253,8 @@ class Together(PairsRelease):
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
-        return np.asarray(sum(part.rdp(orders) for part in self.parts))
+        kinds = Counter(self.parts).items()  # equal parts are many in a model of many tables
+        return np.asarray(sum(times * part.rdp(orders) for part, times in kinds))
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return the products that the parts' change vectors can combine to."""

@@ -13,6 +13,7 @@ from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism, laplace_l
 from privrl.mechanisms.posterior_exponential import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
 from privrl.mechanisms.simplex import SimplexMechanism
+from privrl.mechanisms.tables import ReleasedTable, TablesMechanism, least_noise_shares
 
 __all__ = [
     "DirichletMechanism",
@@ -23,9 +24,12 @@ __all__ = [
     "Mechanism",
     "NoisyPosteriorMechanism",
     "PosteriorExponentialMechanism",
+    "ReleasedTable",
     "SimplexMechanism",
+    "TablesMechanism",
     "hellinger_sensitivity",
     "laplace_l1_bound",
+    "least_noise_shares",
     "normalise",
     "smooth_beta",
     "synthetic_counts",

@@ -1,0 +1,412 @@
+"""Several tables of counts of the same records, released together under one target.
+
+A naive Bayes classifier is a table for each feature and one for the classes, a Bayesian network
+a table for each node, a histogram a single row: `Rows` lists their shapes. Each record is counted
+once in every table, so that one replaced record changes two cells of each, and the tables' costs
+add up. How much of the target each of them gets, and with which mechanism, is settled by public
+facts alone: the shapes, the target, and a guess at the number of records.
+
+What is released is noisy, and may be negative; `privrl.estimates` turns it into probabilities.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from privrl._checks import check_count, check_numbers, check_positive
+from privrl.accounting import RdpAccountant
+from privrl.calibration import calibrate
+from privrl.design import typical_loss
+from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
+from privrl.mechanisms.base import Mechanism, check_counts
+from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.noise import GaussianRelease, LaplaceRelease
+from privrl.relations import Relation, ReplaceRecord
+from privrl.releases import DirichletRelease, NoPrivacy, Release, Together
+from privrl.special import FloatArray
+from privrl.targets import ApproxDP, Target
+
+MechanismName = Literal["auto", "dirichlet", "gaussian", "laplace", "none"]
+Rows = tuple[int, int]  # of a table: how many rows, and cells of each
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedTable:
+    """A table as it was released.
+
+    Attributes
+    ----------
+    values : array, shape (R, K)
+        Noisy counts, or, from a Dirichlet draw, each row's probabilities.
+    mechanism : {"dirichlet", "gaussian", "laplace", "none"}
+        What released it.
+    deviation : float
+        Standard deviation of the noise of a count; 0 where there is none.
+    """
+
+    values: FloatArray
+    mechanism: str
+    deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
+    """Release several tables of the same records at once.
+
+    Parameters
+    ----------
+    shapes : sequence of pairs of int
+        Rows and cells to a row of each table.
+    mechanism : {"dirichlet", "gaussian", "laplace", "none"}
+        One draw of every row, independent noise on every cell, or the counts themselves.
+    sizes : sequence of float
+        For each table the scale of its draw, or the sigma or scale of its noise; empty for
+        ``"none"``.
+    alpha : float
+        The prior of Dirichlet draws.
+    relation : Relation
+        Which data sets are neighbours; by default one record is replaced.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+
+    shapes: tuple[Rows, ...]
+    mechanism: MechanismName
+    sizes: tuple[float, ...] = ()
+    alpha: float = 1.0
+    relation: Relation = field(default_factory=ReplaceRecord)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shapes", check_shapes(self.shapes))
+        object.__setattr__(self, "sizes", tuple(map(float, self.sizes)))
+        known = get_args(MechanismName)[1:]
+        if self.mechanism not in known:
+            raise ValueError(
+                f"mechanism must be one of {', '.join(map(repr, known))}, got {self.mechanism!r}; "
+                "TablesMechanism.calibrated chooses for 'auto'."
+            )
+        wanted = 0 if self.mechanism == "none" else len(self.shapes)
+        if len(self.sizes) != wanted:
+            raise ValueError(f"sizes must hold {wanted} numbers, got {len(self.sizes)}.")
+        if self.mechanism != "none":
+            _ = self._each  # checks the numbers
+
+    @classmethod
+    def algorithm_1(
+        cls, target: Target, *, shapes: Sequence[Rows], relation: Relation | None = None
+    ) -> Self:
+        """Return Dirichlet draws as DKL's Algorithm 1 sets them, each table in an equal part.
+
+        The parameters are the paper's; `cost` is exact, and so below the target.
+
+        Parameters
+        ----------
+        target : Rdp or ApproxDP
+            What all the tables together may spend, by the paper's bound.
+        shapes : sequence of pairs of int
+            Rows and cells to a row of each table.
+        relation : Relation, optional
+            Which data sets are neighbours; by default `ReplaceRecord`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range or the target cannot be met.
+
+        See Also
+        --------
+        privrl.mechanisms.DirichletMechanism.algorithm_1 : for one table.
+        """
+        shapes = check_shapes(shapes)
+        relation = ReplaceRecord() if relation is None else relation
+        one = DirichletMechanism.algorithm_1(target, relation=relation, count=len(shapes))
+        return cls(
+            shapes=shapes,
+            mechanism="dirichlet",
+            sizes=(one.scale,) * len(shapes),
+            alpha=one.cost.alpha,
+            relation=relation,
+        )
+
+    @classmethod
+    def calibrated(
+        cls,
+        target: Target,
+        *,
+        shapes: Sequence[Rows],
+        n_records: float,
+        mechanism: MechanismName = "auto",
+        shares: Sequence[float] | None = None,
+        alpha: float | None = None,
+        relation: Relation | None = None,
+    ) -> Self:
+        """Return the mechanism that meets a target with all tables together.
+
+        Parameters
+        ----------
+        target : Rdp or ApproxDP
+            What all the tables together may spend.
+        shapes : sequence of pairs of int
+            Rows and cells to a row of each table.
+        n_records : float
+            Public number of records, > 0; a guess will do.
+        mechanism : {"auto", "dirichlet", "gaussian", "laplace", "none"}
+            ``"auto"`` takes the noise with the smaller variance. A Dirichlet draw has, in units
+            of the counts, at least the variance of Gaussian noise and the sampling error of the
+            draw besides, so ``"auto"`` never takes it.
+        shares : sequence of float, optional
+            Parts of the budget that the tables get, > 0, in any unit; by default equal ones.
+            Noise is as one over the share's root, so that shares are exact for small costs;
+            `least_noise_shares` has the ones with the least noise in all.
+        alpha : float, optional
+            The prior of Dirichlet draws, > 0; by default the one of least expected divergence.
+        relation : Relation, optional
+            Which data sets are neighbours; by default `ReplaceRecord`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range or the target cannot be met.
+
+        Notes
+        -----
+        Gaussian noise is calibrated exactly: noise of several sizes on several tables costs what
+        noise of one size on one table does. For the others an `ApproxDP` target is met by the sum
+        of the tables' Rényi divergences.
+        """
+        shapes = check_shapes(shapes)
+        n_records = check_positive("n_records", n_records, "a public guess will do")
+        relation = ReplaceRecord() if relation is None else relation
+        factors = _factors(shares, len(shapes))
+        if mechanism not in get_args(MechanismName):
+            raise ValueError(
+                f"mechanism must be one of {', '.join(map(repr, get_args(MechanismName)))}, got "
+                f"{mechanism!r}."
+            )
+        if alpha is not None and mechanism != "dirichlet":
+            raise ValueError(
+                f"alpha is the prior of Dirichlet draws, got {alpha!r} for {mechanism!r}."
+            )
+        if mechanism == "none":
+            return cls(shapes=shapes, mechanism="none", relation=relation)
+        made = partial(cls, shapes=shapes, relation=relation)
+        if mechanism == "dirichlet":
+            if alpha is None:
+                alpha = _designed(target, shapes, n_records, factors, relation)
+            alpha = check_positive("alpha", alpha, "1 is usual")
+            scale = _dirichlet_scale(target, alpha, factors, relation)
+            return made(mechanism="dirichlet", sizes=tuple(scale / factors), alpha=alpha)
+        if mechanism == "auto":
+            sigma = _noise("gaussian", target, factors, relation)
+            # Laplace noise of the same variance: if it costs too much, it would have to be more.
+            same = _cost("laplace", sigma / math.sqrt(2) * factors, 1.0, relation)
+            mechanism = "laplace" if _meets(target, same) else "gaussian"
+        sizes = tuple(_noise(mechanism, target, factors, relation) * factors)
+        return made(mechanism=mechanism, sizes=sizes)
+
+    @cached_property
+    def cost(self) -> Release:
+        """What the release of all the tables costs."""
+        return _cost(self.mechanism, self.sizes, self.alpha, self.relation)
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Standard deviation of the noise of each table's counts; 0 where there is none."""
+        if self.mechanism in ("dirichlet", "none"):
+            return (0.0,) * len(self.shapes)
+        root = 1.0 if self.mechanism == "gaussian" else np.sqrt(2.0)
+        return tuple(float(root * size) for size in self.sizes)
+
+    def check(self, data: Any) -> Any:
+        """Return the tables of counts, as floats, if they are of the declared shapes.
+
+        Raises
+        ------
+        ValueError
+            If they are not, or a count is negative or not finite; nothing is spent then.
+        """
+        if not isinstance(data, Sequence) or len(data) != len(self.shapes):
+            raise ValueError(f"data must be a sequence of {len(self.shapes)} tables of counts.")
+        tables = []
+        for i, (table, shape) in enumerate(zip(data, self.shapes, strict=True)):
+            counts = check_numbers(f"data[{i}]", table)
+            if counts.shape != shape:
+                raise ValueError(f"data[{i}] must have shape {shape}, got {counts.shape}.")
+            tables.append(
+                check_counts(counts) if self.mechanism == "none" else self._each[i].check(counts)
+            )
+        return tables
+
+    def part(self, tables: slice) -> Self:
+        """Return the mechanism of some of the tables, as it is within the whole.
+
+        For tables that are counted when others have been released already. `cost` of the whole
+        covers both, whatever the later counts have to do with what was released.
+        """
+        return replace(self, shapes=self.shapes[tables], sizes=self.sizes[tables])
+
+    def _draw(self, data: Any, rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
+        if self.mechanism == "none":
+            return tuple(ReleasedTable(table.copy(), "none", 0.0) for table in data)
+        return tuple(
+            ReleasedTable(each.release(table, rng), self.mechanism, deviation)
+            for each, table, deviation in zip(self._each, data, self.deviations, strict=True)
+        )
+
+    @cached_property
+    def _each(self) -> tuple[Mechanism[FloatArray], ...]:
+        """The mechanism of each table."""
+        common: dict[str, Any] = {"relation": self.relation}
+        make: Callable[[float], Mechanism[FloatArray]] = {
+            "dirichlet": lambda size: DirichletMechanism(scale=size, alpha=self.alpha, **common),
+            "gaussian": lambda size: GaussianMechanism(sigma=size, **common),
+            "laplace": lambda size: LaplaceMechanism(scale=size, **common),
+        }[self.mechanism]
+        return tuple(make(size) for size in self.sizes)
+
+
+def _cost(
+    mechanism: str, sizes: ArrayLike, alpha: float, relation: Relation
+) -> GaussianRelease | Together | NoPrivacy:
+    each = np.asarray(sizes, np.float64).tolist()
+    kinds: Mapping[float, Release]
+    match mechanism:
+        case "none":
+            return NoPrivacy(relation)
+        case "gaussian":
+            # Independent Gaussians are one: squared norms of change over squared noise add up.
+            whole = float(np.sum(np.asarray(each) ** -2.0) ** -0.5)
+            return GaussianRelease(sigma=whole * (1 - 1e-14), relation=relation)
+        case "laplace":
+            kinds = {size: LaplaceRelease(scale=size, relation=relation) for size in set(each)}
+        case _:
+            kinds = {
+                size: DirichletRelease(scale=size, alpha=alpha, relation=relation)
+                for size in set(each)
+            }
+    return Together([kinds[size] for size in each])
+
+
+def _noise(name: str, target: Target, factors: FloatArray, relation: Relation) -> float:
+    """Return the size of noise that, times the factors, meets the target."""
+    return _calibrated(target, lambda size: _cost(name, size * factors, 1.0, relation), "fall")
+
+
+def _designed(
+    target: Target,
+    shapes: tuple[Rows, ...],
+    n_records: float,
+    factors: FloatArray,
+    relation: Relation,
+) -> float:
+    """Return the prior of least expected divergence, by the criterion of `privrl.design`."""
+    kinds = Counter(zip(factors.tolist(), shapes, strict=True))
+
+    def loss(log_alpha: float) -> float:
+        alpha = math.exp(log_alpha)
+        scale = _dirichlet_scale(target, alpha, factors, relation)
+        return sum(
+            times * typical_loss(scale / f, alpha, n_records=n_records / rows, n_cells=cells)
+            for (f, (rows, cells)), times in kinds.items()
+        )
+
+    # There is one best prior between those that admit no scale and those that drown the data.
+    bounds = (math.log(max(0.05, relation.convex_from or 0.0)), math.log(1e5))
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.05})
+    return math.exp(float(found.x))
+
+
+def _dirichlet_scale(
+    target: Target, alpha: float, factors: FloatArray, relation: Relation
+) -> float:
+    """Return the scale that, over the factors, meets the target with a prior."""
+    return _calibrated(
+        target, lambda scale: _cost("dirichlet", scale / factors, alpha, relation), "rise"
+    )
+
+
+def _calibrated(
+    target: Target, cost: Callable[[float], Release], costs: Literal["rise", "fall"]
+) -> float:
+    accountant = _OneByOne if _by_parts(target, cost(1.0)) else None
+    return calibrate(target, cost, costs=costs, accountant=accountant)
+
+
+def _meets(target: Target, release: Release) -> bool:
+    if not (_by_parts(target, release) and isinstance(target, ApproxDP)):
+        return target.excess(release) <= 0
+    accountant = _OneByOne()
+    accountant.compose(release)
+    return float(accountant.epsilon(target.delta)) <= target.epsilon
+
+
+def _by_parts(target: Target, release: Release) -> bool:
+    return isinstance(release, Together) and isinstance(target, ApproxDP)
+
+
+class _OneByOne(RdpAccountant):
+    """Adds up the Rényi divergences of many parts, whose joint profile would take a minute."""
+
+    def compose(self, release: Release, count: int = 1) -> None:
+        if not isinstance(release, Together):
+            super().compose(release, count)
+            return
+        for part, times in Counter(release.parts).items():
+            super().compose(part, count * times)
+
+
+def least_noise_shares(shapes: Sequence[Rows]) -> tuple[float, ...]:
+    """Return the parts of a budget with which the noise of all cells has the least variance.
+
+    A share ``s`` gives a cell a variance as ``1 / s``: the sum over all cells is least with
+    shares as the roots of the tables' numbers of cells.
+
+    Parameters
+    ----------
+    shapes : sequence of pairs of int
+        Rows and cells to a row of each table.
+
+    Returns
+    -------
+    tuple of float
+        One share for each table; they sum to 1 within rounding.
+    """
+    roots = [math.sqrt(rows * cells) for rows, cells in check_shapes(shapes)]
+    return tuple(root / sum(roots) for root in roots)
+
+
+def check_shapes(shapes: Sequence[Rows]) -> tuple[Rows, ...]:
+    """Return the shapes of tables, each of at least one row of at least two cells.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or one is otherwise.
+    """
+    checked = tuple(
+        (check_count("shapes", rows), check_count("shapes", cells, least=2))
+        for rows, cells in shapes
+    )
+    if not checked:
+        raise ValueError("shapes must hold the shape of at least one table, got none.")
+    return checked
+
+
+def _factors(shares: ArrayLike | None, n_tables: int) -> FloatArray:
+    """Return by how much the noise of each table is larger than with equal shares."""
+    if shares is None:
+        return np.ones(n_tables)
+    parts = np.asarray(shares, np.float64)
+    if parts.shape != (n_tables,) or not ((parts > 0) & np.isfinite(parts)).all():
+        raise ValueError(f"shares must be {n_tables} numbers > 0 and finite, got {shares!r}.")
+    return (parts / parts.mean()) ** -0.5

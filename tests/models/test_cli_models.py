@@ -1,0 +1,431 @@
+"""From a CSV file to a private model: what the commands write, and how they say no."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from privrl.bayes_net import BayesNet
+from privrl.cli import app
+from privrl.cli_models import naive_bayes_from_dict, naive_bayes_to_dict
+from privrl.experiments.records import read_records
+from privrl.histogram import PrivateHistogram
+from privrl.naive_bayes import PrivateNaiveBayes
+from privrl.schema import Bins, Categories, Schema
+from privrl.targets import Rdp
+
+RUNNER = CliRunner()
+SCHEMA = Schema(
+    {
+        "age": Bins((0, 20, 40, 60, 80, 100)),
+        "job": Categories(("clerk", "smith", "none"), other=True),
+        "rich": Categories((True, False)),
+    }
+)
+SECRET = "4321.5"
+
+
+def run(*arguments: object):
+    texts = [str(argument) for argument in arguments]
+    return RUNNER.invoke(app, texts, env={"COLUMNS": "200", "TERM": "dumb"})
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A schema, a network, and 400 records whose columns depend on each other."""
+    rng = np.random.default_rng(0)
+    rich = rng.random(400) < 0.4
+    frame = pd.DataFrame(
+        {
+            "other": "x",
+            "rich": rich,
+            "job": np.where(rng.random(400) < 0.8, np.where(rich, "smith", "clerk"), "none"),
+            "age": rng.normal(np.where(rich, 60, 30), 10).round(1),
+        }
+    )
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    SCHEMA.save(tmp_path / "schema.toml")
+    (tmp_path / "network.toml").write_text('[parents]\nrich = []\nage = ["rich"]\njob = ["rich"]\n')
+    return tmp_path
+
+
+def test_schema_of_names(tmp_path: Path) -> None:
+    out = tmp_path / "s.toml"
+    result = run(
+        "schema", "--columns", "age, job", "--numeric", "age=0:100", "--bins", 4, "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    assert "Fill in the categories of job" in said(result)
+    text = out.read_text().replace("categories = []", 'categories = ["a", "b"]')
+    out.write_text(text)
+    assert Schema.load(out).columns["age"] == Bins((0, 25, 50, 75, 100))
+    again = run("schema", "--columns", "age", "--out", out)
+    assert again.exit_code == 2
+    assert "not overwritten" in said(again)
+    assert out.read_text() == text
+    full = run(
+        "schema", "--columns", "a,b", "--numeric", "a=0:1", "--numeric", "b=-1:1",
+        "--out", tmp_path / "n.json",
+    )  # fmt: skip
+    assert "Nothing is left" in said(full)
+    assert Schema.load(tmp_path / "n.json").names == ("a", "b")
+
+
+def test_schema_of_a_file_reads_its_header_only(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_bytes(b"age\tjob\n\xff\xfe not even text")
+    result = run("schema", "--csv", tmp_path / "d.csv", "--separator", "tab", "--out",
+                 tmp_path / "s.toml")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "age, job" in said(result)
+
+
+def test_histogram(folder: Path) -> None:
+    result = run(
+        "histogram", folder / "data.csv", "--schema", folder / "schema.toml", "--column", "age",
+        "--epsilon", 1, "--order", 2, "--out", folder / "out",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "age of 400 records" in said(result)
+    assert "Rényi divergence of order 2 at most 1, and (" in said(result)
+    assert "privacy unit: replace one record" in said(result)
+    assert "█" in result.output
+    out = folder / "out"
+    assert sorted(p.name for p in out.iterdir()) == [
+        "histogram.csv", "histogram.json", "release.json",
+    ]  # fmt: skip
+    released = PrivateHistogram.load(out / "histogram.json")
+    table = pd.read_csv(out / "histogram.csv")
+    assert table.columns.tolist() == ["cell", "probability", "count", "lower", "upper"]
+    np.testing.assert_allclose(table["probability"], released.probabilities)
+    true = np.histogram(pd.read_csv(folder / "data.csv")["age"], released.edges)[0]
+    assert np.abs(released.counts - true).max() < 30
+    guarantee = json.loads((out / "release.json").read_text())["guarantee"]
+    assert guarantee["epsilon"] == 1
+    assert guarantee["epsilon_delta"] == pytest.approx(float(released.release.epsilon(1e-5)))
+    assert guarantee["caveats"] == []
+
+
+def test_a_private_number_of_records_is_not_told(folder: Path, monkeypatch) -> None:
+    """Not even that there is none."""
+    monkeypatch.chdir(folder)
+    Path("none.csv").write_text("age\n")
+    for data in ("data.csv", "none.csv"):
+        result = run(
+            "histogram", data, "--schema", "schema.toml", "--column", "age", "--order", 2,
+            "--relation", "add-remove-record", "--out", "out",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert "age of about" in said(result)
+        assert "privacy unit: add or remove one record" in said(result)
+        saved = json.loads(Path("out", "histogram.json").read_text())
+        assert saved["n_records"] not in (0, 400)
+
+
+def test_no_file_holds_the_raw_counts(folder: Path) -> None:
+    """With a budget that drowns everything the counts of 400 records cannot be read off."""
+    run(
+        "histogram", folder / "data.csv", "--schema", folder / "schema.toml", "--column", "age",
+        "--epsilon", 0.001, "--order", 2, "--mechanism", "gaussian", "--out", folder / "out",
+    )  # fmt: skip
+    released = PrivateHistogram.load(folder / "out" / "histogram.json")
+    true = np.histogram(pd.read_csv(folder / "data.csv")["age"], released.edges)[0]
+    assert np.abs(released.noisy - true).max() > 10
+    saved = json.loads((folder / "out" / "histogram.json").read_text())
+    assert saved.pop("column") == {"edges": [0, 20, 40, 60, 80, 100], "missing": False}
+    table = pd.read_csv(folder / "out" / "histogram.csv")
+    shown = [*saved["probabilities"], *saved["noisy"], *table.drop(columns="cell").to_numpy().flat]
+    assert not set(shown) & (set(true[true > 0]) | set(true[true > 0] / 400))
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "name"),
+    [
+        ("histogram", ["--column", "job"], "histogram.json"),
+        ("naive-bayes", ["--target-column", "rich"], "model.json"),
+        ("bayes-net", ["--network", "network.toml", "--synthetic", "20"], "model.json"),
+    ],
+)
+def test_fresh_randomness_unless_a_seed_is_given(
+    command: str, options: list[str], name: str, folder: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(folder)
+    start = [command, "data.csv", "--schema", "schema.toml", "--order", 2, *options]
+    contents = {}
+    for out, seed in (("a", []), ("b", []), ("c", ["--seed", 1]), ("d", ["--seed", 1])):
+        result = run(*start, *seed, "--out", out)
+        assert result.exit_code == 0, result.output
+        warned = "no guarantee: whoever knows the seed can undo the noise" in said(result)
+        assert warned == bool(seed)
+        contents[out] = [
+            p.read_bytes() for p in sorted(Path(out).iterdir()) if p.name != "release.json"
+        ]
+    assert contents["a"] != contents["b"]
+    assert contents["c"] == contents["d"]
+    saved = json.loads(Path("c", "release.json").read_text())
+    assert saved["guarantee"]["caveats"]
+    program, *arguments = shlex.split(saved["command"])
+    assert program == "privrl"
+    assert run(*arguments, "--out", "e").exit_code == 0
+    assert Path("e", name).read_bytes() == Path("c", name).read_bytes()
+
+
+def test_naive_bayes_predicts_and_is_measured(folder: Path) -> None:
+    data, schema, out = folder / "data.csv", folder / "schema.toml", folder / "nb"
+    result = run(
+        "naive-bayes", data, "--schema", schema, "--target-column", "rich", "--epsilon", 5,
+        "--order", 2, "--test", data, "--out", out,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "publish this only if they are public" in said(result)
+    assert sorted(p.name for p in out.iterdir()) == ["model.json", "release.json"]
+    again = run("predict", out / "model.json", data, "--out", folder / "pr")
+    assert again.exit_code == 0, again.output
+    scores = said(result).split("accuracy", 1)[1].split(":")[0]
+    assert scores in said(again)
+    table = pd.read_csv(folder / "pr" / "predictions.csv")
+    truth = pd.read_csv(data)["rich"]
+    accuracy = (table["rich"] == truth).mean()
+    assert accuracy > 0.8
+    assert f"accuracy {accuracy:.4f}" in said(again)
+    chances = np.where(truth, table["probability of True"], table["probability of False"])
+    assert f"cross-entropy {-np.log(chances).mean():.4f}" in said(again)
+    pd.read_csv(data).drop(columns="rich").to_csv(folder / "new.csv", index=False)
+    unknown = run("predict", out / "model.json", folder / "new.csv", "--out", folder / "pr2")
+    assert unknown.exit_code == 0, unknown.output
+    assert "accuracy" not in unknown.output
+    pd.testing.assert_frame_equal(table, pd.read_csv(folder / "pr2" / "predictions.csv"))
+
+
+def test_a_saved_classifier_predicts_the_same() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(0, 100, 300),
+            "job": rng.choice(["clerk", "smith", "else"], 300),
+            "rich": rng.random(300) < 0.5,
+        }
+    )
+    model = PrivateNaiveBayes(SCHEMA, classes="rich", target=Rdp(2, 1), random_state=0)
+    features = frame.drop(columns="rich")
+    model.fit(features, frame["rich"])
+    data = json.loads(json.dumps(naive_bayes_to_dict(model, SCHEMA)))
+    loaded, schema, name = naive_bayes_from_dict(data)
+    assert (schema, name) == (SCHEMA, "rich")
+    np.testing.assert_array_equal(loaded.predict_proba(features), model.predict_proba(features))
+    np.testing.assert_array_equal(loaded.predict(features), model.predict(features))
+    for change, message in (
+        ({"format": 1}, "format"),
+        ({"classes": "age"}, "Categories"),
+        ({"classes": "x"}, "name a column"),
+        ({"class_log_prior": [0.5, 1]}, "logarithms of shape"),
+        ({"class_log_prior": "ab"}, "logarithms of shape"),
+        ({"feature_log_prob": []}, "must have 2 tables"),
+        ({"temperature": "1"}, "temperature must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            naive_bayes_from_dict(data | change)
+    with pytest.raises(ValueError, match="entries"):
+        naive_bayes_from_dict({"format": data["format"]})
+
+
+def test_bayes_net(folder: Path) -> None:
+    network = folder / "network.json"
+    network.write_text('{"parents": {"rich": [], "age": ["rich"], "job": ["rich"]}}')
+    for number, file in enumerate((network, folder / "network.toml")):
+        out = folder / f"bn{number}"
+        result = run(
+            "bayes-net", folder / "data.csv", "--schema", folder / "schema.toml", "--network", file,
+            "--order", 2, "--seed", 3, "--synthetic", 50, "--out", out,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        assert "3 nodes and 2 edges, from 400 records" in said(result)
+    names = ["model.bif", "model.json", "release.json", "synthetic.csv"]
+    assert sorted(p.name for p in out.iterdir()) == names
+    for name in ("model.bif", "model.json", "synthetic.csv"):
+        assert (folder / "bn0" / name).read_bytes() == (folder / "bn1" / name).read_bytes()
+    net = BayesNet.load(out / "model.json")
+    assert net.nodes == ("rich", "age", "job")
+    assert (out / "model.bif").read_text() == net.to_bif()
+    synthetic = read_records(out / "synthetic.csv", SCHEMA)
+    assert len(synthetic) == 50
+    net.log_likelihood(synthetic)
+
+
+@pytest.mark.parametrize("command", ["naive-bayes", "bayes-net"])
+def test_without_privacy_nothing_is_claimed(command: str, folder: Path, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+    more = {"naive-bayes": "--target-column=rich", "bayes-net": "--network=network.toml"}[command]
+    result = run(command, "data.csv", "--schema", "schema.toml", more, "--mechanism", "none")
+    assert result.exit_code == 0, result.output
+    assert "no privacy guarantee" in said(result)
+    saved = json.loads(Path("results", command, "release.json").read_text())
+    assert saved["guarantee"]["epsilon_delta"] is None
+
+
+HISTOGRAM = ["histogram", "data.csv", "--schema", "schema.toml", "--column", "age"]
+BAYES = ["naive-bayes", "data.csv", "--schema", "schema.toml", "--target-column", "rich"]
+NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["schema"], "give --columns or --csv"),
+        (["schema", "--columns", "a", "--csv", "data.csv"], "give --columns or --csv"),
+        (["schema", "--columns", ","], "at least one column"),
+        (["schema", "--columns", "a,a"], "different"),
+        (["schema", "--columns", "a", "--numeric", "b=0:1"], "numeric must name columns"),
+        (["schema", "--columns", "a", "--numeric", "a"], "numeric must be like"),
+        (["schema", "--columns", "a", "--numeric", "a=1:0"], "increasing"),
+        (["schema", "--columns", "a", "--numeric", "a=0:1", "--bins", "1"], "bins must be"),
+        (["schema", "--csv", "none.csv"], "No such file"),
+        (["schema", "--csv", "data.csv", "--separator", ",,"], "separator must be"),
+        (["schema", "--columns", "a", "--out", "no/s.toml"], "out must be in a folder"),
+        (["schema", "--columns", "a", "--out", "s.yaml"], "must end in .toml or .json"),
+        ([*HISTOGRAM, "--column", "wage"], "column must be one of 'age', 'job', 'rich'"),
+        ([*HISTOGRAM, "--epsilon", "0"], "epsilon must be"),
+        ([*HISTOGRAM, "--epsilon", "nan"], "epsilon must be"),
+        ([*HISTOGRAM, "--delta", "0"], "delta must be"),
+        ([*HISTOGRAM, "--order", "1"], "order must be"),
+        ([*HISTOGRAM, "--mechanism", "gauss"], "mechanism must be one of"),
+        ([*HISTOGRAM, "--loss", "l3"], "loss must be one of"),
+        ([*HISTOGRAM, "--relation", "replace-step"], "relation must be"),
+        ([*HISTOGRAM, "--n-records", "5"], "n_records is for relations"),
+        (
+            [*HISTOGRAM, "--relation", "add-remove-record", "--mechanism", "dirichlet"],
+            "n_records must be given",
+        ),
+        ([*HISTOGRAM, "--seed", "-1"], "seed must be"),
+        ([*HISTOGRAM, "--separator", ";"], "--separator"),
+        ([*HISTOGRAM, "--separator", "ab"], "separator must be one character"),
+        ([*HISTOGRAM, "--schema", "none.toml"], "No such file"),
+        ([*HISTOGRAM, "--schema", "data.csv"], "must end in .toml or .json"),
+        ([*HISTOGRAM, "--schema", "empty.toml"], "still to be filled in"),
+        (["histogram", "none.csv", *HISTOGRAM[2:]], "No such file"),
+        (["histogram", "bad.csv", *HISTOGRAM[2:]], "column 'age' must hold numbers"),
+        (["histogram", "missing.csv", *HISTOGRAM[2:]], "no missing value"),
+        (["histogram", "absent.csv", *HISTOGRAM[2:]], "'age' absent"),
+        (["histogram", "twice.csv", *HISTOGRAM[2:]], "'age' there twice"),
+        (["histogram", "void.csv", *HISTOGRAM[2:]], "must have a header row"),
+        (["histogram", "header.csv", *HISTOGRAM[2:]], "at least one record"),
+        (["histogram", "latin.csv", *HISTOGRAM[2:]], "text in UTF-8"),
+        (["histogram", "ragged.csv", *HISTOGRAM[2:]], "as many fields in every row"),
+        (["histogram", "quote.csv", *HISTOGRAM[2:]], "as many fields in every row"),
+        ([*BAYES, "--target-column", "wage"], "target-column must be one of"),
+        ([*BAYES, "--target-column", "age"], "Bins"),
+        ([*BAYES, "--target-column", "job"], "without other=True"),
+        ([*BAYES, "--mechanism", "gauss"], "mechanism must be one of"),
+        ([*BAYES, "--epsilon", "-1"], "epsilon must be"),
+        ([*BAYES, "--test", "none.csv"], "No such file"),
+        ([*BAYES, "--test", "bad.csv"], "must hold numbers"),
+        ([*BAYES, "--test", "header_all.csv"], "test must have at least one record"),
+        (["naive-bayes", "header_all.csv", *BAYES[2:]], "minimum of 1"),
+        (["predict", "schema.toml", "data.csv"], "model schema.toml"),
+        (["predict", "none.json", "data.csv"], "No such file"),
+        ([*NET, "--network", "schema.toml"], "one entry, 'parents'"),
+        ([*NET, "--network", "none.toml"], "No such file"),
+        ([*NET, "--network", "cycle.json"], "cycle"),
+        ([*NET, "--network", "text.json"], "must be a list"),
+        ([*NET, "--network", "broken.json"], "network broken.json"),
+        ([*NET, "--synthetic", "0"], "synthetic must be"),
+        ([*NET, "--mechanism", "dkl"], "mechanism must be one of"),
+        (["bayes-net", "missing.csv", *NET[2:]], "absent"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    arguments: list[str], message: str, folder: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(folder)
+    for name, content in {
+        "empty.toml": "[columns.age]\ncategories = []\n",
+        "bad.csv": f"age,job,rich\n{SECRET},clerk,true\n{SECRET} years,clerk,true\n",
+        "missing.csv": f"age\n{SECRET}\nNA\n",
+        "absent.csv": f"job\n{SECRET}\n",
+        "twice.csv": f"age,age\n{SECRET},1\n",
+        "void.csv": "",
+        "header.csv": "age\n",
+        "header_all.csv": "age,job,rich\n",
+        "latin.csv": f"age\n{SECRET}\n\xe9\n",
+        "ragged.csv": f"age,job\n1,2\n1,{SECRET},3\n",
+        "quote.csv": f'age,job\n1,"{SECRET}\n2,3\n',
+        "cycle.json": '{"parents": {"age": ["job"], "job": ["age"]}}',
+        "text.json": '{"parents": {"age": "job", "job": []}}',
+        "broken.json": '{"parents": ',
+    }.items():
+        Path(name).write_bytes(content.encode("latin-1"))
+    before = sorted(Path().rglob("*"))
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in said(result)
+    assert "Traceback" not in result.output
+    assert "4321" not in result.output
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_file_is_not_a_folder(folder: Path, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+    for command in (HISTOGRAM, BAYES, NET):
+        result = run(*command, "--out", "data.csv")
+        assert result.exit_code == 2
+        assert "out must be a folder" in said(result)
+
+
+# Reading records ----------------------------------------------------------------------------------
+
+
+def test_the_schema_decides_what_a_field_is(tmp_path: Path) -> None:
+    schema = Schema(
+        {
+            "text": Categories(("1", "01", "NA", "x y"), other=True),
+            "whole": Categories((1, 20, -3), other=True),
+            "truth": Categories((True, False), other=True),
+            "mixed": Categories(("a", 2, True), other=True),
+            "number": Bins((0, 1, 2), missing=True),
+        }
+    )
+    (tmp_path / "d.csv").write_text(
+        "\ufeffnumber;mixed;ignored;truth;whole;text\n"
+        "0.5;a;;true;1;1\n"
+        "1e0;2;;FALSE;20.0;01\n"
+        "NA;TRUE;;1;-3;NA\n"
+        ";1;;yes;1.5;x y\n"
+        'inf;"a";"b;c\nd";;;" 1"\n',
+        encoding="utf-8",
+    )
+    records = read_records(tmp_path / "d.csv", schema, separator=";")
+    np.testing.assert_array_equal(
+        schema.encode(records),
+        [[0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [2, 2, 2, 2, 2], [3, 3, 2, 3, 2], [4, 3, 2, 0, 1]],
+    )
+
+
+def test_categories_that_look_alike_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a\n1\n")
+    with pytest.raises(ValueError, match="must look different in a CSV file"):
+        read_records(tmp_path / "d.csv", Schema({"a": Categories(("1", 1))}))
+
+
+def test_many_rows_come_in_parts_that_fit_together(tmp_path: Path) -> None:
+    """300,000 rows are three parts, of which the last alone has a certain category."""
+    n = 300_000
+    frame = pd.DataFrame({"job": ["clerk"] * (n - 1) + ["smith"], "age": np.arange(n) % 100})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    schema = SCHEMA.subset(["age", "job"])
+    records = read_records(tmp_path / "d.csv", schema)
+    np.testing.assert_array_equal(schema.encode(records), schema.encode(frame))
+    assert records["job"].dtype == "category"
+
+
+def test_short_rows_are_missing_fields(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("job,age\nclerk,5\nsmith\n")
+    schema = Schema({"age": Bins((0, 10, 20), missing=True)})
+    assert schema.encode(read_records(tmp_path / "d.csv", schema)).ravel().tolist() == [0, 2]
