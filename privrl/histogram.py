@@ -25,7 +25,13 @@ from scipy.special import betainc, betaincc, ndtri
 from privrl._checks import check_between, check_count, check_positive, check_rng
 from privrl.design import Loss
 from privrl.design import typical_loss as typical_draw_loss
-from privrl.frequencies import frequencies, noise_deviation, noise_size, total_records, typical_loss
+from privrl.estimates.frequencies import (
+    frequencies,
+    noise_deviation,
+    noise_size,
+    total_records,
+    typical_loss,
+)
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -581,8 +587,8 @@ def choose_mechanism(
     mechanism, loss, relation
         As for `histogram`. Under ``"auto"`` each kind of noise is calibrated to the target, and
         the loss of the probabilities made of it is averaged over all histograms as equally likely
-        (`privrl.frequencies.typical_loss`). A Dirichlet draw is not looked at: it has the sampling
-        error of a draw besides, and came out up to several hundred times as far off, never nearer.
+        (`privrl.estimates.frequencies.typical_loss`). A Dirichlet draw is not looked at: it has the
+        sampling error of a draw besides, and came out up to several hundred times as far off, never nearer.
 
     Raises
     ------

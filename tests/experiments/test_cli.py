@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from privrl.cli import _up, app
+from privrl.cli import app
+from privrl.cli.terminal import up as _up
 
 RUNNER = CliRunner()
 QUICK = ["--episodes", "30", "--runs", "2", "--epsilons", "0.1,1"]

@@ -12,14 +12,14 @@ from scipy.stats import chisquare, nbinom, norm
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.audit import audit_mechanism
-from privrl.backoff import _posterior, conditional_rows, family_probabilities
 from privrl.bayes_net import BayesNet, PrivateBayesNet
-from privrl.bif import escape
+from privrl.bayes_net.backoff import _posterior, conditional_rows, family_probabilities
+from privrl.bayes_net.bif import escape
+from privrl.bayes_net.structure import Structure
 from privrl.estimates import row_probabilities
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.noise import GaussianRelease
 from privrl.schema import Bins, Categories, Schema
-from privrl.structure import Structure
 from privrl.targets import ApproxDP, Rdp
 
 PARENTS = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracle_pyagrum import pyagrum
 
 from privrl.bayes_net import BayesNet
-from privrl.bif import escape, unescape
+from privrl.bayes_net.bif import escape, unescape
 from privrl.schema import Bins, Categories, Schema
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

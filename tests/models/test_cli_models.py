@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from privrl.bayes_net import BayesNet
 from privrl.cli import app
-from privrl.cli_models import naive_bayes_from_dict, naive_bayes_to_dict
+from privrl.cli.models import naive_bayes_from_dict, naive_bayes_to_dict
 from privrl.experiments.records import read_records
 from privrl.histogram import PrivateHistogram
 from privrl.naive_bayes import PrivateNaiveBayes

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.audit import audit_mechanism
-from privrl.frequencies import frequencies, noise_deviation, total_records, typical_loss
+from privrl.estimates.frequencies import frequencies, noise_deviation, total_records, typical_loss
 from privrl.histogram import (
     PrivateHistogram,
     choose_mechanism,

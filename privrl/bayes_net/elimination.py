@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from privrl.bayes_net.structure import LARGEST, Structure, opt_einsum
 from privrl.special import FloatArray
-from privrl.structure import LARGEST, Structure, opt_einsum
 
 
 class TooLarge(ValueError):

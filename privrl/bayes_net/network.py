@@ -16,14 +16,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privrl._checks import check_count, check_rng
-from privrl.bif import to_bif
-from privrl.elimination import joint
+from privrl.bayes_net.bif import to_bif
+from privrl.bayes_net.elimination import joint
+from privrl.bayes_net.structure import Structure, listed
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.relations import ReplaceRecord
 from privrl.releases import Release
 from privrl.schema import Categories, Column, Schema
 from privrl.special import FloatArray
-from privrl.structure import Structure, listed
 
 _FORMAT = "privrl.BayesNet 1"
 _CHUNK = 2**22  # numbers at once while drawing
@@ -51,8 +51,8 @@ class BayesNet:
     Raises
     ------
     ValueError
-        If the structure is none (`privrl.structure.Structure`), or a table is absent or holds
-        something else than probabilities.
+        If the structure is none (`privrl.bayes_net.structure.Structure`), or a table is absent or
+        holds something else than probabilities.
     """
 
     parents: Mapping[str, Sequence[str]]
@@ -210,7 +210,7 @@ class BayesNet:
         return pd.Series((weights / total).ravel(), index, name="probability")
 
     def to_bif(self) -> str:
-        """Return the network in the Bayesian Interchange Format, as `privrl.bif` escapes names."""
+        """Return the network in the Bayesian Interchange Format, names escaped reversibly."""
         labels = {node: self.schema.columns[node].labels for node in self.nodes}
         return to_bif(self.structure, labels, self.probabilities)
 

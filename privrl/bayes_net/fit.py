@@ -14,17 +14,15 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_positive, check_rng
-from privrl.backoff import family_probabilities
+from privrl.bayes_net.backoff import family_probabilities
+from privrl.bayes_net.network import BayesNet, make_structure
+from privrl.bayes_net.structure import Structure, listed
 from privrl.estimates import clipped_rows
 from privrl.mechanisms.base import Charged
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.network import BayesNet, make_structure
 from privrl.schema import Schema
 from privrl.special import FloatArray
-from privrl.structure import Structure, listed
 from privrl.targets import ApproxDP, Rdp, Target
-
-__all__ = ["BayesNet", "BayesNetMechanism", "PrivateBayesNet"]
 
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
@@ -44,8 +42,8 @@ class PrivateBayesNet:
         None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
-        estimates rows by `privrl.backoff`. The others are for comparison: one Dirichlet draw of
-        each row, scale and prior by `privrl.design`'s criterion or, with ``"dkl"``, by DKL's
+        estimates rows by `privrl.bayes_net.backoff`. The others are for comparison: one Dirichlet
+        draw of each row, scale and prior by `privrl.design`'s criterion or, with ``"dkl"``, by DKL's
         Algorithm 1; noisy counts, raised to the noise's standard deviation where they are less;
         or exact counts and 1 more in each cell, without any privacy.
     shares : mapping from str to float, optional
@@ -57,8 +55,8 @@ class PrivateBayesNet:
     Raises
     ------
     ValueError
-        If the structure is none (`privrl.structure.Structure`), the shares are not of the nodes,
-        or the target or mechanism is unknown.
+        If the structure is none (`privrl.bayes_net.structure.Structure`), the shares are not of
+        the nodes, or the target or mechanism is unknown.
 
     References
     ----------

@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping
 from itertools import product
 
+from privrl.bayes_net.structure import Structure
 from privrl.special import FloatArray
-from privrl.structure import Structure
 
 _KEPT = {
     *("network", "variable", "probability", "property", "type", "discrete", "default", "table")

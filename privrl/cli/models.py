@@ -1,7 +1,4 @@
-"""The commands from a CSV file to a private model; importing them adds them to the command line."""
-
-# A command has as many parameters as options, and imports what it needs when it runs.
-# ruff: noqa: PLC0415, PLR0917
+"""The commands from a CSV file to a private model."""
 
 import json
 import shlex
@@ -16,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import _command, _err, _friendly, _out, _print_files, _up, _words, app
+from privrl.cli.terminal import ERR, OUT, app, command_line, friendly, print_files, up, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +69,7 @@ def schema_command(
 
     Example: privrl schema --columns age,job --numeric age=0:100 --bins 10
     """
-    with _friendly():
+    with friendly():
         from privrl.schema import parse_bounds, read_header, write_template
 
         if (columns is None) == (csv is None):
@@ -83,7 +80,7 @@ def schema_command(
                 raise ValueError(f"separator must be one character or 'tab', got {separator!r}.")
             names = read_header(csv, separator=between)
         else:
-            names = _words(columns or "")
+            names = words(columns or "")
         bounds = parse_bounds(numeric or ())
         if not out.absolute().parent.is_dir():
             raise ValueError(f"out must be in a folder that exists, got {str(out)!r}.")
@@ -94,14 +91,14 @@ def schema_command(
                 f"out must be a new file, got {str(out)!r}, which exists; what was filled in is "
                 "not overwritten."
             ) from None
-        _print_files([out])
+        print_files([out])
         if unfilled:
-            _out.print(
+            OUT.print(
                 f"Fill in the categories of [bold]{escape(', '.join(unfilled))}[/], from what "
                 "everybody may know and not from the data. Numeric ones get bins by --numeric."
             )
         else:
-            _out.print("Nothing is left to fill in.")
+            OUT.print("Nothing is left to fill in.")
 
 
 @app.command("histogram")
@@ -139,7 +136,7 @@ def histogram_command(
     Writes histogram.csv, histogram.json (what was released, to be shared) and release.json (what
     it cost). Each run is a release of its own, and costs of several add up.
     """
-    with _friendly():
+    with friendly():
         from privrl.experiments import names, store
         from privrl.experiments.records import read_records
         from privrl.histogram import choose_mechanism, histogram
@@ -178,7 +175,7 @@ def histogram_command(
         )
         _print_histogram(column, released)
         _print_cost("histogram.json", guarantee)
-        _print_files(written)
+        print_files(written)
 
 
 @app.command("naive-bayes")
@@ -203,7 +200,7 @@ def naive_bayes_command(
 
     Writes model.json (what was released, to be shared; see privrl predict) and release.json.
     """
-    with _friendly(), _installed():
+    with friendly(), _installed():
         from privrl.experiments import store
         from privrl.experiments.records import read_records
         from privrl.naive_bayes import PrivateNaiveBayes
@@ -244,14 +241,14 @@ def naive_bayes_command(
                 "release.json": _release_writer("naive-bayes", data, shown, guarantee),
             },
         )
-        _out.print(
+        OUT.print(
             f"naive Bayes for {escape(target_column)}, from {len(records)} records and "
             f"{model.n_features_in_} features"
         )
         if tests is not None:
             _print_scores(model, chosen, tests, target_column)
         _print_cost("model.json", guarantee)
-        _print_files(written)
+        print_files(written)
 
 
 @app.command("predict")
@@ -266,7 +263,7 @@ def predict_command(
     Writes predictions.csv: the likeliest class of each record and the probability of every class.
     Where the file has the classes themselves, tells accuracy and cross-entropy.
     """
-    with _friendly(), _installed():
+    with friendly(), _installed():
         import pandas as pd
 
         from privrl.experiments import store
@@ -286,7 +283,7 @@ def predict_command(
         written = store.save_all(out, {"predictions.csv": store.table_writer(table)})
         if has_classes:
             _print_scores(fitted, schema, records, target_column)
-        _print_files(written)
+        print_files(written)
 
 
 @app.command("bayes-net")
@@ -315,7 +312,7 @@ def bayes_net_command(
     Writes model.json and model.bif (what was released, to be shared), release.json, and with
     --synthetic N synthetic.csv.
     """
-    with _friendly():
+    with friendly():
         from privrl._checks import check_count
         from privrl.bayes_net import PrivateBayesNet
         from privrl.experiments import store
@@ -352,12 +349,12 @@ def bayes_net_command(
             files["synthetic.csv"] = store.table_writer(net.sample(synthetic, rng))
         written = store.save_all(out, files)
         edges = sum(map(len, net.parents.values()))
-        _out.print(
+        OUT.print(
             f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "
             "records"
         )
         _print_cost("model.json", guarantee)
-        _print_files(written)
+        print_files(written)
 
 
 # Models as files ----------------------------------------------------------------------------------
@@ -474,7 +471,7 @@ def _release_writer(
 ) -> Any:
     from privrl.experiments import store
 
-    command = f"{_command(verb, options)} {shlex.quote(str(data))}"
+    command = f"{command_line(verb, options)} {shlex.quote(str(data))}"
     return store.json_writer({"command": command, "guarantee": guarantee})
 
 
@@ -551,18 +548,18 @@ def _guarantee(
 
 def _print_cost(what: str, guarantee: dict[str, Any]) -> None:
     if guarantee["epsilon_delta"] is None:
-        _out.print("no privacy guarantee: the mechanism is none")
+        OUT.print("no privacy guarantee: the mechanism is none")
         return
     if guarantee["caveats"]:
-        _err.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
+        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
     renyi = ""
     if guarantee["order"] is not None:
         renyi = (
             f"Rényi divergence of order {guarantee['order']:g} at most "
-            f"{_up(guarantee['epsilon'])}, and "
+            f"{up(guarantee['epsilon'])}, and "
         )
-    _out.print(
-        f"{what} cost: {renyi}({_up(guarantee['epsilon_delta'])}, {guarantee['delta']!r})-"
+    OUT.print(
+        f"{what} cost: {renyi}({up(guarantee['epsilon_delta'])}, {guarantee['delta']!r})-"
         f"differential privacy; privacy unit: {guarantee['relation']}"
     )
 
@@ -583,13 +580,13 @@ def _print_histogram(name: str, released: "PrivateHistogram") -> None:
         bar = "█" * round(_BAR * probability / most)
         table.add_row(escape(label), f"{probability:.4f}", f"{count:.0f}", *interval, bar)
     about = "" if released.is_size_public else "about "
-    _out.print(
+    OUT.print(
         f"{escape(name)} of {about}{released.n_records:.0f} records, by "
         f"{mechanism_name(released.mechanism)}"
     )
-    _out.print(table)
+    OUT.print(table)
     if len(frame) > _MOST_CELLS:
-        _out.print(f"and {len(frame) - _MOST_CELLS} more cells, in histogram.csv")
+        OUT.print(f"and {len(frame) - _MOST_CELLS} more cells, in histogram.csv")
 
 
 def _print_scores(
@@ -602,7 +599,7 @@ def _print_scores(
     log_chances = model.predict_log_proba(records.drop(columns=target_column))
     accuracy = float((log_chances.argmax(axis=1) == classes).mean())
     entropy = -float(log_chances[np.arange(len(classes)), classes].mean())
-    _out.print(
+    OUT.print(
         f"accuracy {accuracy:.4f}, cross-entropy {entropy:.4f} nats, on {len(classes)} records "
         "that are known exactly: no noise was added, so publish this only if they are public"
     )

@@ -38,10 +38,10 @@ from itertools import combinations
 import numpy as np
 from scipy.special import gammaln
 
-from privrl.elimination import TooLarge, joint
+from privrl.bayes_net.elimination import TooLarge, joint
+from privrl.bayes_net.structure import Structure
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.special import FloatArray
-from privrl.structure import Structure
 
 _STRENGTHS = np.geomspace(0.5, 5e4, 7)  # κ, in records
 _LIKELY_STRENGTH = 100.0  # of a base: real tables have such

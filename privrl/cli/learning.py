@@ -1,64 +1,39 @@
-"""The command line: the one module that reaches up to everything."""
+"""The commands of reinforcement learning: sweep, train and account."""
 
 import json
 import math
-import shlex
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from privrl._version import __version__
+from privrl.cli.terminal import (
+    ERR,
+    OUT,
+    app,
+    bar,
+    command_line,
+    friendly,
+    numbers,
+    print_files,
+    up,
+    words,
+)
 
 if TYPE_CHECKING:
     from privrl.experiments.sweep import SweepProgress
 
-app = typer.Typer(
-    name="privrl",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
-)
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _DATABASE = "sweep.sqlite"
-_out, _err = Console(highlight=False), Console(stderr=True, highlight=False)
-
-
-def main() -> None:
-    """Run the command line."""
-    app()
-
-
-@app.callback(invoke_without_command=True)
-def _top(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if show_version:
-        _out.print(__version__)
-        raise typer.Exit
 
 
 @app.command()
@@ -158,7 +133,7 @@ def sweep(
     sweep.sqlite at once: the same command again, or one with more methods, budgets or runs,
     computes only what is missing.
     """
-    with _friendly():
+    with friendly():
         from privrl.experiments import plots, presets, store
         from privrl.experiments.sweep import run_sweep
 
@@ -175,7 +150,7 @@ def sweep(
         }
         common = {
             "env": env,
-            "epsilons": None if epsilons is None else _numbers("epsilons", epsilons),
+            "epsilons": None if epsilons is None else numbers("epsilons", epsilons),
             "order": order,
             "relation": relation,
             "episodes": episodes,
@@ -190,7 +165,7 @@ def sweep(
         base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
         todo = presets.override(
             presets.preset(base["preset"]) if spec is None else _saved_spec(spec),
-            **{name: None if text is None else _words(text) for name, text in lists.items()},
+            **{name: None if text is None else words(text) for name, text in lists.items()},
             method=_given(method),
             spec=_given(common),
         )
@@ -223,7 +198,7 @@ def sweep(
             | {
                 "sweep.json": store.json_writer(
                     {
-                        "command": _command("sweep", options),
+                        "command": command_line("sweep", options),
                         "spec": todo.to_dict(),
                         "optimal_value": result.optimal_value,
                     }
@@ -231,7 +206,7 @@ def sweep(
             },
         )
         _print_sweep(result.results, result.optimal_value)
-        _print_files([*written, out / _DATABASE])
+        print_files([*written, out / _DATABASE])
 
 
 @app.command()
@@ -288,7 +263,7 @@ def train(
     Writes policy.npy (the private policy: an action for each step and state), record.csv (what
     the agent earned: the researcher's view, not covered by the guarantee) and train.json.
     """
-    with _friendly():
+    with friendly():
         from privrl.experiments import store
         from privrl.experiments.single import TrainSpec, run_training
 
@@ -305,12 +280,12 @@ def train(
             alpha=alpha,
             reward_alpha=reward_alpha,
             reward_share=reward_share,
-            reward_range=None if reward_range is None else _numbers("reward-range", reward_range),
+            reward_range=None if reward_range is None else numbers("reward-range", reward_range),
             support=support,
             seed=seed,
         )
         store.check_folder(out)
-        with _bar("training", spec.episodes) as on_progress:
+        with bar("training", spec.episodes) as on_progress:
             result = run_training(spec, on_progress=on_progress)
         written = store.save_all(
             out,
@@ -318,20 +293,20 @@ def train(
                 "policy.npy": store.array_writer(result.policy),
                 "record.csv": store.table_writer(result.record),
                 "train.json": store.json_writer(
-                    {"command": _command("train", spec.to_dict()), "spec": spec.to_dict()}
+                    {"command": command_line("train", spec.to_dict()), "spec": spec.to_dict()}
                     | {"guarantee": result.guarantee}
                 ),
             },
         )
         rewards = result.record["reward"]
         last = max(1, len(rewards) // 10)
-        _out.print(
+        OUT.print(
             f"mean reward of an episode of at most {len(result.policy)} steps: "
             f"{rewards.mean():.4g} over all {len(rewards)}, "
             f"{rewards.tail(last).mean():.4g} over the last {last}"
         )
         _print_guarantee(result.guarantee)
-        _print_files(written)
+        print_files(written)
 
 
 @app.command()
@@ -372,7 +347,7 @@ def account(
 
     Example: privrl account --scale 1 --epsilon 1 --order 2
     """
-    with _friendly():
+    with friendly():
         from privrl.accounting import RdpAccountant
         from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
         from privrl.experiments import names
@@ -383,7 +358,7 @@ def account(
         steps = 1 if horizon is None else horizon
         unit = names.lookup("relation", relation, names.RELATIONS)(steps, arrival_rewards)
         common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
-        printed = _numbers("orders", orders)
+        printed = numbers("orders", orders)
         if (scale is None) + (alpha is None) > 1:
             raise ValueError("give --scale or --alpha, or both; one of them can be solved for.")
         if scale is None or alpha is None:
@@ -396,10 +371,10 @@ def account(
                 scale = calibrate_scale(target, alpha=alpha, count=count, **common)
                 if math.isinf(scale):
                     raise ValueError(f"relation {relation!r} never changes this table: any scale.")
-                _out.print(f"largest scale that meets {target}: [bold]{scale!r}[/]")
+                OUT.print(f"largest scale that meets {target}: [bold]{scale!r}[/]")
             else:
                 alpha = calibrate_alpha(target, scale=scale, count=count, **common)
-                _out.print(f"smallest alpha that meets {target}: [bold]{alpha!r}[/]")
+                OUT.print(f"smallest alpha that meets {target}: [bold]{alpha!r}[/]")
         elif epsilon is not None or order is not None:
             raise ValueError("epsilon and order are for solving; leave out --scale or --alpha.")
         release = DirichletRelease(scale=scale, alpha=alpha, **common)
@@ -409,14 +384,14 @@ def account(
         fine.compose(release, count)
         at_delta = release.epsilon(delta) if count == 1 else fine.epsilon(delta)
         times = f"{count} releases" if count > 1 else "one release"
-        _out.print(f"{times} of Dirichlet({scale!r} * counts + {alpha!r}); neighbours: {unit}")
+        OUT.print(f"{times} of Dirichlet({scale!r} * counts + {alpha!r}); neighbours: {unit}")
         rows = Table(box=SIMPLE_HEAD)
         rows.add_column("Rényi order", justify="right")
         rows.add_column("epsilon (nats)", justify="right")
         for at, spent in zip(accountant.orders, accountant.rdp, strict=True):
-            rows.add_row(f"{at:.12g}", _up(float(spent)))
-        _out.print(rows)
-        _out.print(f"({_up(float(at_delta))}, {delta!r})-differential privacy")
+            rows.add_row(f"{at:.12g}", up(float(spent)))
+        OUT.print(rows)
+        OUT.print(f"({up(float(at_delta))}, {delta!r})-differential privacy")
 
 
 def _print_sweep(results: Any, optimum: float) -> None:
@@ -432,7 +407,7 @@ def _print_sweep(results: Any, optimum: float) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", overflow="fold")
     wide = len(spent) <= _MOST_COLUMNS + 1
-    for name in ("draws", *(map(_up, spent.index) if wide else ("ε", delta, "reward"))):
+    for name in ("draws", *(map(up, spent.index) if wide else ("ε", delta, "reward"))):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         for method, rows in means.groupby(level=0, sort=False):
@@ -440,48 +415,43 @@ def _print_sweep(results: Any, optimum: float) -> None:
             row = (f"{kept[e]:.3f}" if e in kept else "" for e in spent.index)
             table.add_row(method, f"{draws[method]}", *row)
         table.add_section()
-        table.add_row(f"{delta}, the most", "", *map(_up, spent))
+        table.add_row(f"{delta}, the most", "", *map(up, spent))
     else:
         for (method, epsilon), mean in means.items():
-            budget = (_up(epsilon), _up(spent[epsilon]))
+            budget = (up(epsilon), up(spent[epsilon]))
             table.add_row(method, f"{draws[method]}", *budget, f"{mean:.3f}")
     what = "Share of the optimal reward" if share else "Reward of an episode"
-    _out.print(f"{what} at each privacy budget ε")
-    _out.print(table)
+    OUT.print(f"{what} at each privacy budget ε")
+    OUT.print(table)
 
     runs = results["run"].nunique()
     error = cells["kept"].sem().max()
     band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
-    _out.print(
+    OUT.print(
         f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats; ∞ is "
         f"no privacy. Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)} of "
         f"{first.episodes} episodes of {first.horizon} steps{band}."
     )
     if first.relation == "paper-step":
-        _out.print("[yellow]Not a guarantee:[/] the paper's sensitivity is too small.")
+        OUT.print("[yellow]Not a guarantee:[/] the paper's sensitivity is too small.")
     beyond = results["spent"] > results["epsilon"] * (1 + 1e-9)
     if beyond.any():
         more = (results["spent"] - results["epsilon"])[beyond].max()
-        _out.print(f"Rewards had a budget beside that: up to {_up(more)} more was spent.")
+        OUT.print(f"Rewards had a budget beside that: up to {up(more)} more was spent.")
 
 
 def _print_guarantee(guarantee: dict[str, Any]) -> None:
     if guarantee["epsilon"] is None:
-        _out.print("no privacy guarantee: the sampler is non-private")
+        OUT.print("no privacy guarantee: the sampler is non-private")
         return
     if guarantee["caveats"]:
-        _err.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
-    _out.print(
+        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
+    OUT.print(
         f"policy.npy cost: Rényi divergence of order {guarantee['order']:g} at most "
-        f"{_up(guarantee['epsilon'])}, and ({_up(guarantee['epsilon_delta'])}, "
+        f"{up(guarantee['epsilon'])}, and ({up(guarantee['epsilon_delta'])}, "
         f"{guarantee['delta']!r})-differential privacy; privacy unit: {guarantee['relation']}; "
         f"{guarantee['draws']} draws"
     )
-
-
-def _print_files(paths: list[Path]) -> None:
-    for path in paths:
-        _out.print(f"wrote {escape(str(path))}", soft_wrap=True)
 
 
 def _saved_spec(path: Path) -> Any:
@@ -498,48 +468,6 @@ def _saved_spec(path: Path) -> Any:
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _numbers(name: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(word) for word in _words(text))
-    except ValueError as error:
-        raise ValueError(f"{name} must be comma-separated numbers, got {text!r}.") from error
-
-
-def _command(verb: str, options: dict[str, Any]) -> str:
-    """Return the command line that repeats a run."""
-    words = ["privrl", verb]
-    for name, value in options.items():
-        if value is not None:
-            option = name.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{'' if value else 'no-'}{option}")
-                continue
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words.append(f"--{option}={text}")
-    return shlex.join(words)
-
-
-def _up(epsilon: float) -> str:
-    """Write an epsilon with four digits, never rounded down."""
-    if not math.isfinite(epsilon):
-        return "∞"
-    return (
-        f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
-    )
-
-
-@contextmanager
-def _bar(what: str, total: int) -> Iterator[Any]:
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_err, transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
 
 
 class _TimeLeft(ProgressColumn):
@@ -563,18 +491,18 @@ def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
     )  # fmt: skip
     now: SweepProgress | None = None
     began = monotonic()
-    with Progress(*columns, console=_err, transient=True) as bar:
-        task = bar.add_task("", total=1.0, cells="", ends=None)
+    with Progress(*columns, console=ERR, transient=True) as progress_bar:
+        task = progress_bar.add_task("", total=1.0, cells="", ends=None)
 
         def show(progress: "SweepProgress") -> None:
             nonlocal now, began
             if now is None:
                 began = monotonic()
                 if progress.already:
-                    _err.print(f"{progress.already} of {progress.cells} cells were there already")
+                    ERR.print(f"{progress.already} of {progress.cells} cells were there already")
             now = progress
             share = progress.share
-            bar.update(
+            progress_bar.update(
                 task,
                 completed=share,
                 cells=f"{progress.done} of {progress.cells} cells",
@@ -585,7 +513,7 @@ def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
             yield show
         except (KeyboardInterrupt, ItemFailed, WorkersDied) as stop:
             if now is not None:
-                _err.print(
+                ERR.print(
                     f"[yellow]stopped:[/] {now.done} of {now.cells} cells are kept in "
                     f"{escape(str(database))}; the same command again computes the others.",
                     soft_wrap=True,
@@ -593,22 +521,3 @@ def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
             if isinstance(stop, KeyboardInterrupt):
                 raise typer.Exit(130) from stop
             raise
-
-
-@contextmanager
-def _friendly() -> Iterator[None]:
-    """Say what is wrong in a sentence, without a traceback; show warnings likewise."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_: _err.print(
-            "[yellow]warning:[/]", Text.from_ansi(str(message)), soft_wrap=True
-        )
-        try:
-            yield
-        except (ValueError, OSError, OverflowError, MemoryError) as error:
-            _err.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
-            raise typer.Exit(2) from error
-
-
-import privrl.cli_models  # noqa: E402, F401, its commands are added to those above

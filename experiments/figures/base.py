@@ -1,0 +1,58 @@
+"""What a figure of a paper is here: something to compute, to draw and to say."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Picture
+
+#: Okabe and Ito's palette, told apart by every kind of colour vision.
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure or table of a paper, or one that only privrl has.
+
+    Attributes
+    ----------
+    id : str
+        Its name on the command line, such as ``"dps-fig1"``.
+    title : str
+        What it shows, in a few words.
+    source : str
+        The paper and the figure in it.
+    compute : callable
+        From whether it is to be quick to a tidy table, one row for each point that is drawn.
+        All of its randomness comes from seeds of its own; the table depends on nothing else.
+    draw : callable
+        From that table to a picture.
+    caption : callable
+        From that table to a paragraph: what the paper shows, what is seen here, and where
+        the paper is wrong. Its numbers come from the table.
+    data : bool
+        Whether it needs the UCI data sets, see `privrl.datasets`.
+    """
+
+    id: str
+    title: str
+    source: str
+    compute: Callable[[bool], pd.DataFrame]
+    draw: Callable[[pd.DataFrame], Picture]
+    caption: Callable[[pd.DataFrame], str]
+    data: bool = False
+
+
+def panels(
+    columns: int = 1, rows: int = 1, *, sharex: bool = False, sharey: bool = False
+) -> tuple[Picture, list[Axes]]:
+    """Return an empty picture and its axes, in reading order, with a light grid."""
+    picture = Picture(figsize=(4.6 * columns + 1.4, 3.6 * rows + 0.6), layout="constrained")
+    grid = picture.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    axes = list(grid.flat)
+    for each in axes:
+        each.grid(alpha=0.25)
+    return picture, axes

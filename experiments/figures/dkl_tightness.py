@@ -1,0 +1,251 @@
+"""DKL, Figure 3: its guarantee beside the exact divergence, and what either costs in accuracy.
+
+What the paper's text leaves open is as in the authors' published code.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Picture
+
+from privrl.bounds import SimplexRelease, dkl_algorithm_1
+from privrl.conversion import epsilon_by_order
+from privrl.design import design, expected_loss
+from privrl.experiments.figures.base import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    Figure,
+    panels,
+)
+from privrl.experiments.figures.drawn_table import up
+from privrl.profiles import Factor, Shape
+from privrl.relations import ReplaceRecord
+from privrl.releases import Bound, DirichletRelease
+from privrl.targets import ApproxDP, Rdp
+
+RECORD = ReplaceRecord()
+DELTA = 1e-5
+
+ORDERS = (2.0, 20.0, 200.0)
+HISTOGRAM = (119, 74, 618, 272, 13, 187)  # of the lower row
+_CLAIM, _EXACT = "Algorithm 1", "exact, any data"
+_MEANT, _PRINTED = "the two histograms as meant", "as printed: no neighbours"
+_SIM, _SAME = "Gohari et al., the same prior", "exact, the same prior"
+_DESIGNED, _CODE, _UNIFORM = "exact, designed", "as in the authors' code, δ = 2", "uniform"
+_DIVERGENCES = {
+    _CLAIM: ("--", VERMILION),
+    _EXACT: ("-", BLUE),
+    _MEANT: (":", GREY),
+    _PRINTED: ("-.", ORANGE),
+}
+_LOSSES = {
+    _CLAIM: ("--", VERMILION),
+    _SIM: ("-.", GREEN),
+    _SAME: ("-", BLUE),
+    _DESIGNED: ("-", PURPLE),
+    _CODE: (":", VERMILION),
+    _UNIFORM: (":", GREY),
+}
+
+
+def release_at(scale: float, order: float, bound: Bound = "exact") -> DirichletRelease:
+    """Return Algorithm 1's release at a scale."""
+    prior = 1 + 4 * (order - 1) * scale
+    return DirichletRelease(scale=scale, alpha=prior, relation=RECORD, bound=bound)
+
+
+def _between_histograms(scale: float, order: float) -> dict[str, float]:
+    """Return the divergences between the two posteriors of the upper row.
+
+    Of their counts the second and the last differ: 8 against 7, and 0 against 1, or 1 against 0
+    as printed. Normalising takes away what the row's total tells.
+    """
+    alpha, at = release_at(scale, order).alpha, np.array([order])
+
+    def rdp(*factors: Factor) -> float:
+        return sum(float(factor.rdp(at)[0]) for factor in factors)
+
+    second = Factor(Shape.UP, 7 * scale + alpha, scale)
+    total = Factor(Shape.UP, 146 * scale + 6 * alpha, 2 * scale)
+    return {
+        _MEANT: rdp(second, Factor(Shape.DOWN, alpha, scale)),
+        _PRINTED: rdp(second, Factor(Shape.UP, alpha, scale)) - rdp(total),
+    }
+
+
+def _simplex(scale: float, order: float) -> SimplexRelease:
+    """Return Gohari et al.'s guarantee of the same draw: two cells may change, four do not."""
+    alpha, cells = release_at(scale, order).alpha, len(HISTOGRAM)
+    total = scale * sum(HISTOGRAM) + cells * alpha
+    return SimplexRelease(
+        scale=total,
+        eta=alpha / total,
+        eta_bar=(cells - 2) * alpha / total,
+        distance=2 * scale / total,
+    )
+
+
+def by_order(rdp: float, order: float, delta: float) -> float:
+    """Return (13): what a divergence of this order converts to."""
+    return float(epsilon_by_order(np.array([order]), np.array([rdp]), delta)[0])
+
+
+def _compute_3(quick: bool) -> pd.DataFrame:
+    rows: list[tuple[str, str, float, float, float, float, float]] = []
+    for order in ORDERS:
+        for scale in np.geomspace(1e-3, 10, 7 if quick else 41).tolist():
+            values = {
+                _CLAIM: float(release_at(scale, order, "dkl").rdp(order)),
+                _EXACT: float(release_at(scale, order).rdp(order)),
+                **_between_histograms(scale, order),
+            }
+            rows += [("rdp", n, order, scale, e, math.nan, math.nan) for n, e in values.items()]
+        for scale in np.geomspace(1e-5, 1e3, 9 if quick else 57).tolist():
+            exact, claim = (
+                release_at(scale, order),
+                float(release_at(scale, order, "dkl").rdp(order)),
+            )
+            loss = expected_loss(HISTOGRAM, scale, exact.alpha)
+            values = {
+                _CLAIM: by_order(claim, order, DELTA),
+                _SIM: float(_simplex(scale, order).epsilon(DELTA)),
+                _SAME: float(exact.epsilon(DELTA)),
+            }
+            rows += [
+                ("kl", name, order, scale, epsilon, DELTA, loss)
+                for name, epsilon in values.items()
+                if epsilon < math.inf
+            ]
+        rows.append(("kl", "least", order, 0.0, by_order(0.0, order, DELTA), DELTA, math.nan))
+    for epsilon in np.geomspace(1e-3, 100, 6 if quick else 21).tolist():
+        best = design(ApproxDP(epsilon, DELTA), n_records=sum(HISTOGRAM), n_cells=len(HISTOGRAM))
+        loss = expected_loss(HISTOGRAM, best.scale, best.alpha)
+        uniform = math.log(len(HISTOGRAM)) + _negative_entropy()
+        for order in ORDERS:
+            # The code's arguments are one place off: its delta is Δ₂², and its Δ₂² is 1, half of 2.
+            target = Rdp(order, 2 * (epsilon - by_order(0.0, order, 2.0)))
+            scale, alpha, _ = dkl_algorithm_1(target, relation=RECORD)
+            delta = float(release_at(scale, order).delta(epsilon))
+            code = expected_loss(HISTOGRAM, scale, alpha)
+            rows.append(("kl", _CODE, order, scale, epsilon, delta, code))
+            rows.append(("kl", _DESIGNED, order, best.scale, epsilon, DELTA, loss))
+            rows.append(("kl", _UNIFORM, order, 0.0, epsilon, 0.0, uniform))
+    columns = ["panel", "curve", "order", "scale", "epsilon", "delta", "kl"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _negative_entropy() -> float:
+    p = np.array(HISTOGRAM) / sum(HISTOGRAM)
+    return float((p * np.log(p)).sum())
+
+
+def _draw_3(table: pd.DataFrame) -> Picture:
+    picture, axes = panels(3, 2)
+    for column, order in enumerate(ORDERS):
+        upper, lower = axes[column], axes[3 + column]
+        for name, (line, colour) in _DIVERGENCES.items():
+            curve = _curve(table, "rdp", name, order)
+            upper.plot(curve.scale, curve.epsilon, line, color=colour, lw=2, label=name)
+        upper.set(xscale="log", yscale="log", xlabel="scale r", ylim=(1e-7, 100))
+        upper.set_title(f"order λ = {order:g}, prior 1 + 4(λ - 1)r", fontsize="medium")
+        for name, (line, colour) in _LOSSES.items():
+            curve = _curve(table, "kl", name, order)
+            lower.plot(curve.epsilon, curve.kl, line, color=colour, lw=2, label=name)
+        lower.set(xscale="log", yscale="log", xlim=(1e-3, 100), ylim=(3e-5, 3))
+        lower.set_xlabel("ε̂ (nats) at δ = 10⁻⁵")
+    axes[0].set_ylabel("Rényi divergence of order λ (nats)")
+    axes[3].set_ylabel("mean KL(f/N ‖ y) (nats)")
+    axes[2].legend(fontsize="small", loc="lower right")
+    picture.legend(
+        *axes[3].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize="small"
+    )
+    picture.suptitle(
+        "Privacy unit: replace one record. The curve for δ = 2 is not a guarantee.",
+        fontsize="medium",
+    )
+    return picture
+
+
+def _curve(table: pd.DataFrame, panel: str, name: str, order: float) -> pd.DataFrame:
+    return table[(table.panel == panel) & (table.curve == name) & (table.order == order)]
+
+
+def _at(table: pd.DataFrame, name: str, order: float, epsilon: float, what: str) -> float:
+    """Read a curve of the lower row at an epsilon; nan where it has none."""
+    curve = _curve(table, "kl", name, order).sort_values("epsilon")
+    curve = curve[(curve.epsilon > 0) & (curve[what] > 0)]
+    x, y = np.log(curve.epsilon.to_numpy()), np.log(curve[what].to_numpy())
+    return float(np.exp(np.interp(math.log(epsilon), x, y, left=math.nan, right=math.nan)))
+
+
+def _caption_3(table: pd.DataFrame) -> str:
+    def ratios(name: str, other: str, order: float) -> str:
+        one, two = (_curve(table, "rdp", n, order).epsilon.to_numpy() for n in (name, other))
+        return f"{(one / two).min():.2f} to {(one / two).max():.2f}"
+
+    least = {o: float(_curve(table, "kl", "least", o).epsilon.iloc[0]) for o in ORDERS}
+    losses = "; ".join(
+        f"λ = {order:g}, ε̂ = {epsilon:g}: "
+        + ", ".join(f"{_at(table, n, order, epsilon, 'kl'):.2g} {word}" for n, word in _WORDS)
+        for order, epsilon in ((2.0, 20.0), (20.0, 1.0), (200.0, 1.0))
+    )
+    sim = _curve(table, "kl", _SIM, 2.0)
+    return (
+        "The paper compares two things. Above: Algorithm 1's ε with the Rényi divergence between "
+        "the posteriors of two histograms that it calls neighbouring, and finds them close. "
+        "As printed, (11, 8, 65, 25, 38, 1) and (11, 7, 65, 25, 38, 0) differ by two records; "
+        "its code moves one record, with 0 and 1 in the last cell, and that is what reproduces. "
+        "Seen here, the claim is "
+        + "; ".join(
+            f"{ratios(_CLAIM, _MEANT, o)} times that divergence at λ = {o:g}" for o in ORDERS
+        )
+        + ". Over any data, as a guarantee must be, it is "
+        + "; ".join(
+            f"{ratios(_CLAIM, _EXACT, o)} times the exact value at λ = {o:g}" for o in ORDERS
+        )
+        + ". Below: the mean KL loss on (119, 74, 618, 272, 13, 187) where one draw is "
+        "(ε̂, 10⁻⁵)-differentially private, exact here in place of a few draws. The paper runs "
+        "ε̂ from 0.001 on. That does not reproduce: by its own conversion (13) no r, however small, "
+        "reaches an ε̂ under "
+        + "; ".join(f"{up(least[o], 3)} at λ = {o:g}" for o in ORDERS)
+        + ". Its published code calls that conversion with the arguments one place off, at δ = 2 "
+        "and Δ₂² = 1 (dotted, not a guarantee): at λ = 2 and ε̂ = 1 the exact δ of its setting is "
+        f"{_at(table, _CODE, 2.0, 1.0, 'delta'):.2g} in place of 10⁻⁵. Gohari et al.'s guarantee "
+        "has no missing points here: at λ = 2 it is computed down to ε̂ = "
+        f"{sim.epsilon.min():.1g}. Mean losses, {losses}. The paper finds Algorithm 1 generally "
+        "better than Gohari et al.'s guarantee. That holds from ε̂ = "
+        + ", ".join(f"{_ahead_from(table, o):.2g} (λ = {o:g})" for o in ORDERS)
+        + " on; below, Algorithm 1 is behind it or says nothing. The same prior, exactly accounted "
+        "for, is ahead of both, and a prior that does not follow λ (designed from N and d) is far "
+        "ahead where λ or ε̂ is large. Towards a large λ draws get close to uniform, as the paper "
+        "says."
+    )
+
+
+_WORDS = ((_CLAIM, "by (13)"), (_SIM, "by Gohari et al."), (_SAME, "exactly"))
+
+
+def _ahead_from(table: pd.DataFrame, order: float) -> float:
+    """Return the least epsilon shown from which on Algorithm 1 loses less than Gohari et al."""
+    claim = _curve(table, "kl", _CLAIM, order).sort_values("epsilon")
+    behind = [
+        kl >= _at(table, _SIM, order, epsilon, "kl")
+        for epsilon, kl in zip(claim.epsilon, claim.kl, strict=True)
+        if epsilon < 100
+    ]
+    return float(claim.epsilon.iloc[len(behind) - 1 - behind[::-1].index(True) + 1])
+
+
+DKL_FIG3 = Figure(
+    id="dkl-fig3",
+    title="Tightness of Algorithm 1, and KL loss beside Gohari et al.'s guarantee",
+    source="DKL, Figure 3",
+    compute=_compute_3,
+    draw=_draw_3,
+    caption=_caption_3,
+)

@@ -1,0 +1,191 @@
+"""DPS: what a private normalised histogram loses, beside noise and beside designed draws.
+
+What the paper's text leaves open, the law of the data, is as in the authors' published code:
+frequencies are drawn from a symmetric Dirichlet distribution, and records from them.
+"""
+
+import math
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Picture
+
+from privrl.calibration import Rdp, calibrate_alpha, calibrate_scale
+from privrl.design import design, expected_loss
+from privrl.experiments.figures.base import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    Figure,
+    panels,
+)
+from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
+from privrl.relations import ReplaceRecord
+from privrl.special import FloatArray
+
+EPSILONS = (0.01, 0.1, 1.0)  # at order 2
+RECORD = ReplaceRecord()
+
+CELLS = (10, 1000)
+_CURVES = {  # line, colour
+    "Dirichlet, concentrated": ("--", VERMILION),
+    "the same, all records in one cell": (":", VERMILION),
+    "Dirichlet, diffuse": ("--", ORANGE),
+    "Gaussian noise": ("--", GREEN),
+    "Laplace noise, by the authors' code": ("--", PURPLE),
+    "Dirichlet, designed": ("-", BLUE),
+    "Gaussian noise, normalised": ("-", GREEN),
+    "Laplace noise, normalised": ("-", PURPLE),
+    "uniform: no data at all": ("-", GREY),
+}
+
+
+def sizes(quick: bool) -> list[int]:
+    """Return the numbers of records of the paper's Figures 2 and 5."""
+    return [int(n) for n in np.geomspace(10, 1e5, 5 if quick else 10).round()]
+
+
+def _histograms(
+    cells: int, eta: float, n_records: int, trials: int, rng: np.random.Generator
+) -> FloatArray:
+    frequencies = rng.dirichlet(np.full(cells, eta), trials)
+    return np.asarray(rng.multinomial(n_records, frequencies), np.float64)
+
+
+def _rms(y: FloatArray, p: FloatArray) -> float:
+    return math.sqrt(float(((y - p) ** 2).sum(-1).mean()))
+
+
+def _compute(quick: bool) -> pd.DataFrame:
+    rows, trials = [], 10 if quick else 200
+    for cells in CELLS:
+        seeds = np.random.SeedSequence([2, cells]).spawn(len(sizes(quick)))
+        for n, seed in zip(sizes(quick), seeds, strict=True):
+            rng = np.random.default_rng(seed)
+            data = _histograms(cells, 5, n, trials, rng)
+            for epsilon in EPSILONS:
+                for curve, loss in losses(data, Rdp(2, epsilon), rng).items():
+                    rows.append((cells, epsilon, n, curve, loss))
+    return pd.DataFrame(rows, columns=["n_cells", "epsilon", "n_records", "curve", "loss"])
+
+
+def losses(data: FloatArray, target: Rdp, rng: np.random.Generator) -> dict[str, float]:
+    """Return root mean squares of ``‖y − p‖₂``, over draws and data sets.
+
+    The data are histograms of equally many records, shape (n, d). Noise that is normalised is
+    drawn, once for each; everything else is exact.
+    """
+    cells, n = data.shape[1], float(data[0].sum())
+    p, corner = data / n, n * np.eye(cells)[:1]
+    prior = calibrate_alpha(target, scale=1, relation=RECORD, bound="dps")
+    small = calibrate_scale(target, alpha=1, relation=RECORD, bound="dps")
+    best = design(target, n_records=n, n_cells=cells, loss="l2")
+    gaussian = GaussianMechanism.calibrated(target)
+    laplace = LaplaceMechanism.calibrated(target)
+
+    def drawn(histograms: FloatArray, scale: float, alpha: float) -> float:
+        squares = [expected_loss(x, scale, alpha, loss="l2") for x in histograms]
+        return math.sqrt(float(np.mean(squares)))
+
+    def probabilities(noise: GaussianMechanism | LaplaceMechanism, size: float) -> float:
+        return _rms(normalise(noise.release(data, rng), floor=size), p)
+
+    as_printed = 2 * math.sqrt(target.order / (2 * target.epsilon))  # Δ₁ / sqrt(2ε/λ)
+    return {
+        "Dirichlet, concentrated": drawn(data, 1, prior),
+        "the same, all records in one cell": drawn(corner, 1, prior),
+        "Dirichlet, diffuse": drawn(data, small, 1),
+        "Gaussian noise": gaussian.sigma * math.sqrt(cells) / n,
+        "Laplace noise, by the authors' code": as_printed * math.sqrt(2 * cells) / n,
+        "Laplace noise, exact": laplace.scale * math.sqrt(2 * cells) / n,
+        "Dirichlet, designed": drawn(data, best.scale, best.alpha),
+        "Gaussian noise, normalised": probabilities(gaussian, gaussian.sigma),
+        "Laplace noise, normalised": probabilities(laplace, laplace.scale),
+        "uniform: no data at all": _rms(np.full_like(p, 1 / cells), p),
+    }
+
+
+def _draw(table: pd.DataFrame) -> Picture:
+    picture, axes = panels(3, 2)
+    for each, (cells, epsilon) in zip(axes, product(CELLS, EPSILONS), strict=True):
+        group = table[(table.n_cells == cells) & (table.epsilon == epsilon)]
+        for name, (line, colour) in _CURVES.items():
+            curve = group[group.curve == name]
+            each.plot(curve.n_records, curve.loss, line, color=colour, lw=1.8, label=name)
+        each.set(xscale="log", yscale="log", ylim=(3e-4, 30))
+        each.set_title(f"d = {cells} cells, ε = {epsilon:g} nats", fontsize="medium")
+        each.set_xlabel("records N")
+    picture.supylabel("distance of y from p (ℓ², root mean square)")
+    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
+    picture.supxlabel(
+        "Rényi divergence of order 2 at most ε; privacy unit: replace one record",
+        fontsize="small",
+        color="0.3",
+    )
+    return picture
+
+
+def _crossing(table: pd.DataFrame, first: str, second: str) -> float:
+    """Return the least N at which the second curve is below the first; nan if it never is."""
+    wide = table.pivot(index="n_records", columns="curve", values="loss")
+    gap = np.log((wide[first] / wide[second]).to_numpy(np.float64))
+    sizes = np.log(wide.index.to_numpy(np.float64))
+    if not (gap > 0).any():
+        return math.nan
+    at = int((gap > 0).argmax())
+    if at == 0:
+        return float(np.exp(sizes[0]))
+    share = gap[at - 1] / (gap[at - 1] - gap[at])
+    return float(np.exp(sizes[at - 1] + share * (sizes[at] - sizes[at - 1])))
+
+
+def _caption(table: pd.DataFrame) -> str:
+    turns, corners, behind = [], [], []
+    for cells, epsilon in product(CELLS, EPSILONS):
+        group = table[(table.n_cells == cells) & (table.epsilon == epsilon)]
+        n = _crossing(group, "Dirichlet, concentrated", "Gaussian noise")
+        turns.append("none" if math.isnan(n) else f"{n * epsilon / cells:.1f}")
+        n = _crossing(group, "the same, all records in one cell", "Gaussian noise")
+        corners.append("none" if math.isnan(n) else f"{n * math.sqrt(epsilon / cells):.1f}")
+        wide = group.pivot(index="n_records", columns="curve", values="loss")
+        ratio = wide["Dirichlet, concentrated"] / wide["Gaussian noise, normalised"]
+        behind.append((ratio.min(), ratio.max()))
+    wide = table.pivot(index=["n_cells", "epsilon", "n_records"], columns="curve", values="loss")
+    laplace = wide["Laplace noise, by the authors' code"] / wide["Laplace noise, exact"]
+    designed = wide["Dirichlet, concentrated"] / wide["Dirichlet, designed"]
+    last = table.n_records.max()
+    diffuse = (wide["Dirichlet, diffuse"] / wide["Dirichlet, concentrated"]).xs(
+        last, level="n_records"
+    )
+    return (
+        "The paper shows Dirichlet draws with the prior of (8) ahead of Gaussian and Laplace "
+        "noise up to N of order d/ε, and Gaussian noise ahead beyond. Seen here, on data drawn "
+        "as its code does (η = 5): in the six panels Gaussian noise overtakes at N ε/d = "
+        f"{', '.join(turns)}. The claim holds for such even data only: with all records in one "
+        "cell Gaussian noise is ahead from N sqrt(ε/d) = "
+        f"{', '.join(corners)} on. It also rests on noise that is left as it is. Clipped and "
+        "divided by its sum, which is free, Gaussian noise loses between "
+        f"{1 / max(b for _, b in behind):.2f} and {1 / min(a for a, _ in behind):.2f} times as "
+        "much as the Dirichlet draw. The code's Laplace noise is "
+        f"{laplace.min():.2f} to {laplace.max():.2f} times larger than order 2 asks for, since "
+        "it goes through pure differential privacy; the paper does not say so. Scale and prior "
+        "designed for the ℓ² loss from N and d alone do better than (8) by a factor of "
+        f"{designed.min():.2f} to {designed.max():.2f} on these data. Diffuse sampling, with "
+        f"a prior of 1, at N = {last:,} loses {diffuse.min():.1f} to {diffuse.max():.1f} times as "
+        "much as concentrated sampling: what is better in reinforcement learning is worse on "
+        "even data."
+    )
+
+
+DPS_FIG2 = Figure(
+    id="dps-fig2",
+    title="Loss of a private normalised histogram against its size",
+    source="DPS, Figure 2",
+    compute=_compute,
+    draw=_draw,
+    caption=_caption,
+)

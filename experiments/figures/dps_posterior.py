@@ -1,0 +1,139 @@
+"""DPS: how far a prior that is made private moves a posterior.
+
+What the paper's text leaves open, 20 cells and the prior 1, is as in the authors' published
+code, and so is the law of the data: frequencies from a symmetric Dirichlet distribution with
+parameter eta, and records from them.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Picture
+from scipy.optimize import brentq
+from scipy.special import polygamma
+
+from privrl.calibration import Rdp, calibrate_alpha
+from privrl.experiments.figures.base import BLUE, GREEN, VERMILION, Figure, panels
+from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
+from privrl.utility import dirichlet_kl, expected_posterior_kl
+
+ETAS = (0.1, 1.0, 10.0)
+_D = 20
+_PRIOR = 1.0
+
+
+def _priors(epsilon: float) -> dict[str, float]:
+    target = Rdp(2, epsilon)
+    return {
+        "(8)": calibrate_alpha(target, scale=1, relation=RECORD, bound="dps"),
+        "exact": calibrate_alpha(target, scale=1, relation=RECORD),
+        "code": _at_order_1(epsilon),
+    }
+
+
+def _at_order_1(epsilon: float) -> float:
+    """Solve (8) at the order 1, ``ψ'(α) = ε``, as the authors' code does for this figure."""
+
+    def excess(log_alpha: float) -> float:
+        return math.log(float(polygamma(1, math.exp(log_alpha))) / epsilon)
+
+    return math.exp(brentq(excess, -20, 20))
+
+
+def _compute(quick: bool) -> pd.DataFrame:
+    rows, trials = [], 20 if quick else 400
+    for eta in ETAS:
+        seeds = np.random.SeedSequence([5, round(10 * eta)]).spawn(len(sizes(quick)))
+        for n, seed in zip(sizes(quick), seeds, strict=True):
+            rng = np.random.default_rng(seed)
+            frequencies = rng.dirichlet(np.full(_D, eta), trials)
+            data = rng.multinomial(n, frequencies)
+            for epsilon in EPSILONS:
+                for rule, alpha in _priors(epsilon).items():
+                    kl = dirichlet_kl(data + _PRIOR, data + alpha)
+                    bounds = [
+                        expected_posterior_kl(p, n_records=n, alpha=_PRIOR, alpha_new=alpha)
+                        for p in frequencies
+                    ]
+                    rows.append(
+                        (
+                            *(epsilon, eta, n, rule, alpha, float(kl.mean())),
+                            *(float(np.mean(bounds)), *np.quantile(kl, (0.05, 0.95)).tolist()),
+                        )
+                    )
+    columns = ["epsilon", "eta", "n_records", "rule", "alpha", "kl", "bound", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _draw(table: pd.DataFrame) -> Picture:
+    picture, axes = panels(3, sharey=True)
+    for each, (epsilon, group) in zip(axes, table.groupby("epsilon"), strict=True):
+        for (eta, curves), colour in zip(
+            group.groupby("eta"), (VERMILION, GREEN, BLUE), strict=True
+        ):
+            of = dict(list(curves.groupby("rule")))
+            n, paper = of["(8)"].n_records, of["(8)"]
+            each.fill_between(n, paper.low, paper.high, color=colour, alpha=0.15, lw=0)
+            each.plot(n, paper.kl, "--", color=colour, lw=2, label=f"η = {eta:g}: prior of (8)")
+            each.plot(n, of["exact"].kl, "-", color=colour, lw=2, label=f"η = {eta:g}: exact prior")
+            each.plot(
+                n, paper.bound, ":", color=colour, lw=1.5, label=f"η = {eta:g}: Theorem 6, mended"
+            )
+        each.set(xscale="log", yscale="log")
+        each.set_title(f"ε = {epsilon:g} nats", fontsize="medium")
+        each.set_xlabel("records N")
+    axes[0].set_ylabel("KL of the posteriors (nats)")
+    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
+    picture.supxlabel(
+        "mean, and 90 % of the data sets; Rényi divergence of order 2 at most ε; privacy unit: "
+        "replace one record",
+        fontsize="small",
+        color="0.3",
+    )
+    return picture
+
+
+def _caption(table: pd.DataFrame) -> str:
+    last = table.n_records.max()
+    at = table.set_index(["rule", "epsilon", "eta", "n_records"]).sort_index()
+    kl = at.kl
+
+    def slope(eta: float) -> float:
+        curve = kl.loc["(8)", 0.01, eta]
+        sizes = curve.index.to_numpy(np.float64)
+        return float(np.log(curve.iloc[-1] / curve.iloc[-2]) / np.log(sizes[-1] / sizes[-2]))
+
+    def priors(rule: str) -> str:
+        return ", ".join(f"{at.alpha.loc[rule, e].iloc[0]:.4g}" for e in EPSILONS)
+
+    steps = ", ".join(f"N^({slope(eta):.2f}) for η = {eta:g}" for eta in ETAS)
+    above = (at.bound / at.kl).loc["(8)"]
+    code = kl.loc["(8)", :, :, last] / kl.loc["code", :, :, last]
+    return (
+        "The paper shows how far a posterior moves when the prior 1 of 20 cells is raised to make "
+        "one draw private: less with more records, more for sparse p (small η) and small ε. Seen "
+        f"here, at N = {last:,} and ε = 0.01, the mean divergence is "
+        f"{kl['(8)', 0.01, 0.1, last]:.3g} nats for η = 0.1, {kl['(8)', 0.01, 1.0, last]:.3g} for "
+        f"η = 1 and {kl['(8)', 0.01, 10.0, last]:.3g} for η = 10, so the order is as claimed. But "
+        f"for η = 0.1 it rises at first, to {kl['(8)', 0.01, 0.1].max():.3g}, and the fall at the "
+        f"largest N is like {steps}: sparse cells stay empty, and the 1/N of Theorem "
+        "6 is far off there. As printed, its bound has the mean of 1/p in it, which is infinite "
+        f"for η ≤ 1; mended it is finite, and {above.min():.2f} to {above.max():.0f} times the "
+        "mean. The priors of (8) are "
+        f"{priors('(8)')} at ε = 0.01, 0.1 and 1; the least "
+        f"ones are {priors('exact')}. The authors' "
+        "published code hands the number 1 over as the order where 2 is meant, and so uses "
+        f"{priors('code')}: the divergence is then lower by "
+        f"factors of {code.min():.1f} to {code.max():.1f}, and order 2 is not covered."
+    )
+
+
+DPS_FIG5 = Figure(
+    id="dps-fig5",
+    title="How far a private prior moves the posterior",
+    source="DPS, Figure 5",
+    compute=_compute,
+    draw=_draw,
+    caption=_caption,
+)

@@ -1,0 +1,285 @@
+"""Private reinforcement learning as no paper shows it: which method, how often, how many users."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Picture
+
+from privrl.experiments import plots
+from privrl.experiments.figures.base import (
+    BLUE,
+    GREY,
+    ORANGE,
+    VERMILION,
+    Figure,
+    panels,
+)
+from privrl.experiments.figures.drawn_table import up
+from privrl.experiments.methods import Method
+from privrl.experiments.presets import PUBLISHED, preset
+from privrl.experiments.sweep import SweepResult, SweepSpec, run_sweep
+
+_DEFAULT = Method().label
+
+
+def _run(spec: SweepSpec) -> pd.DataFrame:
+    """Return one row for each run."""
+    result = run_sweep(spec, backend="sequential")
+    return result.results.assign(optimum=result.optimal_value)
+
+
+def _shares(table: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Return mean shares of the optimum, and half-widths of their 95 % intervals."""
+    groups = table.groupby(list(by), sort=False)["optimal_share"]
+    return pd.DataFrame({"mean": groups.mean(), "half": 1.96 * groups.sem()}).reset_index()
+
+
+# The frontier -------------------------------------------------------------------------------
+
+
+def _frontier_spec(quick: bool) -> SweepSpec:
+    size = {"runs": 4, "episodes": 600, "epsilons": (0.01, 1.0)} if quick else {"runs": 40}
+    return preset("frontier", spec=size)
+
+
+def _compute_frontier(quick: bool) -> pd.DataFrame:
+    return _run(_frontier_spec(quick))
+
+
+def _draw_frontier(table: pd.DataFrame) -> Picture:
+    size = {
+        "runs": int(table.run.max()) + 1,
+        "episodes": int(table.episodes.iloc[0]),
+        "epsilons": tuple(sorted(e for e in table.epsilon.unique() if math.isfinite(e))),
+    }
+    spec = preset("frontier", spec=size)
+    result = SweepResult(table, pd.DataFrame(), float(table.optimum.iloc[0]))
+    return plots.reward_against_epsilon(result, spec)
+
+
+def _caption_frontier(table: pd.DataFrame) -> str:
+    shares = _shares(table, "method", "epsilon").set_index(["method", "epsilon"])["mean"]
+    epsilons = sorted(e for e in table.epsilon.unique() if math.isfinite(e))
+
+    def kept(method: str) -> str:
+        return ", ".join(f"{shares[method, e]:.0%}" for e in epsilons)
+
+    spent = table[np.isfinite(table.epsilon)].groupby("epsilon")["epsilon_delta"].max()
+    costs = ", ".join(f"{up(spent[e])} for {e:g}" for e in epsilons)
+    window = "diffuse, geometric:1.2, window 16"
+    prior = "concentrated, geometric:1.2, window 16"
+    free = "PSRL without privacy, geometric:1.05"
+    return (
+        "No paper compares these: the reward that each method keeps of the optimum on RiverSwim, "
+        f"{int(table.episodes.iloc[0])} episodes of {int(table.horizon.iloc[0])} steps, with the "
+        "schedule, prior and window that suit it best; the unit is one step, and the budget, a "
+        "Rényi divergence of order 2, covers transitions and rewards. At ε = "
+        f"{', '.join(f'{e:g}' for e in epsilons)} noisy counts, the default, keep "
+        f"{kept(_DEFAULT)}, where {shares[free, math.inf]:.0%} is had without privacy; Dirichlet "
+        f"draws on a geometric schedule {kept(window)}; concentrated ones {kept(prior)}; draws "
+        f"before every episode, as DPS has them, {kept('diffuse, every-episode')}; and noise "
+        f"added by each user {kept('local-counts, geometric:1.1')}. A random policy has "
+        f"{shares['random policy', math.inf]:.1%}. As (ε, {table.delta.iloc[0]:g}) differential "
+        f"privacy all this costs up to {costs}. Means over {int(table.run.max()) + 1} runs."
+    )
+
+
+OURS_FRONTIER = Figure(
+    id="ours-frontier",
+    title="Reward kept at each privacy budget, each method at its best",
+    source="privrl",
+    compute=_compute_frontier,
+    draw=_draw_frontier,
+    caption=_caption_frontier,
+)
+
+
+# Schedules ----------------------------------------------------------------------------------
+
+_RATIOS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)
+_NOISY, _DIFFUSE, _FREE = "noisy counts", "diffuse", "without privacy"
+_SCHEDULED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    (_NOISY, "noisy-counts", {}),
+    (_DIFFUSE, "diffuse", {"alpha": PUBLISHED["alpha"], "reward_share": 0.3}),
+    (_FREE, "non-private", {}),
+)
+
+
+def _compute_schedule(quick: bool) -> pd.DataFrame:
+    ratios = (1.02, 1.2, 4.0) if quick else _RATIOS
+    schedules = [f"geometric:{ratio:g}" for ratio in ratios]
+    methods = [
+        Method(sampler=sampler, schedule=schedule, label=f"{name}; {schedule}", **prior)
+        for schedule in [*schedules, "every-episode"]
+        for name, sampler, prior in _SCHEDULED
+        if schedule != "every-episode" or sampler != "noisy-counts"
+    ]
+    runs, episodes = (5, 1000) if quick else (40, 3000)
+    spec = SweepSpec(methods=tuple(methods), epsilons=(0.1, 1.0), runs=runs, episodes=episodes)
+    table = _run(spec)
+    return table.assign(method=table.method.str.split(";").str[0])
+
+
+def _draw_schedule(table: pd.DataFrame) -> Picture:
+    picture, axes = panels(2, sharey=True)
+    looks = {_FREE: ("-", GREY, "x"), _NOISY: ("-", ORANGE, "s"), _DIFFUSE: ("--", BLUE, "o")}
+    for each, epsilon in zip(axes, (0.1, 1.0), strict=True):
+        some = _shares(table[table.epsilon.isin([epsilon, np.inf])], "method", "draws")
+        for name, (line, colour, marker) in looks.items():
+            curve = some[some.method == name].sort_values("draws")
+            each.errorbar(
+                curve.draws, curve["mean"], curve.half, ls=line, color=colour, marker=marker, ms=4,
+                label=name,
+            )  # fmt: skip
+        each.set(xscale="log", ylim=(0, 1.08))
+        each.set_title(f"ε = {epsilon:g} nats, Rényi order 2, whole run", fontsize="medium")
+        each.set_xlabel("draws in the run; the last, before every episode")
+    axes[0].set_ylabel("reward, share of the optimum")
+    axes[0].legend(fontsize="small", loc="center right")
+    picture.supxlabel(
+        f"{int(table.episodes.iloc[0])} episodes of RiverSwim; 95 % confidence; "
+        "privacy unit: replace one step",
+        fontsize="small",
+        color="0.3",
+    )
+    return picture
+
+
+def _caption_schedule(table: pd.DataFrame) -> str:
+    shares = _shares(table, "method", "epsilon", "draws")
+
+    def by(order: str, name: str, epsilon: float) -> pd.DataFrame:
+        some = shares[(shares.method == name) & (shares.epsilon == epsilon)]
+        return some.sort_values(order)
+
+    words = []
+    for epsilon in (0.1, 1.0):
+        diffuse, noisy = (by("mean", name, epsilon).iloc[-1] for name in (_DIFFUSE, _NOISY))
+        every, fine = (by("draws", name, epsilon).iloc[-1] for name in (_DIFFUSE, _NOISY))
+        words.append(
+            f"at ε = {epsilon:g} Dirichlet draws keep {every['mean']:.0%} of the optimum when made "
+            f"before each of {every.draws} episodes, and {diffuse['mean']:.0%} with "
+            f"{diffuse.draws} draws, their best; noisy counts keep {noisy['mean']:.0%} with "
+            f"{noisy.draws} releases, and still {fine['mean']:.0%} with {fine.draws}"
+        )
+    free = by("draws", _FREE, math.inf).iloc[0]
+    return (
+        "No paper asks how often to draw; DPS does before every episode. Here the episodes before "
+        "which a learner draws are those at which their number has grown by a factor, which is "
+        f"public. With ε fixed for the whole run, {'; '.join(words)}. Each Dirichlet draw is paid "
+        "for anew, so that fewer are better up to where the policy gets too old; too few cost "
+        f"reward without privacy, too ({free['mean']:.0%} with {free.draws} draws). Noisy counts "
+        "are one mechanism for the whole run: their noise grows with the logarithm of the "
+        f"number of releases only. Means over {int(table.run.max()) + 1} runs."
+    )
+
+
+OURS_SCHEDULE = Figure(
+    id="ours-schedule",
+    title="Reward against the number of draws at a fixed budget",
+    source="privrl",
+    compute=_compute_schedule,
+    draw=_draw_schedule,
+    caption=_caption_schedule,
+)
+
+
+# Users --------------------------------------------------------------------------------------
+
+
+_NOTHING, _SUPPORT = "nothing public", "public: possible next states"
+
+
+def _compute_users(quick: bool) -> pd.DataFrame:
+    users = (1_000, 100_000, 10_000_000) if quick else [10**n for n in range(3, 10)]
+    spec = SweepSpec(
+        methods=(
+            Method(label=_NOTHING),
+            Method(support=True, label=_SUPPORT),
+            Method(sampler="non-private", label=_FREE),
+        ),
+        epsilons=(0.1, 1.0),
+        relation="replace-episode",
+        runs=5 if quick else 40,
+    )
+    return pd.concat([_run(replace(spec, episodes=n)) for n in users], ignore_index=True)
+
+
+def _draw_users(table: pd.DataFrame) -> Picture:
+    picture, (left, right) = panels(2)
+    shares = _shares(table, "method", "epsilon", "episodes")
+    looks = {
+        (_NOTHING, 0.1): ("-", VERMILION, "s"),
+        (_NOTHING, 1.0): ("-", BLUE, "o"),
+        (_SUPPORT, 0.1): ("--", VERMILION, "s"),
+        (_SUPPORT, 1.0): ("--", BLUE, "o"),
+        (_FREE, math.inf): (":", GREY, "x"),
+    }
+    for (method, epsilon), (line, colour, marker) in looks.items():
+        curve = shares[(shares.method == method) & (shares.epsilon == epsilon)]
+        label = method if math.isinf(epsilon) else f"ε = {epsilon:g}, {method}"
+        x, y = curve.episodes.to_numpy(), curve["mean"].to_numpy()
+        look: dict[str, Any] = {
+            "ls": line,
+            "color": colour,
+            "marker": marker,
+            "ms": 4,
+            "label": label,
+        }
+        left.errorbar(x, y, curve.half.to_numpy(), **look)
+        right.plot(x[y < 1], 1 - y[y < 1], **look)
+    left.set(xscale="log", ylim=(0, 1.05), ylabel="reward, share of the optimum")
+    right.set(xscale="log", yscale="log", ylim=(1e-6, 1.5), ylabel="share lost, 1 - mean share")
+    for each in (left, right):
+        each.set_xlabel("users, each one episode of 30 steps")
+    picture.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small"
+    )
+    picture.suptitle(
+        "RiverSwim; ε for the whole run, Rényi order 2, nats; bars: 95 % confidence\n"
+        "privacy unit: one user (replace an episode)",
+        fontsize="medium",
+    )
+    return picture
+
+
+def _caption_users(table: pd.DataFrame) -> str:
+    shares = _shares(table, "method", "epsilon", "episodes")
+    mean = shares.set_index(["method", "epsilon", "episodes"])["mean"]
+    users = sorted(table.episodes.unique())
+    some = "; ".join(
+        f"{n:,} users: {mean[_NOTHING, 0.1, n]:.1%} at ε = 0.1, {mean[_NOTHING, 1.0, n]:.1%} at 1, "
+        f"{mean[_FREE, math.inf, n]:.1%} without privacy"
+        for n in users
+        if n <= 1_000_000
+    )
+    most = users[-1]
+    last = table[(table.episodes == most) & (table.epsilon == 1.0)].groupby("method")
+    least = last["optimal_share"].min()
+    spent = table[np.isfinite(table.epsilon)].groupby("epsilon")["epsilon_delta"].max()
+    return (
+        "No paper here protects a whole user. Now each episode is one person, all of it is "
+        "replaced in a neighbouring history, and noisy counts release transitions and rewards (the "
+        f"default method). The share of the optimal reward, summed over all users: {some}. As (ε, "
+        f"{table.delta.iloc[0]:g}) differential privacy, ε = 0.1 costs {up(spent[0.1])} and ε = 1 "
+        f"costs {up(spent[1.0])}. Privacy costs a number of users rather than a share of the "
+        f"reward: at {most:,} users and ε = 1 the mean is {mean[_NOTHING, 1.0, most]:.2%}. The "
+        f"worst run keeps {least[_NOTHING]:.1%}: noise can make an action that nobody takes look "
+        "good, and then a whole batch of users tries it. Where it is public which next states are "
+        f"possible, the worst run keeps {least[_SUPPORT]:.2%}. All users between two "
+        "draws are simulated at once, by the numbers of them in each state. Means over "
+        f"{int(table.run.max()) + 1} runs."
+    )
+
+
+OURS_USERS = Figure(
+    id="ours-users",
+    title="Share of the optimum against the number of users",
+    source="privrl",
+    compute=_compute_users,
+    draw=_draw_users,
+    caption=_caption_users,
+)

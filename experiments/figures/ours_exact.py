@@ -1,0 +1,148 @@
+"""What exact accounting gains over the papers' bounds, for one release and for many."""
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Picture
+
+from privrl.accounting import RdpAccountant
+from privrl.conversion import rdp_to_epsilon
+from privrl.experiments.figures.base import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    Figure,
+    panels,
+)
+from privrl.experiments.figures.drawn_table import up
+from privrl.pld import PldAccountant
+from privrl.relations import ReplaceRecord
+from privrl.releases import Bound, DirichletRelease
+
+DELTA = 1e-5
+_ORDER = 2.0
+_ALPHA, _SCALE = 10.0, 0.2  # of the right panel
+_BOUNDS: dict[Bound, str] = {
+    "geumlek": "Geumlek et al. (2017)",
+    "dps": "DPS, Theorem 2 or 4",
+    "dkl": "DKL, Theorem 1",
+}
+_LOOKS = {
+    "Geumlek et al. (2017)": (":", PURPLE),
+    "DPS, Theorem 2 or 4": ("--", VERMILION),
+    "DKL, Theorem 1": ("-.", GREEN),
+    "DPS, order 2 only": (":", GREY),
+    "exact, Rényi": ("-.", ORANGE),
+}
+_TIGHT = "exact, loss distributions"
+
+
+def _release(alpha: float, scale: float, bound: Bound = "exact") -> DirichletRelease:
+    return DirichletRelease(scale=scale, alpha=alpha, relation=ReplaceRecord(), bound=bound)
+
+
+def _compute(quick: bool) -> pd.DataFrame:
+    rows = []
+    for ratio in np.geomspace(1.05, 200, 12 if quick else 60).tolist():
+        exact = _release(ratio, 1)
+        rdp, epsilon = float(exact.rdp(_ORDER)), float(exact.epsilon(DELTA))
+        for bound, name in _BOUNDS.items():
+            looser = _release(ratio, 1, bound)
+            rows.append(("rdp", name, ratio, float(looser.rdp(_ORDER)), rdp))
+            if bound != "geumlek":
+                rows.append(("delta", name, ratio, float(looser.epsilon(DELTA)), epsilon))
+    counts = [1, 10, 65, 1000] if quick else [1, 2, 4, 8, 16, 32, 65, 128, 256, 512, 1000, 3000]
+    for count in counts:
+        epsilons = _composed(count)
+        tight = epsilons[_TIGHT] if _TIGHT in epsilons else epsilons["exact, Rényi"]
+        rows += [("composed", name, count, e, tight) for name, e in epsilons.items()]
+    return pd.DataFrame(rows, columns=["panel", "curve", "at", "epsilon", "exact"])
+
+
+def _composed(count: int) -> dict[str, float]:
+    """Return the epsilon of so many releases, by each way of accounting that is installed."""
+    paper, exact = _release(_ALPHA, _SCALE, "dps"), _release(_ALPHA, _SCALE)
+    second = rdp_to_epsilon(np.array([_ORDER]), count * paper.rdp([_ORDER]), DELTA)
+    found = {"DPS, order 2 only": float(second)}
+    for name, release in (("DPS, Theorem 2 or 4", paper), ("exact, Rényi", exact)):
+        accountant = RdpAccountant()
+        accountant.compose(release, count)
+        found[name] = float(rdp_to_epsilon(accountant.orders, accountant.rdp, DELTA))
+    if importlib.util.find_spec("dp_accounting"):
+        losses = PldAccountant()
+        losses.compose(exact, count)
+        found[_TIGHT] = float(losses.epsilon(DELTA))
+    return found
+
+
+def _draw(table: pd.DataFrame) -> Picture:
+    picture, axes = panels(3)
+    titles = {
+        "rdp": "one draw, Rényi order 2",
+        "delta": "one draw, ε at δ = 10⁻⁵",
+        "composed": f"many draws, ε at δ = 10⁻⁵\nprior {_ALPHA:g}, scale {_SCALE:g}",
+    }
+    for each, (panel, title) in zip(axes, titles.items(), strict=True):
+        for name, (line, colour) in _LOOKS.items():
+            curve = table[(table.panel == panel) & (table.curve == name)]
+            if len(curve):
+                each.plot(
+                    curve["at"], curve.epsilon / curve.exact, line, color=colour, lw=2, label=name
+                )
+        each.axhline(1, color=BLUE, lw=2, label="exact")
+        each.set(xscale="log", yscale="log", ylim=(0.85, 100))
+        each.yaxis.set_major_formatter("{x:g}")
+        each.set_title(title, fontsize="medium")
+        each.set_xlabel("releases" if panel == "composed" else "prior over scale")
+        each.legend(fontsize="small", loc="upper right")
+    axes[0].set_ylabel("bound over exact value")
+    picture.supxlabel("privacy unit: replace one record", fontsize="small", color="0.3")
+    return picture
+
+
+def _caption(table: pd.DataFrame) -> str:
+    ratio = table.assign(ratio=table.epsilon / table.exact)
+
+    def at(panel: str, name: str, where: float) -> float:
+        some = ratio[(ratio.panel == panel) & (ratio.curve == name)]
+        return float(np.exp(np.interp(np.log(where), np.log(some["at"]), np.log(some.ratio))))
+
+    bound, least = "DPS, Theorem 2 or 4", float(ratio["at"].min())
+    many = ratio[(ratio.panel == "composed") & (ratio["at"] == 65)].set_index("curve")
+    tight = _TIGHT if _TIGHT in many.index else "exact, Rényi"
+    some = ", ".join(
+        f"{up(many.epsilon[name])} by {word}"
+        for name, word in (
+            (tight, tight.replace("exact, ", "") + ", exactly"),
+            ("exact, Rényi", "exact Rényi divergences"),
+            (bound, "the paper's bound at its best order"),
+            ("DPS, order 2 only", "the bound at order 2"),
+        )
+    )
+    return (
+        "No paper shows this: the privacy that the papers' bounds claim over the exact one of the "
+        "same draws, when one record is replaced. Left, Rényi divergence of order 2 at scale 1: "
+        f"DPS's bound is {at('rdp', bound, 2):.2f} times the exact value at a prior of 2, "
+        f"{at('rdp', bound, 10):.2f} times at 10, and DKL's the same from 2 on, below which it "
+        f"says nothing. Middle, ε at δ = {DELTA:g}: DPS's Theorem 4 gives "
+        f"{at('delta', bound, least):.2f} times the exact ε at a prior of {least:.3g}, "
+        f"{at('delta', bound, 10):.2f} times at 10 and "
+        f"{at('delta', bound, 200):.2f} times at 200: the conversion loses even where the "
+        f"divergence no longer does. Right, many draws at prior {_ALPHA:g} and scale {_SCALE:g}; "
+        f"65 of them cost {some}. Exact accounting changes nothing of the draws: it says what they "
+        "cost."
+    )
+
+
+OURS_EXACT = Figure(
+    id="ours-exact",
+    title="What exact accounting gains",
+    source="privrl",
+    compute=_compute,
+    draw=_draw,
+    caption=_caption,
+)

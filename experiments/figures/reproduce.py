@@ -1,0 +1,142 @@
+"""Make figures: compute their tables, draw them, and say what is seen."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import pandas as pd
+from joblib import Memory  # type: ignore[import-untyped] # has no types
+
+from privrl.experiments import store
+from privrl.experiments.figures import FIGURES
+from privrl.experiments.names import lookup
+from privrl.experiments.workers import on_workers
+
+_PACKAGES = ("privrl", "privrl.envs", "privrl.agents", "privrl.experiments")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A figure that was made.
+
+    Attributes
+    ----------
+    id, title, source, caption : str
+        As `privrl.experiments.figures.base.Figure` has them.
+    files : tuple of pathlib.Path
+        The table (CSV), the picture (PNG, SVG) and the caption (Markdown).
+    """
+
+    id: str
+    title: str
+    source: str
+    caption: str
+    files: tuple[Path, ...]
+
+
+def reproduce(
+    ids: Sequence[str],
+    out: Path,
+    *,
+    quick: bool = False,
+    workers: int | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[list[Reproduced], dict[str, str]]:
+    """Make figures, each into files of its own.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Of `FIGURES`; all of them for ``"all"``.
+    out : pathlib.Path
+        Folder for the files. Tables are kept in its ``.cache`` and not computed again while
+        privrl's code is the same.
+    quick : bool
+        Smaller sizes, in which the papers' claims can still be seen.
+    workers : int, optional
+        How many are made at a time; by default one for each core.
+    on_progress : callable, optional
+        Is told, at the start and after each figure, its id, how many are done, and of how many.
+
+    Returns
+    -------
+    made : list of Reproduced
+        In the order of `FIGURES`.
+    failed : dict
+        Why others could not be made, such as without their data, by id.
+
+    Raises
+    ------
+    ValueError
+        If an id is unknown; then nothing is made.
+    """
+    for name in ids:
+        if name != "all":
+            lookup("figure", name, FIGURES)
+    wanted = [name for name in FIGURES if name in ids or "all" in ids]
+    if on_progress:
+        on_progress("", 0, len(wanted))
+    job = (out, quick, code_digest())
+    made: dict[str, Reproduced] = {}
+    failed: dict[str, str] = {}
+    results = on_workers(_make_there, wanted, job, backend="loky", workers=workers)
+    for done, (name, result) in enumerate(results, start=1):
+        if isinstance(result, Reproduced):
+            made[name] = result
+        else:
+            failed[name] = result
+        if on_progress:
+            on_progress(name, done, len(wanted))
+    return [made[name] for name in wanted if name in made], failed
+
+
+def _make_there(name: str, job: tuple[Path, bool, str]) -> Reproduced | str:
+    """Make a figure, wherever this is, or say why it cannot be made."""
+    out, quick, digest = job
+    figure = FIGURES[name]
+    compute = Memory(out / ".cache", verbose=0).cache(_compute)
+    try:
+        table: pd.DataFrame = compute(name, quick, digest)
+    except (OSError, ImportError) as error:  # no data, no network, or an extra is missing
+        return str(error)
+    picture, caption = figure.draw(table), figure.caption(table)
+    page = f"**{figure.title}** ({figure.source})\n\n{caption}\n"
+    written = store.save_all(
+        out,
+        {
+            f"{name}.csv": store.table_writer(table),
+            f"{name}.png": store.figure_writer(picture),
+            f"{name}.svg": store.figure_writer(picture, kind="svg"),
+            f"{name}.md": store.text_writer(page),
+        },
+    )
+    return Reproduced(name, figure.title, figure.source, caption, tuple(written))
+
+
+def _compute(name: str, quick: bool, digest: str) -> pd.DataFrame:
+    del digest  # part of the key under which the table is kept
+    return FIGURES[name].compute(quick)
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of all of privrl's code: what a table depends on besides its figure."""
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for path, text in sorted(_sources(files(package))):
+            digest.update(f"{package}/{path}\0{text}\0".encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            found.append((prefix + entry.name, entry.read_text(encoding="utf-8")))
+    return found

@@ -1,0 +1,25 @@
+"""The command line: the one part that reaches up to everything."""
+
+from typing import Annotated
+
+import typer
+
+from privrl._version import __version__
+from privrl.cli import figures, learning, models  # their commands are added to the app
+from privrl.cli.terminal import OUT, app
+
+__all__ = ["app", "figures", "learning", "main", "models"]
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if show_version:
+        OUT.print(__version__)
+        raise typer.Exit

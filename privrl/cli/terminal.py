@@ -1,0 +1,93 @@
+"""What commands share: the app, the two consoles, and how they speak."""
+
+import math
+import shlex
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import ROUND_CEILING, Context
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+app = typer.Typer(
+    name="privrl",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
+)
+OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def friendly() -> Iterator[None]:
+    """Say what is wrong in a sentence, without a traceback; show warnings likewise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_: ERR.print(
+            "[yellow]warning:[/]", Text.from_ansi(str(message)), soft_wrap=True
+        )
+        try:
+            yield
+        except (ValueError, OSError, OverflowError, MemoryError) as error:
+            ERR.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(2) from error
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Any]:
+    """Show a progress bar, which is told how much of the total is done."""
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=ERR, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
+
+
+def print_files(paths: list[Path]) -> None:
+    """Say which files were written."""
+    for path in paths:
+        OUT.print(f"wrote {escape(str(path))}", soft_wrap=True)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a comma-separated list."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def numbers(name: str, text: str) -> tuple[float, ...]:
+    """Return the numbers of a comma-separated list; the name is the option's, for errors."""
+    try:
+        return tuple(float(word) for word in words(text))
+    except ValueError as error:
+        raise ValueError(f"{name} must be comma-separated numbers, got {text!r}.") from error
+
+
+def command_line(verb: str, options: dict[str, Any]) -> str:
+    """Return the command line that repeats a run."""
+    parts = ["privrl", verb]
+    for name, value in options.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            if isinstance(value, bool):
+                parts.append(f"--{'' if value else 'no-'}{option}")
+                continue
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            parts.append(f"--{option}={text}")
+    return shlex.join(parts)
+
+
+def up(epsilon: float) -> str:
+    """Write an epsilon with four digits, never rounded down."""
+    if not math.isfinite(epsilon):
+        return "∞"
+    return (
+        f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
+    )
