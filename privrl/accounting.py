@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +17,12 @@ from privrl.conversion import (
     rdp_to_epsilon,
     rdp_to_log_delta,
 )
+from privrl.noise import DiscreteGaussianRelease, DiscreteLaplaceRelease, LaplaceRelease
 from privrl.pending import Indices, Pending, is_known, two_sum
 from privrl.relations import Relation
 from privrl.releases import (
     BatchRelease,
-    PairsRelease,
+    NoPrivacy,
     Release,
     Together,
     check_delta,
@@ -31,6 +34,7 @@ from privrl.targets import ApproxDP, Rdp, Target
 _FEW = 32  # releases whose cost at all orders is quickly had
 _LAST_ORDER = 1e100  # up to which no divergence overflows
 _MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
+_OURS = (LaplaceRelease, DiscreteLaplaceRelease, DiscreteGaussianRelease, NoPrivacy)
 
 
 class BudgetExceeded(ValueError):
@@ -213,9 +217,17 @@ class RdpAccountant:
             self._sum, self._lost = self._spent_at(np.arange(len(self._orders)))
             self._pending = Pending(self._orders)
 
+    def __copy__(self) -> Self:
+        """Return an accountant that goes on by itself from here."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        # These are written to; arrays of sums are not, each sum is a new one.
+        other._pending, other._limit = deepcopy(self._pending), deepcopy(self._limit)
+        return other
+
     def _rdp_of(self, release: Release) -> FloatArray:
         """Return a release's curve; that of the last one is kept if it cannot have changed."""
-        ours = isinstance(release, PairsRelease | BatchRelease)
+        ours = _cannot_change(release)
         if ours and self._curve is not None and self._curve[0] == release:
             return self._curve[1]
         curve = release.rdp(self._orders)
@@ -306,6 +318,15 @@ def _allowed(budget: Target, orders: FloatArray) -> FloatArray:
         return np.where(orders == budget.order, budget.epsilon, 0.0)
     free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
     return (np.log(budget.delta) - free) / (orders - 1)
+
+
+def _cannot_change(release: Release) -> bool:
+    """Whether equal releases cost the same, now and later: ours do, others may be anything."""
+    if type(release) is Together:
+        return all(map(_cannot_change, release.parts))
+    if type(release) is BatchRelease:
+        return all(map(_cannot_change, release.rows))
+    return is_known(release) or type(release) in _OURS
 
 
 def _rdp_of_all(parts: tuple[Release, ...], orders: FloatArray) -> FloatArray:

@@ -16,6 +16,8 @@ FOLDERS = {
     "privrl/schema": "privrl/schema",
     "privrl/datasets": "privrl/datasets",
     "privrl/estimates": "privrl/estimates",
+    "privrl/histogram": "privrl/histogram",
+    "privrl/naive_bayes": "privrl/naive_bayes",
     "privrl/bayes_net": "privrl/bayes_net",
     "privrl/cli": "privrl/cli",
     "envs": "privrl/envs",

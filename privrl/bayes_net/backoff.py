@@ -6,13 +6,12 @@ first, then for each parent alone, for each pair, and so on up to all of them. E
 are drawn, as far as the noise makes it likely, towards a base that the smaller tables predict. All
 of it is computed from released numbers and public facts, and is free.
 
-**The model.** The rate of a cell follows a gamma law with mean ``t b`` and shape ``κ b``: t is the
-row's expected total, b the base's probability of the cell, and κ a strength, how many records the
-base is worth. The count is a Poisson number of that rate, hence negative binomial, and what was
-released is the count with noise of known size. (Given the row's total, that is a row drawn from
-Dirichlet(κ b) and a multinomial count.) Rates are estimated by their posterior means, and averaged
-over strengths and over bases, each weighed by how likely it makes what was released, and by a weak
-prior on the strength: lognormal around 100 records, or three for each cell towards the uniform row.
+**The model** is that of `privrl.estimates.rows`. The count of a cell follows a gamma law with mean
+``t b`` and shape ``κ b``: t is the row's expected total, b the base's probability of the cell, and
+κ a strength, how many records the base is worth. What was released is the count with noise of known
+size. The counts' posterior means, with κ b added as for exact counts, are averaged over strengths
+and over bases, each weighed by how likely it makes what was released, and by a weak prior on the
+strength: lognormal around 100 records, or three for each cell towards the uniform row.
 
 **The bases.** Each smaller table with one parent less; their normalised geometric mean; and the
 table without interaction of the highest order, ``log b = Σ_T (−1)^(|S| − |T| + 1) log p_T`` over
@@ -36,22 +35,17 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.special import gammaln
 
 from privrl.bayes_net.elimination import TooLarge, joint
 from privrl.bayes_net.structure import Structure
+from privrl.estimates.posterior import LEAST_DEVIATION, posterior_counts
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.special import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5e4, 7)  # κ, in records
 _LIKELY_STRENGTH = 100.0  # of a base: real tables have such
-_INTERVALS = 32  # into which the possible counts of a cell are cut
-_ALONE = 8  # of which the smallest counts have one each
-_WIDTH = 8.0  # standard deviations that are looked at
-_LAPLACE_WIDTH = 10.0
 _SAMPLE = 2048  # cells that strengths and bases are weighed on
 _LEAST_WEIGHT = 1e-2  # strengths and bases below are left out
-_LEAST_DEVIATION = 1e-3  # of a count without noise
 _MOST_PARENTS = 4  # up to which all subsets of parents are estimated
 _CHUNK = 2**14  # cells at once
 _TINY = 1e-100
@@ -106,11 +100,10 @@ def conditional_rows(
     """
     cells = table.values.shape[1]
     shape = tuple(parent_sizes)
-    deviation = max(table.deviation, _LEAST_DEVIATION)
+    deviation = max(table.deviation, LEAST_DEVIATION)
     totals, uncertainty = _corrected_totals(table.values.sum(axis=1), deviation, cells, totals)
     counts = table.values.reshape(*shape, cells)
     totals, uncertainty = totals.reshape(shape), uncertainty.reshape(shape)
-    most = float(totals.sum())
     done: dict[tuple[int, ...], FloatArray] = {}
     for kept in _subsets(len(shape)):
         left_out = tuple(i for i in range(len(shape)) if i not in kept)
@@ -127,7 +120,6 @@ def conditional_rows(
             np.sqrt(variance)[:, None],
             [expected[:, None] * base for base in _bases(done, kept, shape, cells)],
             expected[:, None],
-            most=most,
             laplace=table.mechanism == "laplace" and n_added == 1,
             log_prior=_log_prior(_LIKELY_STRENGTH, 2.5) if kept else _log_prior(3 * cells, 1.5),
         )
@@ -160,7 +152,6 @@ def _corrected_totals(
         np.full((1, 1), deviation * math.sqrt(n_cells * (1 - 1 / rows))),
         [totals[None]],
         np.full((1, 1), n_records),
-        most=n_records,
         laplace=False,  # a sum of many is nearly Gaussian
         log_prior=np.zeros(len(_STRENGTHS)),
         of_counts=True,
@@ -213,7 +204,6 @@ def _averaged(
     means: Sequence[FloatArray],
     totals: FloatArray,
     *,
-    most: float,
     laplace: bool,
     log_prior: FloatArray,
     of_counts: bool = False,
@@ -230,8 +220,6 @@ def _averaged(
         Prior means to choose from.
     totals : array, shape (R, 1)
         Their rows' sums.
-    most : float
-        No count is above.
     laplace : bool
         Whether the noise is Laplace's, not Gauss's.
     log_prior : array, shape (n_strengths,)
@@ -253,12 +241,11 @@ def _averaged(
     def posterior(
         mean: FloatArray, strength: float, cells: np.ndarray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return _posterior(
+        return posterior_counts(
             noisy.ravel()[cells],
             deviations.ravel()[cells],
             np.maximum(mean, _TINY).ravel()[cells],
             np.maximum(strength * mean / totals, _TINY).ravel()[cells],
-            most=most,
             laplace=laplace,
         )
 
@@ -288,64 +275,6 @@ def _averaged(
 def _log_prior(likely: float, spread: float) -> FloatArray:
     """Return the logarithms of a lognormal law of strengths."""
     return -((np.log(_STRENGTHS / likely) / spread) ** 2) / 2
-
-
-def _posterior(
-    noisy: FloatArray,
-    deviation: FloatArray,
-    mean: FloatArray,
-    shape: FloatArray,
-    *,
-    most: float,
-    laplace: bool,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return each count's posterior mean and mean square, and the logarithm of its evidence.
-
-    The count is negative binomial of that mean and shape, the released number is the count with
-    noise; all arrays have shape (n,). The sum over counts is over those that both leave some
-    probability, cut into intervals of which one count stands for all: the smallest counts alone,
-    for small shapes have most of their probability at 0, the others in intervals that widen.
-    """
-    prior_spread = np.sqrt(mean + mean**2 / shape)
-    window = (_LAPLACE_WIDTH if laplace else _WIDTH) * deviation
-    low = np.maximum(np.maximum(noisy, 0) - window, mean - _WIDTH * prior_spread)
-    high = np.minimum(np.maximum(noisy, 0) + window, mean + 1.5 * _WIDTH * (prior_spread + 1))
-    # Where prior and noise contradict each other: what is between the two.
-    low, high = np.minimum(low, high), np.maximum(low, high)
-    low = np.floor(np.clip(low, 0, most))
-    high = np.maximum(np.minimum(np.ceil(high), math.ceil(most)), low)
-    edges = _edges(low[:, None], (high - low + 1)[:, None])
-    widths = np.diff(edges, axis=1)
-    count = np.floor((edges[:, :-1] + np.maximum(edges[:, 1:] - 1, edges[:, :-1])) / 2)
-    a, m = shape[:, None], mean[:, None]
-    error = np.abs(noisy[:, None] - count) / deviation[:, None]
-    with np.errstate(divide="ignore"):
-        log_density = (
-            np.log(widths)
-            + gammaln(count + a)
-            - gammaln(count + 1)
-            - count * np.log1p(a / m)
-            - (math.sqrt(2) * error if laplace else error**2 / 2)
-        )
-    largest = log_density.max(axis=1)
-    density = np.exp(log_density - largest[:, None])
-    total = density.sum(axis=1)
-    constant = -gammaln(shape) - shape * np.log1p(mean / shape) - np.log(deviation)
-    return (
-        (density * count).sum(axis=1) / total,
-        (density * count**2).sum(axis=1) / total,
-        constant + largest + np.log(total),
-    )
-
-
-def _edges(low: FloatArray, width: FloatArray) -> FloatArray:
-    """Return the edges of the intervals into which ``width`` counts from ``low`` are cut."""
-    steps = np.arange(_INTERVALS + 1)
-    alone = np.minimum(steps, width)
-    even = np.floor(width * (steps / _INTERVALS))
-    growth = np.maximum(width / _ALONE, 1) ** ((steps - _ALONE) / (_INTERVALS - _ALONE))
-    widening = np.where(steps <= _ALONE, steps, np.floor(_ALONE * growth))
-    return low + np.where(width <= _INTERVALS, alone, np.where(low == 0, widening, even))
 
 
 def _normalised(rows: FloatArray) -> FloatArray:

@@ -43,7 +43,7 @@ class PrivateBayesNet:
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
         estimates rows by `privrl.bayes_net.backoff`. The others are for comparison: one Dirichlet
-        draw of each row, scale and prior by `privrl.design`'s criterion or, with ``"dkl"``, by DKL's
+        draw of each row, scale and prior as `privrl.design` chooses or, with ``"dkl"``, by DKL's
         Algorithm 1; noisy counts, raised to the noise's standard deviation where they are less;
         or exact counts and 1 more in each cell, without any privacy.
     shares : mapping from str to float, optional

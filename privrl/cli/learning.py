@@ -130,8 +130,8 @@ def sweep(
 
     Prints a table and writes results.csv, curves.csv, reward_vs_epsilon.png,
     regret_vs_epsilon.png, learning_curves.png and sweep.json. What is finished is kept in
-    sweep.sqlite at once: the same command again, or one with more methods, budgets or runs,
-    computes only what is missing.
+    sweep.sqlite at once: the same command again, or one with more methods or budgets, computes
+    only what is missing. So does one with more runs, but for a last block that was not full.
     """
     with friendly():
         from privrl.experiments import plots, presets, store

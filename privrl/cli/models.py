@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 40  # of a histogram that is printed
 _BAR = 30  # characters
-_NAIVE_BAYES = "privrl.PrivateNaiveBayes 1"
 
 Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the private records.")]
 SchemaFile = Annotated[
@@ -224,10 +223,7 @@ def naive_bayes_command(
             chosen.encode(tests)  # what does not fit is found before anything is spent
             if len(tests) == 0:
                 raise ValueError(f"test must have at least one record, got {str(test)!r}.")
-        labels = chosen.columns[target_column]
-        # scikit-learn makes numbers of categories that are truth values.
-        classes = labels.decode(labels.encode(records[target_column]))
-        model.fit(records.drop(columns=target_column), classes)
+        model.fit(records.drop(columns=target_column), records[target_column])
         guarantee = _guarantee(model.release_, target if is_private else None, delta, seed)
         shown = {
             "schema": schema, "target_column": target_column, "epsilon": epsilon, "delta": delta,
@@ -237,7 +233,7 @@ def naive_bayes_command(
         written = store.save_all(
             out,
             {
-                "model.json": _plain_writer(naive_bayes_to_dict(model, chosen)),
+                "model.json": _plain_writer(model.to_dict()),
                 "release.json": _release_writer("naive-bayes", data, shown, guarantee),
             },
         )
@@ -360,81 +356,20 @@ def bayes_net_command(
 # Models as files ----------------------------------------------------------------------------------
 
 
-def naive_bayes_to_dict(model: "PrivateNaiveBayes", schema: "Schema") -> dict[str, Any]:
-    """Return a classifier fitted by a schema as plain data: probabilities, and no counts."""
-    used = model.mechanism_
-    return {
-        "format": _NAIVE_BAYES,
-        "schema": schema.to_dict(),
-        "classes": model.classes,
-        "class_log_prior": model.class_log_prior_.tolist(),
-        "feature_log_prob": [table.tolist() for table in model.feature_log_prob_],
-        "temperature": model.temperature_,
-        "n_records": model.n_records_,
-        "spent": {
-            "relation": str(used.relation),
-            "mechanism": used.mechanism,
-            "sizes": list(used.sizes),
-            "alpha": used.alpha,
-        },
-    }
-
-
-def naive_bayes_from_dict(data: Any) -> "tuple[PrivateNaiveBayes, Schema, str]":
-    """Return the classifier that plain data describe, its schema, and what it predicts.
-
-    Raises
-    ------
-    ValueError
-        If an entry is absent or of a wrong type or shape.
-    """
-    import numpy as np
-
-    from privrl.naive_bayes import PrivateNaiveBayes
-    from privrl.schema import Categories, Schema
-
-    if not isinstance(data, Mapping) or data.get("format") != _NAIVE_BAYES:
-        raise ValueError(f"a model must have the format {_NAIVE_BAYES!r}.")
-    wanted = {"schema", "classes", "class_log_prior", "feature_log_prob", "temperature"}
-    if not wanted <= set(data):
-        raise ValueError(f"a model must have the entries {', '.join(sorted(wanted))}.")
-    schema, classes = Schema.from_dict(data["schema"]), data["classes"]
-    if not isinstance(classes, str) or classes not in schema.columns:
-        raise ValueError("classes must name a column of the schema.")
-    labels = schema.columns[classes]
-    if not isinstance(labels, Categories) or labels.other:
-        raise ValueError("classes must name a column of Categories, all known.")
-    features = [name for name in schema.names if name != classes]
-    tables, shapes = data["feature_log_prob"], []
-    if not isinstance(tables, list) or len(tables) != len(features):
-        raise ValueError(f"feature_log_prob must have {len(features)} tables.")
-    shapes = [(labels.size,), *((labels.size, schema.columns[name].size) for name in features)]
-    arrays = []
-    for table, shape in zip([data["class_log_prior"], *tables], shapes, strict=True):
-        try:
-            array = np.array(table, np.float64)
-        except (TypeError, ValueError):
-            array = np.array(0.0)
-        if array.shape != shape or not (np.isfinite(array) & (array <= 1e-9)).all():
-            raise ValueError(f"a table of the model must be logarithms of shape {shape}.")
-        arrays.append(array)
-    temperature = data["temperature"]
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float):
-        raise ValueError("temperature must be a number.")
-    model = PrivateNaiveBayes(schema, classes=classes, target=None, mechanism="none")
-    model.classes_ = np.array(labels.values)
-    model.class_log_prior_, *model.feature_log_prob_ = arrays
-    model.temperature_ = float(temperature)
-    model.n_features_in_ = len(features)
-    model.feature_names_in_ = np.array(features, object)
-    return model, schema, classes
-
-
 def _load_naive_bayes(path: Path) -> "tuple[PrivateNaiveBayes, Schema, str]":
+    """Return a classifier, its schema, and the column that it predicts."""
+    from privrl.naive_bayes import PrivateNaiveBayes
+    from privrl.schema import Schema
+
     try:
-        return naive_bayes_from_dict(json.loads(path.read_text(encoding="utf-8")))
+        model = PrivateNaiveBayes.load(path)
     except ValueError as error:
-        raise ValueError(f"model {path.name}: {error}") from None
+        raise ValueError(f"model {error}") from None
+    if not isinstance(model.schema, Schema) or not isinstance(model.classes, str):
+        raise ValueError(
+            f"model {path.name} must have a schema of named columns, of which it predicts one."
+        )
+    return model, model.schema, model.classes
 
 
 def _load_schema(path: Path) -> "Schema":

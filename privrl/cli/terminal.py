@@ -38,7 +38,9 @@ def friendly() -> Iterator[None]:
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError) as error:
-            ERR.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
+            # Python says nothing where its own memory ends.
+            what = str(error) or "out of memory; ask for less at a time."
+            ERR.print(f"[red]error:[/] {escape(what)}", soft_wrap=True)
             raise typer.Exit(2) from error
 
 

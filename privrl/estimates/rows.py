@@ -24,18 +24,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from privrl._checks import check_numbers, check_positive
+from privrl.estimates.posterior import LEAST_DEVIATION, posterior_counts
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.special import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_POINTS, _LOG_WEIGHTS = (_NODES + 1) / 2, np.log(_WEIGHTS / 2)  # on (0, 1)
-_WIDTH = 6.0  # standard deviations of the noise that are looked at
-_TAIL = 18.0  # -log of what is left out of a gamma law at either end
-_LEAST = 0.5  # deviation of a count that is exact: it is a whole number
 _CELLS = 20_000  # at once: what is worked out takes a few hundred numbers to a cell
 _TINY = np.finfo(np.float64).tiny
 
@@ -166,8 +161,13 @@ def _shrunk(table: ReleasedTable, totals: FloatArray, prior: FloatArray) -> Floa
     block = max(1, _CELLS // len(prior))
     for start in range(0, len(totals), block):
         rows = slice(start, start + block)
-        part = ReleasedTable(table.values[rows], table.mechanism, table.deviation)
-        found, log_evidence = _posterior_counts(part, mean[rows], pseudo)
+        found, _, log_evidence = posterior_counts(
+            table.values[rows],
+            table.deviation,
+            mean[rows],
+            pseudo,
+            laplace=table.mechanism == "laplace",
+        )
         counts.append(found)
         by_strength += log_evidence.sum(axis=(1, 2))
     weights = np.exp(by_strength - by_strength.max())
@@ -175,52 +175,8 @@ def _shrunk(table: ReleasedTable, totals: FloatArray, prior: FloatArray) -> Floa
     return _normalised(np.maximum(np.tensordot(weights, each, 1), _TINY))
 
 
-def _posterior_counts(
-    table: ReleasedTable, mean: FloatArray, shape: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the posterior mean of every count, and the logarithm of its evidence.
-
-    Shapes: ``mean`` (R, K), ``shape`` (n, 1, K); returned (n, R, K).
-
-    A count x has a gamma law of that mean and shape, and the released number is x with noise.
-    Integrals over x are Gauss-Legendre sums over where both the prior and the noise leave some
-    probability. For shapes below 1 the density is infinite at 0, and the sum is over a power of
-    x in which it is not.
-    """
-    noisy, deviation = table.values, _deviation(table)
-    spread = np.sqrt(2 * _TAIL / shape)
-    window = _WIDTH * deviation
-    low = np.maximum(mean * np.maximum(1 - spread, 0), np.maximum(noisy - window, 0))
-    high = np.minimum(mean * (1 + spread + _TAIL / shape), np.maximum(noisy, 0) + window)
-    # Where prior and noise contradict each other: between the two.
-    low, high = np.minimum(low, high), np.maximum(low, high)
-    high = np.maximum(high, low * (1 + 1e-9) + _TINY)
-    power = np.where(low > 0, 1.0, np.maximum(1 / shape, 1.0))[..., None]
-    width = (high - low)[..., None]
-    x = np.maximum(low[..., None] + width * _POINTS**power, _TINY)
-    shape, rate = shape[..., None], (shape / mean)[..., None]
-    log_density = (
-        _LOG_WEIGHTS
-        + np.log(power * width)
-        + (power - 1) * np.log(_POINTS)
-        + shape * np.log(rate)
-        - gammaln(shape)
-        + (shape - 1) * np.log(x)
-        - rate * x
-    )
-    error = (noisy[..., None] - x) / deviation
-    if table.mechanism == "laplace":
-        log_density -= math.sqrt(2) * np.abs(error) + math.log(math.sqrt(2) * deviation)
-    else:
-        log_density -= error**2 / 2 + math.log(math.sqrt(2 * math.pi) * deviation)
-    largest = log_density.max(axis=-1)
-    density = np.exp(log_density - largest[..., None])
-    total = density.sum(axis=-1)
-    return (density * x).sum(axis=-1) / total, largest + np.log(total)
-
-
 def _deviation(table: ReleasedTable) -> float:
-    return max(table.deviation, _LEAST)
+    return max(table.deviation, LEAST_DEVIATION)
 
 
 def _normalised(rows: FloatArray) -> FloatArray:

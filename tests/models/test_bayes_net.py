@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracle_pyagrum import pyagrum
-from scipy.stats import chisquare, nbinom, norm
+from scipy.stats import chisquare
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.audit import audit_mechanism
 from privrl.bayes_net import BayesNet, PrivateBayesNet
-from privrl.bayes_net.backoff import _posterior, conditional_rows, family_probabilities
+from privrl.bayes_net.backoff import conditional_rows, family_probabilities
 from privrl.bayes_net.bif import escape
 from privrl.bayes_net.structure import Structure
 from privrl.estimates import row_probabilities
@@ -515,7 +515,7 @@ def test_single_and_isolated_nodes(net, rng, parents):
 
 
 def test_an_audit_finds_no_more_than_the_claim_and_catches_half_the_noise():
-    # 1,000 fits of each of two neighbouring data sets of 100 records; false alarm 1e-3.
+    # 800 fits of each of two neighbouring data sets of 100 records; false alarm 1e-3.
     # Balanced, so that normalised rows keep three quarters of the squared change of the counts.
     delta = 0.1
     schema = Schema({"a": FLIP, "b": FLIP})
@@ -527,14 +527,16 @@ def test_an_audit_finds_no_more_than_the_claim_and_catches_half_the_noise():
     cheap = PrivateBayesNet(parents=parents, schema=schema, target=Rdp(2, 8), mechanism="gaussian")
     claimed = float(fit.fit(schema.decode(records), np.random.default_rng(0)).cost.epsilon(delta))
 
+    frames = {int(data[0, 0]): schema.decode(data) for data in (records, neighbour)}
+
     def run(model):
         def release(data, rng):
-            fitted = model.fit(schema.decode(data.astype(int)), rng)
+            fitted = model.fit(frames[int(data[0, 0])], rng)
             return np.concatenate(
                 [fitted.probabilities["a"][:, 0], fitted.probabilities["b"][:, 0]]
             )
 
-        settings = {"claimed": claimed, "delta": delta, "draws": 1000, "confidence": 0.999}
+        settings = {"claimed": claimed, "delta": delta, "draws": 800, "confidence": 0.999}
         return audit_mechanism(release, records, neighbour, np.random.default_rng(6), **settings)
 
     honest, broken = run(fit), run(cheap)
@@ -544,44 +546,6 @@ def test_an_audit_finds_no_more_than_the_claim_and_catches_half_the_noise():
 
 
 # Estimates
-
-
-@pytest.mark.parametrize("laplace", [False, True])
-@pytest.mark.parametrize(
-    ("noisy", "deviation", "mean", "shape"),
-    [
-        (30, 5, 20, 0.5),
-        (3000, 3233, 2279, 0.02),
-        (-100, 187, 7, 3),
-        (5000, 187, 4000, 1),
-        (3, 1.9, 2, 1e4),
-        (7, 1e-3, 2, 0.1),
-        (500, 1.9, 480, 30),
-        (2000, 3233, 2279, 20),
-    ],
-)
-def test_a_counts_posterior_agrees_with_the_sum_over_all_counts(
-    noisy, deviation, mean, shape, laplace
-):
-    counts = np.arange(60_000)
-    if laplace:
-        log_noise = -math.sqrt(2) * abs(noisy - counts) / deviation - math.log(deviation)
-    else:
-        log_noise = norm.logpdf(noisy, counts, deviation) + math.log(2 * math.pi) / 2
-    log_joint = nbinom.logpmf(counts, shape, shape / (shape + mean)) + log_noise
-    joint = np.exp(log_joint - log_joint.max())
-    expected = (joint * counts).sum() / joint.sum()
-    evidence = log_joint.max() + math.log(joint.sum())
-    found, square, log_evidence = _posterior(
-        *(np.array([float(x)]) for x in (noisy, deviation, mean, shape)),
-        most=60_000.0,
-        laplace=laplace,
-    )
-    # A few intervals stand for tens of thousands of counts.
-    spread = math.sqrt((joint * (counts - expected) ** 2).sum() / joint.sum())
-    assert found[0] == pytest.approx(expected, abs=0.1 * spread + 1e-6)
-    assert log_evidence[0] == pytest.approx(evidence, abs=0.1)
-    assert square[0] >= found[0] ** 2 * (1 - 1e-9)
 
 
 def interacting(rng, n_records):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl import estimates
 from privrl.estimates import clipped_rows, row_probabilities, row_totals
+from privrl.estimates.posterior import posterior_counts
 from privrl.mechanisms import ReleasedTable
 
 STRENGTHS = 0.5 * 10.0 ** (np.arange(7) * 2 / 3)  # 0.5 to 5000
@@ -15,6 +15,54 @@ STRENGTHS = 0.5 * 10.0 ** (np.arange(7) * 2 / 3)  # 0.5 to 5000
 
 def noisy(values, deviation, mechanism="gaussian"):
     return ReleasedTable(np.array(values, np.float64), mechanism, deviation)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize(
+    ("noisy", "deviation", "mean", "shape"),
+    [
+        (30, 5, 20, 0.5),
+        (3000, 3233, 2279, 0.02),
+        (-100, 187, 7, 3),
+        (5000, 187, 4000, 1),
+        (3, 1.9, 2, 1e4),
+        (7, 1e-3, 2, 0.1),  # taken as 0.5
+        (500, 1.9, 480, 30),
+        (2000, 3233, 2279, 20),
+    ],
+)
+def test_a_count_s_posterior_agrees_with_a_sum_over_many_counts(
+    noisy, deviation, mean, shape, laplace
+):
+    """For shapes below 1 evenly in ``x ** shape``, where the density is finite.
+
+    Sixteen nodes know a Gaussian's evidence to 1 %, and Laplace's, whose density has an edge, to
+    12 %; means to a tenth of the standard deviation.
+    """
+    power, n = max(1 / shape, 1.0), 100_000
+    points = (np.arange(n) + 0.5) / n
+    top = mean * (1 + 20 / math.sqrt(shape) + 20 / shape)
+    counts = np.maximum(top * points**power, 1e-300)
+    width = power * points ** (power - 1) * top / n
+    scale = max(deviation, 0.5)
+    noise = stats.laplace(scale=scale / math.sqrt(2)) if laplace else stats.norm(scale=scale)
+    log_prior = stats.gamma(shape, scale=mean / shape).logpdf(counts)
+    with np.errstate(divide="ignore"):
+        log_joint = log_prior + noise.logpdf(noisy - counts) + np.log(width)
+    joint = np.exp(log_joint - log_joint.max())
+    expected = (joint * counts).sum() / joint.sum()
+    spread = math.sqrt((joint * (counts - expected) ** 2).sum() / joint.sum())
+    evidence = log_joint.max() + math.log(joint.sum())
+    found, square, log_evidence = posterior_counts(
+        np.array([float(noisy)]),
+        deviation,
+        np.array([float(mean)]),
+        np.array([float(shape)]),
+        laplace=laplace,
+    )
+    assert found[0] == pytest.approx(expected, abs=0.1 * spread)
+    assert math.sqrt(square[0] - found[0] ** 2) == pytest.approx(spread, rel=0.2)
+    assert log_evidence[0] == pytest.approx(evidence, abs=0.12 if laplace else 0.01)
 
 
 def slow_rows(table, totals, prior):
@@ -140,7 +188,7 @@ def test_large_tables_are_worked_out_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     table = noisy(50 + 10 * rng.standard_normal((7, 5)), 10.0)
     whole = row_probabilities(table)
-    monkeypatch.setattr(estimates, "_CELLS", 10)
+    monkeypatch.setattr("privrl.estimates.rows._CELLS", 10)
     np.testing.assert_allclose(row_probabilities(table), whole, rtol=1e-12)
 
 

@@ -1,86 +1,50 @@
-"""A naive Bayes classifier whose tables of counts are released privately.
+"""The estimator."""
 
-Naive Bayes needs counts alone: how often each class occurs, and for each feature how often each
-value occurs with each class. `PrivateNaiveBayes` counts the records once, releases all tables
-together under one target, and predicts from what was released. It keeps scikit-learn's promises,
-with one difference: what values and classes there may be is public and stated beforehand.
-
-By default (``mechanism="auto"``) three things are done that a single draw or clipped noisy counts
-leave undone. All of them are settled by public facts (the number of records, the tables' shapes,
-the target) or computed from what was released:
-
-1. The tables get Gaussian noise, or Laplace noise where that has the smaller variance, of sizes
-   with which the sum of all cells' variances is least.
-2. Rows are shrunk together as far as the noise makes it likely (`privrl.estimates`).
-3. Naive Bayes multiplies likelihood ratios as if features were independent, and is far too sure of
-   itself, with privacy and without. Its sum of log-ratios is therefore multiplied by a temperature
-   from 1/8 to 1. A twentieth of the budget measures it: the records' derivatives of the loss, by
-   the logarithm of the temperature, each clipped, are summed with noise at five temperatures. The
-   temperature at which the loss is then least is taken, drawn towards a typical one, 0.7, the
-   more the larger the noise. Where the noise would drown what is measured (few records, small
-   epsilon) nothing is measured, and the temperature is the typical one.
-
-The constants in this (the twentieth, the temperatures, where to clip, 0.7) were chosen on public
-benchmark data, and are the same for all data.
-
-The relation is `ReplaceRecord`: neighbours are data sets with equally many records, one of them
-another. So the number of records is public, and so is the number of features.
-
-References
-----------
-D. Ponnoprat. *Dirichlet mechanism for differentially private KL divergence minimization* (DKL),
-section 5.1.
-
-J. Vaidya, B. Shafiq, A. Basu and Y. Hong. *Differentially private naive Bayes classification*
-(2013).
-
-C. Guo, G. Pleiss, Y. Sun and K. Weinberger. *On calibration of modern neural networks* (2017).
-Temperatures.
-"""
-
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    check_is_fitted,
+    validate_data,
+)
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl.estimates import clipped_rows, row_probabilities, row_totals
 from privrl.mechanisms.base import Charged
 from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
+from privrl.naive_bayes import saved
+from privrl.naive_bayes.encoding import (
+    Codes,
+    as_table,
+    check_codes,
+    check_sizes,
+    class_array,
+    class_labels,
+    count_tables,
+    encode_classes,
+)
+from privrl.naive_bayes.temperature import (
+    SHAPES,
+    SHARES,
+    TYPICAL,
+    derivative_tables,
+    is_worth_measuring,
+    least_loss,
+)
 from privrl.releases import Release
 from privrl.schema import Bins, Categories, Column, Schema
 from privrl.special import FloatArray
 from privrl.targets import ApproxDP, Rdp, Target
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-    from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
-        check_classification_targets,
-    )
-    from sklearn.utils.validation import (  # type: ignore[import-untyped]
-        check_is_fitted,
-        column_or_1d,
-        validate_data,
-    )
-except ImportError as error:
-    raise ImportError(
-        "privrl.naive_bayes needs scikit-learn >= 1.6; pip install 'privrl[models]' has it."
-    ) from error
-
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
-Codes = NDArray[np.integer[Any]]
-
-TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
-_TYPICAL = 2**-0.5  # the temperature where none is measured
-_SHARE = 0.05  # of the budget, for measuring it
-_CLIP = 2.0  # nats, of a record's derivative
-_LARGEST_NOISE = 0.5  # nats, of the mean derivative, up to which it is measured
-_PULL = 0.25  # towards the typical temperature, of the noise, by its squared log-ratio
-_STEPS = 64  # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
 
 
 class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -98,10 +62,10 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     target : Rdp or ApproxDP
         What a fit may spend; None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
-        ``"auto"`` is described above. The others are for comparison: one Dirichlet draw of each
-        row, scale and prior by `privrl.design`'s criterion or, with ``"dkl"``, by DKL's Algorithm
-        1; noisy counts of which small ones are raised to a floor; or exact counts, without any
-        privacy.
+        ``"auto"`` is described in `privrl.naive_bayes`. The others are for comparison: one
+        Dirichlet draw of each row, scale and prior by `privrl.design`'s criterion or, with
+        ``"dkl"``, by DKL's Algorithm 1; noisy counts of which small ones are raised to a floor; or
+        exact counts, without any privacy.
     shares : {"optimised", "uniform"}
         Parts of the budget for the tables: those with the least variance in all
         (`privrl.mechanisms.least_noise_shares`), or equal ones; ``"dkl"`` has equal ones.
@@ -142,8 +106,9 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    All fitted attributes are made of what was released: they may be published, and so may a pickle
-    of the estimator. A second fit is a second release, and costs again.
+    All fitted attributes are made of what was released: they may be published, and so may a file
+    that `save` writes, or a pickle of an estimator without a ``random_state``. A second fit is a
+    second release, and costs again.
 
     Examples
     --------
@@ -198,18 +163,18 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If a parameter is out of range, or a record does not fit the public schema or classes;
             nothing is spent then, and the message shows no value of the records.
         """
-        self._check_parameters()
+        self.check_parameters()
         rng = np.random.default_rng(self.random_state)
-        labels = _labels(self.schema, self.classes)
+        labels = class_labels(self.schema, self.classes)
         columns, sizes = self._encode(X, reset=True)
         n_records = columns.shape[1]
-        numbers = _encode_classes(labels, y, n_records)
+        numbers = encode_classes(labels, y, n_records)
         paper = self.orientation == "paper"
         shapes = [(1, labels.size)]
         shapes += [(v, labels.size) if paper else (labels.size, v) for v in sizes]
         whole, measured = self._plan(shapes, n_records)
         tables = whole.part(slice(len(shapes)))
-        counts = _count(columns, numbers, sizes, labels.size)
+        counts = count_tables(columns, numbers, sizes, labels.size)
         data = [counts[0], *(table.T if paper else table for table in counts[1:])]
         if accountant is not None:
             accountant.compose(whole.cost)
@@ -218,17 +183,17 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         prior, rows = self._estimate(released, n_records)
         self.release_: Release = whole.cost
         self.mechanism_ = whole
-        alike = len(set(map(type, labels.values))) == 1
-        self.classes_ = np.array(labels.values, None if alike else object)
+        self.classes_ = class_array(labels)
         self.n_records_ = n_records
         self.class_log_prior_ = np.log(prior)
         self.feature_log_prob_ = [np.log(table.T if paper else table) for table in rows]
         if measured:
-            derivatives = self._derivatives(columns, numbers)
+            ratios = self._log_ratios(columns)
+            derivatives = derivative_tables(self.class_log_prior_, ratios, numbers)
             sums = whole.part(slice(len(shapes), None)).release(derivatives, rng)
-            self.temperature_ = _least_loss(sums, n_records)
+            self.temperature_ = least_loss(sums, n_records)
         else:
-            unmeasured = _TYPICAL if self.mechanism == "auto" else 1.0
+            unmeasured = TYPICAL if self.mechanism == "auto" else 1.0
             self.temperature_ = unmeasured if self.temperature is None else float(self.temperature)
         return self
 
@@ -288,7 +253,70 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         likeliest = self.predict_joint_log_proba(X).argmax(axis=1)
         return self.classes_[likeliest]
 
-    def _check_parameters(self) -> None:
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fitted classifier as plain data, of the form that `from_dict` reads.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
+        ValueError
+            If parameters are others than at the fit.
+        """
+        check_is_fitted(self, "temperature_")
+        return saved.to_plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the fitted classifier that plain data describe.
+
+        Raises
+        ------
+        ValueError
+            If an entry is absent, unknown, or of a wrong type or shape.
+        """
+        return saved.from_plain(cls, data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the classifier to a JSON file, replacing it: what was released and what it cost.
+
+        Neither counts nor ``random_state`` are in it. A fit without privacy is said to be one.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError, ValueError
+            As `to_dict`.
+        """
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
+        Path(path).write_text(f"{text}\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the classifier in a JSON file.
+
+        Raises
+        ------
+        ValueError
+            If its content is no classifier.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            data = json.loads(
+                text, object_pairs_hook=saved.no_repeats, parse_constant=saved.no_constants
+            )
+            return cls.from_dict(data)
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+    def check_parameters(self) -> None:
+        """Check what can be checked without records, as `fit` does first.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
         _check_name("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
         _check_name("shares", self.shares, ("optimised", "uniform"))
         _check_name("orientation", self.orientation, ("values", "paper"))
@@ -323,7 +351,7 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 schema = schema.subset(name for name in schema.names if name != self.classes)
             if isinstance(X, pd.DataFrame) and set(schema.names) <= set(X.columns):
                 X = X.loc[:, [name in schema.columns for name in X.columns]]
-        table = _as_table(X)
+        table = as_table(X)
         validate_data(self, table, reset=reset, skip_check_array=True)
         if isinstance(self.schema, Schema):
             return _by_column(schema.encode(table)), schema.sizes
@@ -334,14 +362,13 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 table = table.set_axis(names, axis=1)
             alike = Schema(dict.fromkeys(names, self.schema))
             return _by_column(alike.encode(table)), alike.sizes
-        sizes = _check_sizes(self.schema)
-        return _by_column(_check_codes(np.asarray(table), sizes)), sizes
+        sizes = check_sizes(self.schema)
+        return _by_column(check_codes(np.asarray(table), sizes)), sizes
 
     def _plan(self, shapes: list[Rows], n_records: int) -> tuple[TablesMechanism, bool]:
         """Return the mechanism of everything that is released, and whether a temperature is.
 
-        The sums for the temperature are the last tables, each of one row: the sum of the records'
-        values in [0, 1], and of 1 minus them. One record replaced changes both by at most 1.
+        The sums for the temperature are the last tables.
         """
         if self.mechanism == "none":
             return TablesMechanism(shapes=tuple(shapes), mechanism="none"), False
@@ -351,14 +378,13 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         optimised = self.shares == "optimised"
         shares = least_noise_shares(shapes) if optimised else (1 / len(shapes),) * len(shapes)
         if self.mechanism == "auto" and self.temperature is None:
-            each = _SHARE / (1 - _SHARE) / len(TEMPERATURES)
             whole = TablesMechanism.calibrated(
                 self.target,
-                shapes=[*shapes, *[(1, 2)] * len(TEMPERATURES)],
+                shapes=[*shapes, *SHAPES],
                 n_records=n_records,
-                shares=[*shares, *[each] * len(TEMPERATURES)],
+                shares=[*shares, *SHARES],
             )
-            if _noise(whole.deviations[-1], n_records) <= _LARGEST_NOISE:
+            if is_worth_measuring(whole.deviations[-1], n_records):
                 return whole, True
         return TablesMechanism.calibrated(
             self.target,
@@ -390,132 +416,9 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             total += table.take(column, axis=1)
         return total
 
-    def _derivatives(self, columns: Codes, numbers: Codes) -> list[FloatArray]:
-        """Return, for each temperature, the table of the sums that `_plan` speaks of.
-
-        A record's loss is ``log sum_j exp(l_j) - l_y`` with ``l = log prior + t * s``; its
-        derivative by ``log t`` is ``t (E s_j - s_y)``, with the mean over predicted classes.
-        """
-        ahead = self._log_ratios(columns)
-        ahead -= ahead[numbers, np.arange(len(numbers))]  # of the true class
-        tables = []
-        for temperature in TEMPERATURES:
-            scaled = temperature * ahead
-            weights = self.class_log_prior_[:, None] + scaled
-            weights = np.exp(weights - weights.max(axis=0))
-            derivative = (weights * scaled).sum(axis=0) / weights.sum(axis=0)
-            values = np.clip(derivative / (2 * _CLIP) + 0.5, 0.0, 1.0)
-            part = float(np.rint(values * _STEPS).sum()) / _STEPS
-            tables.append(np.array([[part, len(values) - part]]))
-        return tables
-
-
-def _least_loss(sums: Sequence[ReleasedTable], n_records: int) -> float:
-    """Return the temperature at which the loss is least, from noisy sums of derivatives."""
-    differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
-    at = np.log(TEMPERATURES)
-    fine = np.linspace(at[0], at[-1], 61)
-    slope = np.interp(fine, at, _CLIP * differences / n_records)
-    loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
-    pull = _PULL * _noise(sums[0].deviation, n_records) * (fine - math.log(_TYPICAL)) ** 2
-    return float(np.exp(fine[(loss + pull).argmin()]))
-
-
-def _noise(deviation: float, n_records: int) -> float:
-    """Return the standard deviation of a mean derivative, from that of each of its two sums."""
-    return math.sqrt(2) * _CLIP * deviation / n_records
-
-
-def _count(
-    columns: Codes, numbers: Codes, sizes: Sequence[int], n_classes: int
-) -> list[FloatArray]:
-    """Return the counts of the classes, shape (1, J), and of each feature's values, (J, V)."""
-    counts = [np.bincount(numbers, minlength=n_classes)[None]]
-    for column, size in zip(columns, sizes, strict=True):
-        cells = np.bincount(column * n_classes + numbers, minlength=size * n_classes)
-        counts.append(cells.reshape(size, n_classes).T)
-    return [table.astype(np.float64) for table in counts]
-
-
-def _labels(schema: object, classes: str | Sequence[str | int | bool] | Categories) -> Categories:
-    """Return the public classes."""
-    if isinstance(classes, str):
-        if not isinstance(schema, Schema) or classes not in schema.columns:
-            raise ValueError(
-                f"classes must be the labels, or the name of a column of a Schema, got {classes!r}."
-            )
-        column = schema.columns[classes]
-        if not isinstance(column, Categories):
-            raise ValueError(f"classes must name a column of Categories, got {classes!r}: Bins.")
-        classes = column
-    if not isinstance(classes, Categories):
-        values = [c.item() if isinstance(c, np.generic) else c for c in classes]
-        classes = Categories(tuple(values))
-    if classes.other:
-        raise ValueError("classes must all be known: Categories without other=True.")
-    return classes
-
-
-def _encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
-    if y is None:
-        raise ValueError(
-            "y must be the records' classes; fit requires y to be passed, but the target y is None."
-        )
-    column = pd.Series(column_or_1d(y, warn=True), name="y")
-    if column.dtype.kind == "f":
-        if not np.isfinite(column).all():
-            raise ValueError("y must be classes everywhere, and holds NaN or infinity.")
-        check_classification_targets(column.to_numpy())
-    if len(column) != n_records:
-        raise ValueError(
-            f"X and y must have equally many records, got {n_records} and {len(column)}."
-        )
-    return labels.encode(column)
-
-
-def _as_table(X: Any) -> Any:
-    """Return a data frame as it is and everything else as an array of two dimensions."""
-    if hasattr(X, "toarray"):
-        raise ValueError("X must be dense, got a sparse matrix; X.toarray() makes it so.")
-    table = X if isinstance(X, pd.DataFrame) else np.asarray(X)
-    if isinstance(table, np.ndarray) and table.dtype.kind == "c":
-        raise ValueError("X must hold real numbers. Complex data not supported.")
-    if table.ndim != 2:
-        raise ValueError(
-            f"X must have two axes, records and features, got {table.ndim}. Reshape your data."
-        )
-    if min(table.shape) < 1:
-        what = "feature(s)" if table.shape[0] else "sample(s)"
-        raise ValueError(f"X has 0 {what} (shape={table.shape}) while a minimum of 1 is required.")
-    return table
-
 
 def _by_column(codes: Codes) -> Codes:
     return np.ascontiguousarray(codes.T, np.intp)
-
-
-def _check_sizes(sizes: Any) -> tuple[int, ...]:
-    if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
-        raise ValueError(
-            f"schema must be a Schema, Categories, Bins or numbers of values, got {sizes!r}; what "
-            "the features may hold is public and has to be stated."
-        )
-    return tuple(check_count("schema", size, least=2) for size in sizes)
-
-
-def _check_codes(codes: NDArray[Any], sizes: tuple[int, ...]) -> Codes:
-    """Return whole numbers that lie within the sizes; messages show none of them."""
-    if codes.shape[1] != len(sizes):
-        raise ValueError(f"X must have {len(sizes)} features, as schema has, got {codes.shape[1]}.")
-    if codes.dtype.kind not in "iu":
-        raise ValueError(
-            f"X must hold whole numbers where schema gives numbers of values, got {codes.dtype}."
-        )
-    outside = (codes.min(axis=0) < 0) | (codes.max(axis=0) >= np.array(sizes))
-    if outside.any():
-        k = int(outside.argmax())
-        raise ValueError(f"X must hold 0 to {sizes[k] - 1} in column {k}, as schema says.")
-    return codes
 
 
 def _check_name(argument: str, name: object, known: Sequence[str]) -> None:
