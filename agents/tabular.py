@@ -7,6 +7,7 @@ computed from released tables alone. What distinguishes agents is how they plan.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from operator import index as as_int
 from typing import NamedTuple
 
 import numpy as np
@@ -192,9 +193,10 @@ class TabularAgent(ABC):
         Raises
         ------
         ValueError
-            If the agent is a batch, the episode has had ``horizon`` steps already, there is no
-            such state or action, or self-loops are damped and the step does not start where the
-            one before it ended: that an episode is one chain is what its cost rests on.
+            If the agent is a batch, the episode has had ``horizon`` steps already, a value is no
+            single number or a state or action not a whole one, there is no such state or action,
+            or self-loops are damped and the step does not start where the one before it ended:
+            that an episode is one chain is what its cost rests on.
         """
         if self.batch_shape:
             raise ValueError(
@@ -207,6 +209,12 @@ class TabularAgent(ABC):
                 "begin_episode first."
             )
         state, action, reward, next_state, terminated = seen
+        if not (
+            type(state) is type(action) is type(next_state) is int
+            and type(reward) is float
+            and type(terminated) is bool
+        ):
+            state, action, reward, next_state, terminated = _plain(seen)
         if not 0 <= state < self.n_states:
             raise _no_such("state", self.n_states)
         if not 0 <= action < self.n_actions:
@@ -438,14 +446,8 @@ class TabularAgent(ABC):
         if not self._steps:
             return
         state, action, paid, following, terminated = map(np.asarray, zip(*self._steps, strict=True))
-        if not {state.dtype.kind, action.dtype.kind, following.dtype.kind} <= set("iu"):
-            raise ValueError(
-                "state, action and next_state must be whole numbers, and one that was observed is "
-                "not; convert them with int()."
-            )
-        state, action, following = (each.astype(np.intp) for each in (state, action, following))
         following = np.where(terminated & self.terminates, self.n_states, following)
-        encoded = self._rewards.encode(paid.astype(np.float64), self._rng)
+        encoded = self._rewards.encode(paid, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
         np.add.at(self._new_counts, (state, action, following), 1.0)
@@ -461,6 +463,26 @@ def self_loops(
         return support.next_states == np.arange(n_states)[:, None, None]
     same = np.eye(n_states, n_states + terminates, dtype=np.bool_)
     return np.repeat(same[:, None], n_actions, axis=1)
+
+
+def _plain(seen: Transition) -> Transition:
+    """Return a step in plain numbers: arrays could be written to later, and would broadcast."""
+    state, action, reward, next_state, terminated = seen
+    try:
+        whole = [as_int(each) for each in (state, action, next_state)]
+    except TypeError:
+        whole = []
+    if not whole or any(isinstance(each, bool) for each in (state, action, next_state)):
+        raise ValueError(
+            "state, action and next_state must be whole numbers, and one that was observed is "
+            "not; convert them with int()."
+        )
+    if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub" or np.ndim(terminated):
+        raise ValueError(
+            "reward must be a number and terminated True or False, and one that was observed is "
+            "not; tell of steps side by side with observe_steps."
+        )
+    return Transition(whole[0], whole[1], float(reward), whole[2], bool(terminated))
 
 
 def _check_index(name: str, index: int, size: int) -> None:

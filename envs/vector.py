@@ -95,10 +95,9 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         self._start_row = len(rows) - 1
         reward = np.broadcast_to(mdp.reward_table, mdp.transition.shape)
         self._reward = reward[mdp.transition > 0]  # in the order of the entries
-        # What is no action has no place here or leads beyond all rows, where no entry is, which
-        # saves a check. (Negative numbers count from the end.)
-        self._action_row = np.repeat([0.0, np.inf], mdp.n_actions)
-        self._action_row[: mdp.n_actions] = np.arange(mdp.n_actions)
+        # What is no action leads beyond all rows, where no entry is, which saves a check.
+        self._action_row = np.append(np.arange(mdp.n_actions, dtype=np.float64), np.inf)
+        self._no_action = np.uintp(mdp.n_actions)
 
         # The largest u for which row + u stays below row + 1 after rounding, in every row.
         self._largest_draw = np.nextafter(len(rows), 0) - self._start_row
@@ -181,7 +180,9 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
             )
         uniform = self._uniforms()
         try:
-            position = self._action_row.take(actions.astype(np.intp, copy=False))
+            # Without a sign, what is negative is large.
+            unsigned = actions.astype(np.intp, copy=False).view(np.uintp)
+            position = self._action_row.take(np.minimum(unsigned, self._no_action).view(np.intp))
             position += self._row
             position += uniform  # last, as rounding is thought of in _largest_draw
             entry = self._cdf.searchsorted(position, side="right")

@@ -33,6 +33,7 @@ from privrl.targets import Rdp
 
 _CURVE_POINTS = 60
 _LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
+_LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim
 _DRAWS_PER_CELL = 100  # and a cell as long as so many more draws, for its calibration
 
@@ -255,20 +256,36 @@ def _only(values: object) -> float:
 def _check_size(cell: Cell, mdp: TabularMDP) -> None:
     width = Support.of(mdp).width if cell.method.support else mdp.n_states
     one = 8 * mdp.n_states * mdp.n_actions * width
-    if cell.runs * one > _LARGEST_TABLE:
-        fit = int(_LARGEST_TABLE // one)
+    past = _tables_kept(cell) * one
+    fit = int(min(_LARGEST_TABLE // one, _LARGEST_PAST // max(past, 1)))
+    if cell.runs > fit:
+        what = f"{cell.runs * one / 1e9:.1f} GB for each of several tables"
+        if fit == _LARGEST_PAST // max(past, 1):
+            what = f"{cell.runs * past / 1e9:.1f} GB for what is kept of all draws"
         raise ValueError(
             f"block must be small enough for memory, got {cell.runs} runs of "
-            f"{cell.method.label!r}, {cell.runs * one / 1e9:.1f} GB for each of several tables; "
+            f"{cell.method.label!r}, {what}; "
             + (f"at most {fit} fit, or" if fit else "not one fits;")
             + " make the possible next states public (support)."
         )
 
 
+def _tables_kept(cell: Cell) -> int:
+    """Return how many tables of transitions a run keeps from draw to draw."""
+    draws = len(names.schedule_named(cell.method.schedule).starts(cell.episodes))
+    if cell.method.sampler.startswith(("noisy-counts", "local-counts")):
+        return draws  # the noise of each goes into those that follow
+    return min(cell.method.window or 1, draws)
+
+
 def _canonical(data: Any) -> Any:
-    """Return plain data with every number as a float, so that 2 and 2.0 are the same."""
+    """Return plain data so that 2 and 2.0 are the same: numbers as floats, where those are exact.
+
+    A seed can have more digits than a float.
+    """
     if isinstance(data, dict):
         return {name: _canonical(value) for name, value in data.items()}
     if isinstance(data, Real) and not isinstance(data, bool):
-        return float(data)
+        exact = not isinstance(data, int) or abs(data) <= 2**53
+        return float(data) if exact else data
     return data

@@ -97,11 +97,22 @@ class Database:
             raise
 
     def finished(self, cells: Iterable[Cell]) -> dict[Cell, CellResult]:
-        """Return the results of those cells that are there."""
+        """Return the results of those cells that are there.
+
+        Raises
+        ------
+        OSError
+            If the file is damaged.
+        """
         query = f"SELECT key, id, {', '.join(_NUMBERS)} FROM cells WHERE conditions = ?"
-        rows = self._connection.execute(query, (self._conditions,)).fetchall()
-        there = {key: (number, values) for key, number, *values in rows}
-        return {cell: self._result(*there[cell.key]) for cell in cells if cell.key in there}
+        try:
+            rows = self._connection.execute(query, (self._conditions,)).fetchall()
+            there = {key: (number, values) for key, number, *values in rows}
+            return {cell: self._result(*there[cell.key]) for cell in cells if cell.key in there}
+        except sqlite3.DatabaseError as error:
+            raise OSError(
+                f"database cannot be read: {error}; move the file away, and all is computed anew."
+            ) from error
 
     def save(self, cell: Cell, result: CellResult) -> None:
         """Add a cell, all of it or nothing; if it is there, it stays as it is.
@@ -109,11 +120,13 @@ class Database:
         Raises
         ------
         OSError
-            If it cannot be written, such as on a full disk.
+            If it cannot be written, such as on a full disk, or to a damaged file.
         """
         try:
             self._save(cell, result)
-        except sqlite3.OperationalError as error:
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as error:
             raise OSError(
                 f"database cannot be written: {error}; what was there is kept."
             ) from error

@@ -253,8 +253,10 @@ class Together(PairsRelease):
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
-        kinds = Counter(self.parts).items()  # equal parts are many in a model of many tables
-        return np.asarray(sum(times * part.rdp(orders) for part, times in kinds))
+        # A model of many tables has one part many times; others need not be hashable.
+        times = Counter(map(id, self.parts))
+        each = {id(part): part for part in self.parts}
+        return np.asarray(sum(n * each[place].rdp(orders) for place, n in times.items()))
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return the products that the parts' change vectors can combine to."""

@@ -11,7 +11,7 @@ posterior sampling*, section 5.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,6 +175,14 @@ class PaidSampler:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self._done:  # two that go on from one pickle would share their noise
+            raise ValueError(
+                f"sampler must not be pickled after its first update, got {self!r} after "
+                f"{self._done}; sampler.fresh() has its settings, and pays anew."
+            )
+        return super().__reduce_ex__(protocol)
 
 
 class DirichletSampler(PaidSampler):

@@ -1,6 +1,7 @@
 """The contract of every agent: a new one is one more line in ALL_AGENTS."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import gymnasium as gym
 import numpy as np
@@ -367,15 +368,58 @@ def test_who_acts_follows_the_newest_policy() -> None:
 
 
 @pytest.mark.parametrize("field", ["state", "action", "next_state"])
-@pytest.mark.parametrize("bad", [0.5, 1.0, True])
+@pytest.mark.parametrize("bad", [0.5, 1.0, True, np.array([1]), None], ids=repr)
 def test_states_and_actions_are_whole_numbers(field: str, bad) -> None:
     learner = ALL_AGENTS["diffuse"]()
     learner.begin_episode(0)
-    spent = learner.accountant.rdp.copy()
-    learner.observe(Transition(0, 0, 0.0, 0)._replace(**{field: bad}))
     with pytest.raises(ValueError, match="must be whole numbers"):
-        learner.begin_episode(1)
-    np.testing.assert_array_equal(learner.accountant.rdp, spent)
+        learner.observe(Transition(0, 0, 0.0, 0)._replace(**{field: bad}))
+    learner.begin_episode(1)  # nothing of it was kept
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"reward": np.array([0.5])},
+        {"reward": None},
+        {"reward": "0.5"},
+        {"terminated": np.array([False])},
+    ],
+    ids=str,
+)
+def test_a_reward_is_a_number(bad: dict) -> None:
+    learner = ALL_AGENTS["diffuse"]()
+    learner.begin_episode(0)
+    with pytest.raises(ValueError, match="reward must be a number"):
+        learner.observe(Transition(0, 0, 0.0, 0)._replace(**bad))
+    learner.begin_episode(1)
+
+
+def test_arrays_of_one_add_one_count_for_each_step(monkeypatch) -> None:
+    """Five states of shape (1,) would broadcast to 25 counts: more than is paid for."""
+    learner = ALL_AGENTS["diffuse"](terminates=True)
+    seen = _drawn_counts(learner, monkeypatch)
+    learner.begin_episode(0)
+    for _ in range(5):
+        with suppress(ValueError):
+            learner.observe(Transition(np.array([2]), 1, 1.0, 3))
+    learner.begin_episode(1)
+    assert max(seen) <= 5
+
+
+def test_what_is_written_to_later_is_remembered_as_it_was(monkeypatch) -> None:
+    """An environment may return the same array each time; then all steps would be the last."""
+    learner = ALL_AGENTS["diffuse"]()
+    learner.begin_episode(0)
+    state, reward = np.array(0), np.array(1.0)
+    for here in range(3):
+        state[...], reward[...] = here, 1.0
+        learner.observe(Transition(state, 1, reward, state))
+        reward[...] = 7.0  # outside the range
+    tables = []
+    monkeypatch.setattr(learner._sampler, "check", lambda counts: tables.append(counts.copy()))
+    learner.begin_episode(1)
+    assert [tables[0][s, 1, s] for s in range(4)] == [1, 1, 1, 0]
 
 
 def test_many_steps_between_draws_are_counted_once_each(monkeypatch) -> None:

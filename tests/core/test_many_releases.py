@@ -1,7 +1,10 @@
 """Many different releases in one `RdpAccountant`: quick, and the same as one by one."""
 
 import math
+import pickle
 import warnings
+from contextlib import suppress
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,7 +25,14 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import DirichletRelease, Release, Together
+from privrl.releases import (
+    BatchRelease,
+    DirichletRelease,
+    PairsRelease,
+    Release,
+    Together,
+    together,
+)
 from privrl.targets import ApproxDP, Rdp
 
 RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
@@ -193,6 +203,66 @@ def test_a_release_that_changes_later_is_accounted_for_as_it_was() -> None:
     before = accountant.rdp
     release.size = 5.0
     np.testing.assert_array_equal(accountant.rdp, before)
+
+
+class Changing(PairsRelease):
+    """A user's release, built on ours, that is written to; equal to itself all the same."""
+
+    relation = ReplaceRecord()
+
+    def __init__(self, size: float) -> None:
+        self.size = size
+
+    def dominating_pairs(self) -> None:
+        return None
+
+    def rdp(self, orders: np.ndarray) -> np.ndarray:
+        return self.size * np.asarray(orders)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda r: r, lambda r: BatchRelease([r]), lambda r: Together([r]), lambda r: together([r, r])],
+    ids=["alone", "batch", "together", "twice"],
+)
+def test_a_release_that_changes_costs_what_it_says_each_time(around) -> None:
+    """The curve of the last release is kept for the next only if it cannot have changed."""
+    inner = Changing(0.01)
+    accountant, expected = RdpAccountant(), 0.0
+    for size in (0.01, 5.0, 0.5):
+        inner.size = size
+        release = around(inner)
+        for _ in range(2):
+            accountant.compose(release)
+            expected = expected + release.rdp(accountant.orders)
+    changed = around(inner)
+    accountant.compose(changed)
+    expected = expected + changed.rdp(accountant.orders)
+    inner.size = 7.0  # the same object
+    accountant.compose(changed)
+    expected = expected + changed.rdp(accountant.orders)
+    np.testing.assert_allclose(accountant.rdp, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy, lambda a: pickle.loads(pickle.dumps(a))])
+def test_a_copy_goes_on_by_itself(copied) -> None:
+    """If they shared what is written to, one could let through what the other may not spend."""
+    relation = ReplaceRecord()
+    small = GaussianRelease(sigma=10, relation=relation)  # 0.02 of order 2
+    large = LaplaceRelease(scale=2, relation=relation)
+    cost = {release: float(release.rdp(2.0)) for release in (small, large)}
+    accountant = RdpAccountant(budget=Rdp(2, 1.0))
+    accountant.compose(small)
+    other = copied(accountant)
+    _ = accountant.rdp
+    accountant.compose(large)
+    other.compose(small)
+    for each, spent in ((accountant, cost[small] + cost[large]), (other, 2 * cost[small])):
+        assert float(each.spent(2)) == pytest.approx(spent, rel=1e-12)
+        for _ in range(60):
+            with suppress(BudgetExceeded):
+                each.compose(small)
+        assert 1.0 - cost[small] < each.spent(2) <= 1.0
 
 
 def test_a_subclass_has_its_own_say() -> None:

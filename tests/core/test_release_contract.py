@@ -287,3 +287,22 @@ def test_no_privacy_is_infinitely_expensive() -> None:
     assert np.all(np.isinf(release.rdp(ORDERS)))
     assert np.all(release.delta(EPSILONS) == 1)
     assert math.isinf(float(release.epsilon(1e-6)))
+
+
+def test_parts_need_not_be_hashable_nor_differ_in_more_than_price() -> None:
+    class Priced:
+        relation = ReplaceRecord()
+        __hash__ = None
+
+        def __init__(self, price: float) -> None:
+            self.price = price
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Priced)
+
+        def rdp(self, orders):
+            return self.price * np.asarray(orders)
+
+    cheap, dear = Priced(1.0), Priced(10.0)
+    both = Together([cheap, dear, cheap])
+    assert both.rdp([2.0, 3.0]) == pytest.approx([24.0, 36.0])

@@ -1,6 +1,7 @@
 """The contract of every sampler: a new one is one more line in ALL_SAMPLERS."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -328,6 +329,8 @@ def test_a_sampler_in_use_is_not_copied(sampler: Sampler) -> None:
     for copied in (copy.copy, copy.deepcopy):
         with pytest.raises(ValueError, match="must not be copied after its first update"):
             copied(used)
+    with pytest.raises(ValueError, match="must not be pickled after its first update"):
+        pickle.dumps(used)
 
 
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
@@ -387,7 +390,11 @@ def test_what_is_no_count_is_refused_unseen_and_unpaid(ugly) -> None:
     assert "700" not in shown
 
 
-@pytest.mark.parametrize("wrong", [0, None, np.random, np.random.RandomState(0)], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [0, None, np.random, np.random.RandomState(0)],
+    ids=["seed", "none", "module", "legacy"],
+)
 def test_what_is_no_generator_costs_nothing(wrong) -> None:
     accountant = RdpAccountant()
     with pytest.raises(ValueError, match=r"rng must be a numpy\.random\.Generator"):

@@ -425,10 +425,12 @@ def test_any_number_of_environments(num_envs):
     [
         ([0, 1, 2], r"actions must be in 0\.\.1, got values in 0\.\.2; number them from 0"),
         ([0, -1, 1], r"actions must be in 0\.\.1, got values in -1\.\.1"),
-        ([0, -2, 1], "actions must be in"),
+        *(([0, action, 1], "actions must be in") for action in range(-9, 0)),
         ([3, 0, 1], "actions must be in"),
         ([0, -(2**62), 1], "actions must be in"),
         (np.array([0, 1, 2**64 - 1], np.uint64), r"got values in 0\.\.18446744073709551615"),
+        (np.array([0, 1, 2**64 - 4], np.uint64), "actions must be in"),
+        (np.array([0, 1, -4], np.int8), "actions must be in"),
         ([0, 1], r"actions must be integers of shape \(3,\), got int64 of shape \(2,\); give one"),
         ([[0, 1, 0]], "actions must be integers of shape"),
         (1, r"got int64 of shape \(\)"),

@@ -74,6 +74,14 @@ def test_the_root_seed_changes_both() -> None:
     assert _state(replace(CELL, seed=1)) != _state(CELL)
 
 
+@pytest.mark.parametrize("seed", [2**53, 2**64, 2**128, 10**400], ids=["53", "64", "128", "10^400"])
+def test_large_seeds_are_told_apart_to_the_last_digit(seed: int) -> None:
+    """As floats, the next one would be the same: results of the one be taken for the other's."""
+    cells = [replace(CELL, seed=seed + i) for i in range(4)]
+    assert len({cell.key for cell in cells}) == 4
+    assert len({tuple(_state(cell)) for cell in cells}) == 4
+
+
 def test_what_is_only_reported_changes_no_randomness() -> None:
     later = replace(CELL, delta=1e-6)
     assert later.key != CELL.key
@@ -188,9 +196,27 @@ def test_tables_that_do_not_fit_are_found_before_anything_runs() -> None:
     n = 400
     reward = np.arange(2 * n).reshape(n, 2)
     mdp = TabularMDP(np.full((n, 2, n), 1 / n), reward, np.full(n, 1 / n), 30)
-    check_cells([replace(CELL, runs=97)], mdp)  # 97 tables of 320 000 numbers: 0.248 GB
+    cell = replace(CELL, method=Method(sampler="diffuse"))
+    check_cells([replace(cell, runs=97)], mdp)  # 97 tables of 320 000 numbers: 0.248 GB
     with pytest.raises(ValueError, match="at most 97 fit, or make the possible next states"):
-        check_cells([replace(CELL, runs=98)], mdp)
+        check_cells([replace(cell, runs=98)], mdp)
+
+
+def test_noise_that_does_not_fit_is_found_before_anything_runs() -> None:
+    """Noise is kept from draw to draw: 3000 tables of 32 runs, not one."""
+    n = 50
+    mdp = TabularMDP(np.full((n, 2, n), 1 / n), np.arange(2.0 * n).reshape(n, 2), np.eye(n)[0], 30)
+    often = replace(CELL, episodes=3000, method=Method(schedule="every-episode"))
+    check_cells([replace(often, runs=33)], mdp)  # 33 * 3000 tables of 5000 numbers: 3.96 GB
+    with pytest.raises(
+        ValueError, match=r"got 34 .* 4.1 GB for what is kept of all draws; at most"
+    ):
+        check_cells([replace(often, runs=34)], mdp)
+    for method in (Method(), Method(sampler="diffuse", schedule="every-episode")):
+        check_cells([replace(often, runs=100, method=method)], mdp)
+    window = Method(sampler="diffuse", schedule="every-episode", window=2000)
+    with pytest.raises(ValueError, match="at most 50 fit"):
+        check_cells([replace(often, runs=51, method=window)], mdp)
 
 
 def _state(cell: Cell) -> list[int]:

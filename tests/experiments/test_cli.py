@@ -259,6 +259,8 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["train", "--env", "FrozenLake-v1", "--relation", "replace-record"], "relation must be"),
         (["train", "--env", "FrozenLake-v1", "--horizon", "0"], "horizon must be"),
         (["account", "--scale", "1"], "give --alpha"),
+        # Python's own error has no words.
+        (["sweep", "--episodes", str(10**16)], "error: out of memory"),
         (["account"], "give --scale or --alpha"),
         (["account", "--scale", "1", "--alpha", "nan"], "alpha must be"),
         (["account", "--scale", "1", "--alpha", "0"], "alpha must be"),

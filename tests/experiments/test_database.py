@@ -111,6 +111,21 @@ def test_what_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> Non
         assert database.finished([CELL]).keys() == {CELL}
 
 
+def test_a_damaged_file_is_an_error_of_the_system(tmp_path: Path) -> None:
+    """Its first page is fine, so that it is opened; the others are lost."""
+    path = tmp_path / "sweep.sqlite"
+    large = replace(RESULT, rewards=np.ones((60, 1000)))
+    with Database(path, HERE) as database:
+        database.save(replace(CELL, runs=1000), large)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
+    with Database(path, HERE) as database:
+        with pytest.raises(OSError, match=r"cannot be read: .* malformed; move the file away"):
+            database.finished([replace(CELL, runs=1000)])
+        with pytest.raises(OSError, match=r"cannot be written: .* malformed"):
+            database.save(CELL, RESULT)
+
+
 def _another_program(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE songs (name TEXT)")

@@ -153,7 +153,6 @@ def test_ugly_data_are_refused_for_nothing(values, bins, message: str) -> None:
         ({"rng": 3}, "rng must be"),
         ({"rng": np.random.RandomState(3)}, "rng must be"),
     ],
-    ids=repr,
 )
 def test_bad_arguments_are_refused_for_nothing(options, message: str) -> None:
     accountant = RdpAccountant()
