@@ -177,7 +177,7 @@ def _dask(
     with ExitStack() as stack:
         cluster = address or stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers or cpu_count(), threads_per_worker=1, dashboard_address=None
+                n_workers=workers or cpu_count(), threads_per_worker=1, dashboard_address=":0"
             )
         )
         client = stack.enter_context(distributed.Client(cluster, set_as_default=False))

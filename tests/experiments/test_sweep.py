@@ -134,7 +134,7 @@ def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
     spec, expected = spread
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as cluster:
         victims = []
 

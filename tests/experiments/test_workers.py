@@ -47,7 +47,7 @@ def cluster():
     """Two Dask workers, processes of their own."""
     distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as running:
         yield running
 

@@ -1,0 +1,203 @@
+"""Accounting: composing very many different releases, loss distributions, calibration."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privrl.accounting import RdpAccountant
+from privrl.calibration import calibrate_alpha, calibrate_scale
+from privrl.noise import GaussianRelease
+from privrl.noisy_counts import NoisyCounts
+from privrl.pld import PldAccountant
+from privrl.relations import (
+    AddRemoveRecord,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+    ReplaceTransition,
+)
+from privrl.releases import DirichletRelease
+from privrl.targets import ApproxDP, Rdp
+
+_DELTA = 1e-5
+_RELATIONS = {
+    "replace record": ReplaceRecord(),
+    "add or remove record": AddRemoveRecord(),
+    "replace transition": ReplaceTransition(),
+    "replace step": ReplaceStep(),
+    "replace episode of 30": ReplaceEpisode(30),
+}
+_MANY = 100_000
+_COUNTS = (10, 100, 1000, 10_000, _MANY)
+_PEERS_COUNTS = (10, 100, 1000)
+
+
+class _Fresh:
+    """Makes releases that differ from each other and from those of all rounds before.
+
+    So nothing that is remembered of one round helps the next. Costs in all stay the same.
+    """
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+
+    def dirichlet(self, relation, n):
+        largest = 30.0 if relation.convex_from else 1.0  # whole episodes cost that much more
+        scales = self._rng.uniform(0.5, 1.0, n) / largest / math.sqrt(n)
+        return [DirichletRelease(scale=s, alpha=10.0, relation=relation) for s in scales.tolist()]
+
+    def sigmas(self, n):
+        return (self._rng.uniform(4.0, 8.0, n) * math.sqrt(n)).tolist()
+
+    def gaussian(self, n):
+        return [GaussianRelease(sigma=s, relation=ReplaceRecord()) for s in self.sigmas(n)]
+
+
+_fresh = _Fresh()
+
+
+def _needs_dp_accounting(module=""):
+    name = f"dp_accounting.{module}".rstrip(".")
+    return pytest.importorskip(name, reason="dp-accounting is not installed")
+
+
+def _epsilon(accountant, releases):
+    for release in releases:
+        accountant.compose(release)
+    return accountant.epsilon(_DELTA)
+
+
+@pytest.mark.parametrize("name", _RELATIONS)
+def test_compose_many(measure, quick, name):
+    n = _MANY // 10 if quick else _MANY
+    measure(
+        f"Dirichlet, {name}",
+        lambda releases: _epsilon(RdpAccountant(), releases),
+        at=n,
+        work=n,
+        setup=lambda: _fresh.dirichlet(_RELATIONS[name], n),
+        rounds=2,
+    )
+
+
+@pytest.mark.parametrize("n", _COUNTS)
+@pytest.mark.parametrize("kind", ["Dirichlet", "Gaussian"])
+def test_compose(measure, quick, kind, n):
+    if quick and n == _MANY:
+        pytest.skip("a quick run composes fewer")
+    measure(
+        kind,
+        lambda releases: _epsilon(RdpAccountant(), releases),
+        at=n,
+        work=n,
+        setup=lambda: (
+            _fresh.gaussian(n) if kind == "Gaussian" else _fresh.dirichlet(ReplaceStep(), n)
+        ),
+        rounds=3,
+    )
+
+
+@pytest.mark.parametrize("n", _PEERS_COUNTS)
+def test_dp_accounting(measure, n):
+    package, rdp = _needs_dp_accounting(), _needs_dp_accounting("rdp")
+
+    def compose(sigmas) -> float:
+        accountant = rdp.RdpAccountant(neighboring_relation=package.NeighboringRelation.REPLACE_ONE)
+        for sigma in sigmas:
+            accountant.compose(package.GaussianDpEvent(sigma))
+        return accountant.get_epsilon(_DELTA)
+
+    measure("dp-accounting", compose, at=n, work=n, setup=lambda: _fresh.sigmas(n), rounds=3)
+
+
+@pytest.mark.parametrize("n", _PEERS_COUNTS)
+def test_orders_of_dp_accounting(measure, n):
+    """Ours, at as many orders as theirs are by default."""
+    rdp = _needs_dp_accounting("rdp")
+    orders = rdp.rdp_privacy_accountant.DEFAULT_RDP_ORDERS
+    measure(
+        "Gaussian, orders of dp-accounting",
+        lambda releases: _epsilon(RdpAccountant(orders=orders), releases),
+        at=n,
+        work=n,
+        setup=lambda: _fresh.gaussian(n),
+        rounds=3,
+    )
+
+
+@pytest.mark.parametrize("kind", ["Dirichlet", "Gaussian"])
+def test_loss_distributions(measure, quick, kind):
+    _needs_dp_accounting("pld")
+    n = 20 if quick else 100
+    measure(
+        f"loss distributions, {kind}",
+        lambda releases: _epsilon(PldAccountant(), releases),
+        at=n,
+        work=n,
+        setup=lambda: (
+            _fresh.gaussian(n) if kind == "Gaussian" else _fresh.dirichlet(ReplaceRecord(), n)
+        ),
+        rounds=1,
+    )
+
+
+def test_dp_accounting_loss_distributions(measure, quick):
+    package, pld = _needs_dp_accounting(), _needs_dp_accounting("pld")
+    n = 20 if quick else 100
+
+    def compose(sigmas) -> float:
+        accountant = pld.PLDAccountant()
+        for sigma in sigmas:
+            accountant.compose(package.GaussianDpEvent(sigma))
+        return accountant.get_epsilon(_DELTA)
+
+    measure(
+        "loss distributions, dp-accounting",
+        compose,
+        at=n,
+        work=n,
+        setup=lambda: _fresh.sigmas(n),
+        rounds=1,
+    )
+
+
+_TARGETS = {"Rényi": Rdp(2.0, 1.0), "(ε, δ)": ApproxDP(1.0, _DELTA)}
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("what", ["scale", "prior", "scale by loss distributions"])
+def test_calibration(measure, what, count, target):
+    relation, aim = ReplaceStep(), _TARGETS[target]
+    options = {"relation": relation, "count": count}
+    if what == "scale":
+
+        def calibrate():
+            return calibrate_scale(aim, alpha=10.0, **options)
+
+    elif what == "prior":
+
+        def calibrate():
+            return calibrate_alpha(aim, scale=0.5, **options)
+
+    else:
+        if target == "Rényi":
+            pytest.skip("loss distributions know no Rényi orders")
+        _needs_dp_accounting("pld")
+
+        def calibrate():
+            return calibrate_scale(aim, alpha=10.0, accountant=PldAccountant, **options)
+
+    rounds = 2 if "loss" in what else None
+    measure(f"{what}, {target}", calibrate, at=count, rounds=rounds)
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+@pytest.mark.parametrize("count", [1, 100])
+def test_noisy_counts(measure, count, target):
+    measure(
+        f"noisy counts, {target}",
+        lambda: NoisyCounts.calibrated(_TARGETS[target], draws=count),
+        at=count,
+    )

@@ -1,0 +1,85 @@
+"""Naive Bayes and histograms, beside scikit-learn's, NumPy's and diffprivlib's."""
+
+import numpy as np
+import pytest
+from peers import CLOCK
+from synthetic import ADULT_RECORDS, ADULT_SIZES, adult_like, ages
+
+from privrl.histogram import histogram
+from privrl.targets import ApproxDP
+
+_TARGET = ApproxDP(1.0, 1e-5)
+_VALUES = (10_000, 1_000_000)
+_BINS = 100
+
+
+@pytest.fixture(scope="module")
+def adult():
+    return adult_like()
+
+
+def _ours(mechanism):
+    pytest.importorskip("sklearn", reason="scikit-learn is in the extra models")
+    ours = pytest.importorskip("privrl.naive_bayes")
+    target = None if mechanism == "none" else _TARGET
+    return ours.PrivateNaiveBayes(ADULT_SIZES, classes=[0, 1], target=target, mechanism=mechanism)
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "gaussian", "dirichlet", "none"])
+@pytest.mark.parametrize("verb", ["fit", "predict"])
+def test_naive_bayes(measure, adult, mechanism, verb):
+    X, y = adult
+    model = _ours(mechanism).fit(X, y)
+    calls = {"fit": lambda: model.fit(X, y), "predict": lambda: model.predict_proba(X)}
+    measure(f"{verb}, privrl {mechanism}", calls[verb], work=ADULT_RECORDS)
+
+
+@pytest.mark.parametrize("verb", ["fit", "predict"])
+def test_scikit_learn(measure, adult, verb):
+    X, y = adult
+    sklearn = pytest.importorskip("sklearn.naive_bayes", reason="scikit-learn is not installed")
+    model = sklearn.CategoricalNB(min_categories=ADULT_SIZES).fit(X, y)
+    calls = {"fit": lambda: model.fit(X, y), "predict": lambda: model.predict_proba(X)}
+    measure(f"{verb}, scikit-learn", calls[verb], work=ADULT_RECORDS)
+
+
+@pytest.mark.benchmark(timer=CLOCK)
+@pytest.mark.parametrize("verb", ["fit", "predict"])
+def test_diffprivlib(measure_peer, verb):
+    measure_peer("diffprivlib", verb, f"{verb}, diffprivlib", work=ADULT_RECORDS)
+
+
+@pytest.mark.parametrize("n_values", _VALUES)
+def test_histogram(measure, n_values):
+    values, rng = ages(n_values), np.random.default_rng(0)
+    measure(
+        "histogram, privrl",
+        lambda: histogram(values, _BINS, (0.0, 100.0), target=_TARGET, rng=rng),
+        at=n_values,
+        work=n_values,
+    )
+
+
+@pytest.mark.parametrize("n_values", _VALUES)
+def test_numpy_histogram(measure, n_values):
+    values = ages(n_values)
+    measure(
+        "histogram, numpy",
+        lambda: np.histogram(values, _BINS, (0.0, 100.0)),
+        at=n_values,
+        work=n_values,
+    )
+
+
+@pytest.mark.benchmark(timer=CLOCK)
+@pytest.mark.parametrize("n_values", _VALUES)
+def test_diffprivlib_histogram(measure_peer, n_values):
+    measure_peer(
+        "diffprivlib",
+        "histogram",
+        "histogram, diffprivlib",
+        at=n_values,
+        work=n_values,
+        n_values=n_values,
+        bins=_BINS,
+    )

@@ -1,0 +1,637 @@
+"""Measure how fast privrl is, and make the numbers and the pictures of docs/benchmarks.md.
+
+Run with ``python docs/make_benchmarks.py``; it takes a few minutes, and less than one with
+``--quick``. With ``--from results.json`` nothing is measured: the file is what
+``pytest benchmarks --benchmark-json=results.json`` has written.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+RUNS = 200
+RLBERRY_EARLIER = 80_000
+"""Steps per second of rlberry-research's PSRL on another day, on a processor of this kind."""
+
+# Okabe and Ito's palette, told apart by every kind of colour vision.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+GREY = "#444444"
+
+
+def main() -> None:
+    """Run the suite, unless its results are given, and write page and pictures."""
+    parser = argparse.ArgumentParser(description="Measure, and write docs/benchmarks.md.")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
+    parser.add_argument("--from", dest="results", type=Path, help="results of an earlier run")
+    options = parser.parse_args()
+    path = options.results
+    with tempfile.TemporaryDirectory() as folder:
+        if path is None:
+            path = Path(folder) / "results.json"
+            measure(path, quick=options.quick)
+        results = Results(json.loads(path.read_text()))
+    write(results, HERE / "benchmarks.md")
+    draw(results, HERE / "images")
+
+
+def measure(path: Path, *, quick: bool) -> None:
+    """Run all benchmarks in one process, on one core, and keep the results as JSON."""
+    if importlib.util.find_spec("pytest_benchmark") is None:
+        raise SystemExit("pytest-benchmark is not installed; pip install 'privrl[bench]' has it.")
+    command = [sys.executable, "-m", "pytest", HERE.parent / "benchmarks", "-q", "-rs"]
+    command += ["-p", "no:cacheprovider", f"--benchmark-json={path}"]
+    if quick:
+        command += ["--quick", "--benchmark-max-time=0.03", "--benchmark-min-rounds=1"]
+    one_core = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    subprocess.run(command, env={**os.environ, **one_core}, check=True)
+
+
+class Results:
+    """What was measured.
+
+    Parameters
+    ----------
+    report : dict
+        pytest-benchmark's, with the entry ``about`` that ``benchmarks/conftest.py`` adds.
+    """
+
+    def __init__(self, report: dict[str, Any]) -> None:
+        self.about = report["about"]
+        self.machine = report["machine_info"]
+        self._times: dict[tuple[str, str, float | None], tuple[float, float]] = {}
+        for each in report["benchmarks"]:
+            info = each["extra_info"]
+            key = info["group"], info["what"], info["at"]
+            self._times[key] = each["stats"]["min"], info["work"]
+
+    def seconds(self, group: str, what: str, at: float | None = None) -> float | None:
+        """Return the least time of a call; None if it was not measured."""
+        return self._times.get((group, what, at), (None, 0.0))[0]
+
+    def rate(self, group: str, what: str, at: float | None = None) -> float | None:
+        """Return how many units of work are done in a second; None if not measured."""
+        seconds, work = self._times.get((group, what, at), (None, 0.0))
+        return None if seconds is None else work / seconds
+
+    def places(self, group: str, what: str) -> list[float]:
+        """Return at which places something was measured, ascending."""
+        return sorted(at for g, w, at in self._times if (g, w) == (group, what) and at is not None)
+
+    def names(self, group: str, start: str) -> list[str]:
+        """Return what begins like that, without its beginning."""
+        known = dict.fromkeys(what for g, what, _ in self._times if g == group)
+        return [what.removeprefix(start) for what in known if what.startswith(start)]
+
+    def missing(self, peer: str) -> str:
+        """Return in words why there is no number of a peer."""
+        if self.about["versions"].get(peer) == "not installed":
+            return "not installed"
+        reason = self.about["peers"].get(peer, {}).get("missing", "")
+        return f"not installed: {reason}" if reason else "not measured"
+
+
+def write(results: Results, page: Path) -> None:
+    """Write the tables between the markers of the page."""
+    text = page.read_text()
+    for name, make in BLOCKS.items():
+        before, start, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
+        if not (start and end):
+            raise ValueError(f"{page.name} must have the markers of {name!r}; put them back.")
+        text = f"{before}{start}{make(results)}\n{end}{after}"
+    page.write_text(text)
+
+
+def draw(results: Results, folder: Path) -> None:
+    """Write the pictures of the page."""
+    for name, make in PICTURES.items():
+        make(results).savefig(folder / f"benchmark_{name}.png", dpi=150)
+
+
+def _machine(results: Results) -> str:
+    about, cpu = results.about, results.machine["cpu"]
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    rows = [
+        f"- Processor: {cpu.get('brand_raw', 'unknown')}, {cpu.get('count', '?')} cores, "
+        f"{results.machine.get('machine', '')}; all but the sweeps use one core.",
+        f"- Python {about['python']} on {results.machine.get('system', '')}; {versions}.",
+    ]
+    for name, told in about["peers"].items():
+        if told["missing"]:
+            rows.append(f"- {name}: not installed ({told['missing']}; see `{told['variable']}`).")
+        else:
+            there = ", ".join(f"{k} {v}" for k, v in told["versions"].items())
+            rows.append(f"- {name} has a Python of its own: {there}.")
+    if about["load"] is not None:
+        start, end = about["load"]
+        rows.append(
+            f"- Processes that wanted a core when it started and ended: {start:.1f} and {end:.1f}. "
+            "On a quiet machine it is about 0 and 1; more of them make everything slower."
+        )
+    if about["quick"]:
+        rows.append("- **A quick run:** smaller sizes and fewer rounds.")
+    return "\n".join(rows)
+
+
+def _summary(results: Results) -> str:
+    compose = _faster(
+        results.rate("accounting", "Gaussian", 1000),
+        results.rate("accounting", "dp-accounting", 1000),
+    )
+    psrl = results.rate("psrl", "known rewards", RUNS)
+    rows = [
+        _aim(
+            "64 RiverSwim environments in step",
+            8e6,
+            results.rate("vector", "native", 64),
+            _million_steps,
+        ),
+        _aim("4096 of them", 20e6, results.rate("vector", "native", 4096), _million_steps),
+        _aim(f"PSRL, {RUNS} runs, a draw before every episode", 5e6, psrl, _million_steps),
+        _aim(
+            "10⁹ episodes in each of 200 runs, the slowest of six ways",
+            3.0,
+            _worst(results.seconds("long", way, 10**9) for way in _ways()),
+            _seconds,
+            most=True,
+        ),
+        _aim(
+            f"`train` on FrozenLake, {_long_training(results):,} episodes, to its own stepping",
+            1.5,
+            _worst(
+                _training_ratio(results, kind, _long_training(results)) for kind in _KINDS_OF_TRAIN
+            ),
+            _times_as_long,
+            most=True,
+        ),
+        _aim("1000 Gaussian releases composed, to dp-accounting", 1.0, compose, _times_as_fast),
+    ]
+    return _table(["what", "target", "measured", "met"], rows)
+
+
+def _peers(results: Results) -> str:
+    def ours(group: str, what: str, at: float | None = None) -> float | None:
+        return results.rate(group, what, at)
+
+    steps, records, values = "steps", "records", "values"
+    psrl = results.rate("psrl", "rlberry")
+    pairs = [
+        ("64 environments", steps, ours("vector", "native", 64), "Gymnasium's `SyncVectorEnv`",
+         ours("vector", "RiverSwim one by one", 64), ""),
+        ("4096 environments", steps, ours("vector", "native", 4096), "Gymnasium's `SyncVectorEnv`",
+         ours("vector", "RiverSwim one by one", 4096), ""),
+        (f"PSRL, {RUNS} runs, private rewards", steps, ours("psrl", "private rewards", RUNS),
+         "rlberry-research, a run by itself", psrl, "rlberry"),
+        ("PSRL, one run, private rewards", steps, ours("psrl", "private rewards", 1),
+         "rlberry-research", psrl, "rlberry"),
+        ("1000 Gaussian releases", "releases", ours("accounting", "Gaussian", 1000),
+         "dp-accounting", ours("accounting", "dp-accounting", 1000), "dp-accounting"),
+        ("loss distributions, Gaussian", "releases",
+         _any_place(results, "loss distributions, Gaussian"), "dp-accounting",
+         _any_place(results, "loss distributions, dp-accounting"), "dp-accounting"),
+        ("naive Bayes, fit", records, ours("models", "fit, privrl auto"),
+         "scikit-learn's `CategoricalNB`", ours("models", "fit, scikit-learn"), "scikit-learn"),
+        ("naive Bayes, fit", records, ours("models", "fit, privrl auto"),
+         "diffprivlib's `GaussianNB`", ours("models", "fit, diffprivlib"), "diffprivlib"),
+        ("naive Bayes, predict", records, ours("models", "predict, privrl auto"),
+         "scikit-learn's `CategoricalNB`", ours("models", "predict, scikit-learn"), "scikit-learn"),
+        ("naive Bayes, predict", records, ours("models", "predict, privrl auto"),
+         "diffprivlib's `GaussianNB`", ours("models", "predict, diffprivlib"), "diffprivlib"),
+        ("histogram of 10⁶ values", values, ours("models", "histogram, privrl", 10**6),
+         "`numpy.histogram`", ours("models", "histogram, numpy", 10**6), ""),
+        ("histogram of 10⁶ values", values, ours("models", "histogram, privrl", 10**6),
+         "diffprivlib", ours("models", "histogram, diffprivlib", 10**6), "diffprivlib"),
+    ]  # fmt: skip
+    rows = [
+        [
+            what,
+            _per_second(mine, unit),
+            name,
+            results.missing(peer) if peer and other is None else _per_second(other, unit),
+            _ratio(_faster(mine, other)),
+        ]
+        for what, unit, mine, name, other, peer in pairs
+    ]
+    return _table(["what", "privrl", "the other", "its speed", "privrl is faster by"], rows)
+
+
+def _vector(results: Results) -> str:
+    names = {
+        "RiverSwim, privrl": "native",
+        "RiverSwim, `SyncVectorEnv`": "RiverSwim one by one",
+        "FrozenLake, `SyncVectorEnv`": "FrozenLake one by one",
+        "CartPole, Gymnasium's native": "CartPole native",
+        "the floor": "floor",
+    }
+    places = results.places("vector", "native")
+    rows = [
+        [label, *(_millions(results.rate("vector", what, at)) for at in places)]
+        for label, what in names.items()
+    ]
+    to_floor = [
+        _ratio(_faster(results.rate("vector", "floor", at), results.rate("vector", "native", at)))
+        for at in places
+    ]
+    rows.append(["ours takes, to the floor", *to_floor])
+    return _table(["million steps/s; environments:", *(f"{at:,}" for at in places)], rows)
+
+
+def _psrl(results: Results) -> str:
+    places = results.places("psrl", "known rewards")
+    rows = []
+    for kind in ("known rewards", "private rewards"):
+        rates = [results.rate("psrl", kind, at) for at in places]
+        floors = [results.rate("psrl", f"floor of {kind}", at) for at in places]
+        rows.append([f"{kind}, million steps/s", *map(_millions, rates)])
+        rows.append(["its floor, million steps/s", *map(_millions, floors)])
+        rows.append(["takes, to its floor", *map(_ratio, map(_faster, floors, rates))])
+    table = _table(["runs:", *(f"{at:,}" for at in places)], rows)
+    rate = results.rate("psrl", "rlberry")
+    there = results.missing("rlberry") if rate is None else f"{rate:,.0f} steps/s in this run"
+    return (
+        f"{table}\n\nrlberry-research's PSRL, one run: {there}; an earlier measurement, which is "
+        f"not of this run, found {RLBERRY_EARLIER:,} steps/s."
+    )
+
+
+def _profile(results: Results) -> str:
+    parts = (
+        "drawing transitions",
+        "drawing rewards",
+        "planning",
+        "simulating",
+        "counting",
+        "accounting",
+    )
+    whole = results.seconds("psrl", "one episode")
+    times = [results.seconds("psrl", part) for part in parts]
+    rest = None
+    if whole is not None and None not in times:
+        rest = whole - sum(t for t in times if t is not None)
+    rows = [
+        [part, _micro(time), _percent(_over(time, whole))]
+        for part, time in zip(
+            (*parts, "all else", "**one episode of all runs**"), (*times, rest, whole), strict=True
+        )
+    ]
+    floor = results.seconds("psrl", "floor of private rewards", RUNS)
+    rows.append(["the floor: gamma draws alone", _micro(floor), _percent(_over(floor, whole))])
+    return _table(["part", "µs", "share"], rows)
+
+
+def _planner(results: Results) -> str:
+    places = results.places("psrl", "einsum")
+    rows = [
+        [label, *(_milli(results.seconds("psrl", what, at)) for at in places)]
+        for label, what in (
+            ("one einsum along the runs", "einsum"),
+            ("a matrix product for each run", "matmul"),
+            ("known support", "support"),
+        )
+    ]
+    return _table(["ms; states:", *(f"{at}" for at in places)], rows)
+
+
+def _long(results: Results) -> str:
+    rows = [
+        [kind, *(_seconds(results.seconds("long", f"{kind}, {r}", 10**9)) for r in (1.05, 1.2))]
+        for kind in _KINDS_OF_LONG
+    ]
+    return _table(["10⁹ episodes", "`Geometric(1.05)`", "`Geometric(1.2)`"], rows)
+
+
+def _single(results: Results) -> str:
+    rows = []
+    for kind in _KINDS_OF_TRAIN:
+        for at in results.places("single", f"train, {kind}"):
+            pair = [results.rate("single", f"{way}, {kind}", at) for way in ("own", "train")]
+            own, train = (None if rate is None else 1 / rate for rate in pair)
+            rows.append([kind, f"{at:,}", _micro(own), _micro(train), _ratio(_faster(*pair))])
+    header = ["agent", "episodes", "the environment's own, µs a step", "`train`, µs a step"]
+    return _table([*header, "ratio"], rows)
+
+
+def _accounting(results: Results) -> str:
+    rows = []
+    for name in results.names("accounting", "Dirichlet, "):
+        for at in results.places("accounting", f"Dirichlet, {name}"):
+            rows.append(_compose_row(results, f"Dirichlet, {name}", at))
+    for what in ("Gaussian", "Gaussian, orders of dp-accounting", "dp-accounting"):
+        for at in results.places("accounting", what)[-1:]:
+            rows.append(_compose_row(results, what, at))
+        if not results.places("accounting", what):
+            rows.append([what, "", results.missing("dp-accounting"), ""])
+    for kind in ("Dirichlet", "Gaussian", "dp-accounting"):
+        what = f"loss distributions, {kind}"
+        for at in results.places("accounting", what):
+            rows.append(_compose_row(results, what, at))
+        if not results.places("accounting", what):
+            rows.append([what, "", results.missing("dp-accounting"), ""])
+    return _table(["releases", "how many", "seconds", "µs each"], rows)
+
+
+def _compose_row(results: Results, what: str, at: float) -> list[str]:
+    seconds = results.seconds("accounting", what, at)
+    label = f"{what}, Gaussian" if what.endswith("dp-accounting") and "," not in what else what
+    return [label, f"{at:,}", _seconds(seconds), _micro(_over(seconds, at))]
+
+
+def _calibration(results: Results) -> str:
+    rows = []
+    for what in ("scale", "prior", "noisy counts", "scale by loss distributions"):
+        row = [what]
+        for target in ("Rényi", "(ε, δ)"):
+            for count in (1, 100):
+                none = "loss" in what and target == "Rényi"
+                time = results.seconds("accounting", f"{what}, {target}", count)
+                row.append("none" if none else _milli(time))
+        rows.append(row)
+    columns = ["Rényi, 1 release", "Rényi, 100", "(ε, δ), 1 release", "(ε, δ), 100"]
+    return _table(["ms for", *columns], rows)
+
+
+def _models(results: Results) -> str:
+    rows = []
+    for name in ("privrl auto", "privrl gaussian", "privrl dirichlet", "privrl none",
+                 "scikit-learn", "diffprivlib"):  # fmt: skip
+        times = [results.seconds("models", f"{verb}, {name}") for verb in ("fit", "predict")]
+        peer = results.missing(name)
+        rows.append([name, *(peer if time is None else _milli(time) for time in times)])
+    bayes = _table(["naive Bayes", "fit, ms", "predict_proba, ms"], rows)
+    rows = []
+    for name in ("privrl", "numpy", "diffprivlib"):
+        times = [results.seconds("models", f"histogram, {name}", at) for at in (10**4, 10**6)]
+        peer = results.missing(name)
+        rows.append([name, *(peer if time is None else _milli(time) for time in times)])
+    return f"{bayes}\n\n{_table(['histogram', '10⁴ values, ms', '10⁶ values, ms'], rows)}"
+
+
+def _sweep(results: Results) -> str:
+    alone = results.rate("sweep", "sequential")
+    loop = results.rate("sweep", "processors, 1")
+    rows = []
+    for label, what, at_best in (
+        ("in this process", "sequential", None),
+        ("loky, 1 worker", "loky, 1", None),
+        ("loky, 2 workers", "loky, 2", "processors, 2"),
+    ):
+        rate = results.rate("sweep", what)
+        best = None if at_best is None else _faster(results.rate("sweep", at_best), loop)
+        cells = "not measured" if rate is None else f"{rate:.3g}"
+        rows.append([label, cells, _ratio(_faster(rate, alone)), _ratio(best) if at_best else ""])
+    return _table(["workers", "cells/s", "to one process", "a loop that needs only a core"], rows)
+
+
+def _draw_vector(results: Results) -> Figure:
+    figure, axes = _axes("environments in step", "environment steps per second")
+    lines = {
+        "RiverSwim, privrl": "native",
+        "CartPole, Gymnasium's native": "CartPole native",
+        "RiverSwim, Gymnasium's SyncVectorEnv": "RiverSwim one by one",
+        "FrozenLake, Gymnasium's SyncVectorEnv": "FrozenLake one by one",
+    }
+    _lines(axes, results, "vector", lines)
+    _floor(axes, results, "vector", "floor", "floor: draws and look-ups alone")
+    _finish(axes, "Stepping vector environments")
+    return figure
+
+
+def _draw_runs(results: Results) -> Figure:
+    figure, axes = _axes("runs side by side", "environment steps per second")
+    lines = {"PSRL, known rewards": "known rewards", "PSRL, private rewards": "private rewards"}
+    _lines(axes, results, "psrl", lines)
+    _floor(axes, results, "psrl", "floor of private rewards", "floor: gamma draws alone")
+    rate = results.rate("psrl", "rlberry")
+    if rate is None:
+        label = "rlberry-research, one run (earlier measurement)"
+        axes.axhline(RLBERRY_EARLIER, color=GREY, ls=":", lw=1, label=label)
+    else:
+        axes.axhline(rate, color=GREY, ls=":", lw=1, label="rlberry-research, one run")
+    _finish(axes, "A draw and a plan before every episode, RiverSwim 6 × 30")
+    return figure
+
+
+def _draw_states(results: Results) -> Figure:
+    figure, axes = _axes("states", "milliseconds to plan 30 steps of 200 runs")
+    lines = {
+        "einsum along the runs": "einsum",
+        "matrix product for each run": "matmul",
+        "known support": "support",
+    }
+    _lines(axes, results, "psrl", lines, value=lambda r, *key: _scaled(r.seconds(*key), 1e3))
+    places = [int(at) for at in results.places("psrl", "einsum")]
+    axes.set_xticks(places, [str(at) for at in places], minor=False)
+    axes.set_xticks([], minor=True)
+    _finish(axes, "Planning, 2 actions; privrl takes the faster of the first two")
+    return figure
+
+
+def _draw_episodes(results: Results) -> Figure:
+    figure, axes = _axes("episodes in each of 200 runs", "seconds")
+    lines = {kind: f"{kind} by episodes" for kind in ("known rewards", "noisy counts")}
+    _lines(axes, results, "long", lines, value=Results.seconds)
+    axes.axhline(3.0, color=GREY, ls=":", lw=1, label="target for 10⁹ episodes")
+    axes.set_ylim(0.01, 10)
+    _finish(axes, "Whole trainings on RiverSwim 6 × 30, Geometric(1.2)")
+    return figure
+
+
+def _draw_accounting(results: Results) -> Figure:
+    figure, axes = _axes("different releases", "seconds to compose them and read ε")
+    lines = {
+        "privrl, Dirichlet (one step replaced)": "Dirichlet",
+        "privrl, Gaussian": "Gaussian",
+        "dp-accounting, Gaussian": "dp-accounting",
+    }
+    _lines(axes, results, "accounting", lines, value=Results.seconds)
+    _finish(axes, "Rényi accounting")
+    return figure
+
+
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    "machine": _machine,
+    "summary": _summary,
+    "peers": _peers,
+    "vector": _vector,
+    "psrl": _psrl,
+    "profile": _profile,
+    "planner": _planner,
+    "long": _long,
+    "single": _single,
+    "accounting": _accounting,
+    "calibration": _calibration,
+    "models": _models,
+    "sweep": _sweep,
+}
+PICTURES: dict[str, Callable[[Results], Figure]] = {
+    "vector": _draw_vector,
+    "runs": _draw_runs,
+    "states": _draw_states,
+    "episodes": _draw_episodes,
+    "accounting": _draw_accounting,
+}
+_KINDS_OF_LONG = ("known rewards", "private rewards", "noisy counts")
+_KINDS_OF_TRAIN = ("noisy counts", "Dirichlet draws")
+
+
+def _ways() -> list[str]:
+    return [f"{kind}, {ratio}" for kind in _KINDS_OF_LONG for ratio in (1.05, 1.2)]
+
+
+def _long_training(results: Results) -> int:
+    places = [at for kind in _KINDS_OF_TRAIN for at in results.places("single", f"train, {kind}")]
+    return int(max(places, default=0))
+
+
+def _training_ratio(results: Results, kind: str, at: float) -> float | None:
+    own, train = (results.rate("single", f"{way}, {kind}", at) for way in ("own", "train"))
+    return _faster(own, train)
+
+
+def _any_place(results: Results, what: str) -> float | None:
+    places = results.places("accounting", what)
+    return results.rate("accounting", what, places[-1]) if places else None
+
+
+def _aim(
+    what: str,
+    target: float,
+    measured: float | None,
+    say: Callable[[float | None], str],
+    *,
+    most: bool = False,
+) -> list[str]:
+    """Return a row of the summary; the target is the least, or the most, that it may be."""
+    if measured is None:
+        met = ""
+    else:
+        met = "yes" if (measured <= target if most else measured >= target) else "**no**"
+    return [what, f"{'≤' if most else '≥'} {say(target)}", say(measured), met]
+
+
+def _worst(values: Any) -> float | None:
+    """Return the largest; None if one was not measured."""
+    values = list(values)
+    return None if None in values else max(values)
+
+
+def _faster(ours: float | None, other: float | None) -> float | None:
+    """Return the ratio of two speeds."""
+    return None if ours is None or other is None else ours / other
+
+
+_over = _faster
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _say(value: float | None, factor: float, unit: str) -> str:
+    return "not measured" if value is None else f"{_digits(value * factor)}{unit}"
+
+
+def _digits(value: float) -> str:
+    """Return three digits, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _million_steps(value: float | None) -> str:
+    return _say(value, 1e-6, " M steps/s")
+
+
+def _seconds(value: float | None) -> str:
+    return _say(value, 1.0, " s")
+
+
+def _times_as_long(value: float | None) -> str:
+    return _say(value, 1.0, " × the time")
+
+
+def _times_as_fast(value: float | None) -> str:
+    return _say(value, 1.0, " × the speed")
+
+
+def _millions(value: float | None) -> str:
+    return "" if value is None else _digits(value / 1e6)
+
+
+def _milli(value: float | None) -> str:
+    return _say(value, 1e3, "")
+
+
+def _micro(value: float | None) -> str:
+    return _say(value, 1e6, "")
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{_digits(value)} ×"
+
+
+def _per_second(value: float | None, unit: str) -> str:
+    if value is None:
+        return "not measured"
+    for factor, letter in ((1e6, " M"), (1e3, " k")):
+        if value >= factor:
+            return f"{_digits(value / factor)}{letter} {unit}/s"
+    return f"{_digits(value)} {unit}/s"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _axes(x: str, y: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def _lines(
+    axes: Axes,
+    results: Results,
+    group: str,
+    lines: dict[str, str],
+    value: Callable[..., float | None] = Results.rate,
+) -> None:
+    for (label, what), colour, marker in zip(lines.items(), COLOURS, MARKERS, strict=False):
+        places = results.places(group, what)
+        values = [value(results, group, what, at) for at in places]
+        axes.plot(places, values, color=colour, marker=marker, ms=5, label=label)
+
+
+def _floor(axes: Axes, results: Results, group: str, what: str, label: str) -> None:
+    places = results.places(group, what)
+    values = [results.rate(group, what, at) for at in places]
+    axes.plot(places, values, color=GREY, ls="--", lw=1.2, label=label)
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.grid(alpha=0.25, which="major")
+    axes.set_title(title, loc="left", fontsize="medium")
+    axes.legend(frameon=False, fontsize="small")
+
+
+if __name__ == "__main__":
+    main()
