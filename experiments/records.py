@@ -61,8 +61,8 @@ def read_records(
     absent = [name for name in names if name not in header]
     if absent:
         raise ValueError(
-            f"{path.name} must have all columns of the schema; {listed(absent)} absent. Its header "
-            f"has {listed(header)}; --separator says what is between fields."
+            f"{path.name} must have all columns of the schema in its first row; {listed(absent)} "
+            f"absent from its {len(header)} fields; --separator says what is between fields."
         )
     twice = [name for name in names if header.count(name) > 1]
     if twice:

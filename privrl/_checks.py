@@ -1,22 +1,24 @@
 """Checks of arguments, so that every error reads alike: name, accepted range, value, next move."""
 
-import math
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+_LARGEST = 2.0**1023  # whole numbers beyond are no floats
+
 
 def check_positive(name: str, value: float, hint: str = "") -> float:
     """Return ``value`` as a float if it is a number > 0 and finite."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < _LARGEST:
         raise ValueError(f"{name} must be a number > 0 and finite, got {value!r}{_hint(hint)}.")
     return float(value)
 
 
 def check_between(name: str, value: float, low: float, high: float, hint: str = "") -> float:
     """Return ``value`` as a float if it lies strictly between ``low`` and ``high``."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high:
+    high_too = min(high, _LARGEST)
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high_too:
         raise ValueError(
             f"{name} must be a number > {low:g} and < {high:g}, got {value!r}{_hint(hint)}."
         )

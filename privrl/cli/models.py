@@ -266,6 +266,12 @@ def predict_command(
         from privrl.experiments.records import read_records
 
         fitted, schema, target_column = _load_naive_bayes(model)
+        heads = [f"probability of {label}" for label in fitted.classes_]
+        if target_column in heads:
+            raise ValueError(
+                f"the column {target_column!r} that model {model.name} predicts is named as one of "
+                "probabilities; rename it in the schema and fit again."
+            )
         store.check_folder(out)
         records = read_records(data, schema, separator=separator, optional=target_column)
         if len(records) == 0:
@@ -273,8 +279,8 @@ def predict_command(
         features = records.drop(columns=target_column, errors="ignore")
         chances = fitted.predict_proba(features)
         table = pd.DataFrame({target_column: fitted.classes_[chances.argmax(axis=1)]})
-        for label, column in zip(fitted.classes_, chances.T, strict=True):
-            table[f"probability of {label}"] = column
+        for head, column in zip(heads, chances.T, strict=True):
+            table[head] = column
         has_classes = target_column in records and records[target_column].notna().all()
         written = store.save_all(out, {"predictions.csv": store.table_writer(table)})
         if has_classes:

@@ -159,15 +159,20 @@ def settings_of(mechanism: HistogramMechanism) -> dict[str, Any]:
 
 def mechanism_of(spent: Any) -> HistogramMechanism:
     """Return the mechanism that plain data describe."""
+    if not isinstance(spent, Mapping):
+        raise ValueError("spent must be a table of entries.")
+    for key in ("relation", "mechanism"):
+        if not isinstance(spent.get(key), str):
+            raise ValueError(f"spent must be a table with a text {key!r}.")
     known = {str(relation): relation for relation in (ReplaceRecord(), AddRemoveRecord())}
-    if not isinstance(spent, Mapping) or spent.get("relation") not in known:
-        raise ValueError(f"spent must be a table whose relation is one of {listed(known)}.")
-    settings = {key: value for key, value in spent.items() if key != "mechanism"}
-    settings["relation"] = known[spent["relation"]]
+    if spent["relation"] not in known:
+        raise ValueError(f"relation must be one of {listed(known)}, got {spent['relation']!r}.")
     kinds: dict[str, type[HistogramMechanism]] = {**_NOISES, "dirichlet": DirichletMechanism}
-    if spent.get("mechanism") not in kinds:
-        raise ValueError(f"mechanism must be one of {listed(kinds)}, got {spent!r}.")
-    try:
-        return kinds[spent["mechanism"]](**settings)
-    except TypeError:
-        raise ValueError(f"spent must be the mechanism's settings, got {listed(spent)}.") from None
+    name = spent["mechanism"]
+    if name not in kinds:
+        raise ValueError(f"mechanism must be one of {listed(kinds)}, got {name!r}.")
+    if set(spent) != {"relation", "mechanism", *_SETTINGS[name]}:
+        raise ValueError(f"spent must be the mechanism's settings, got {listed(spent)}.")
+    settings: dict[str, Any] = {key: check_positive(key, spent[key]) for key in _SETTINGS[name]}
+    settings["relation"] = known[spent["relation"]]
+    return kinds[name](**settings)

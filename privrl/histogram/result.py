@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_between, check_count, check_positive, check_rng
+from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
 from privrl.design import Loss
 from privrl.histogram.choice import (
     HistogramMechanism,
@@ -23,7 +23,7 @@ from privrl.histogram.errors import count_bounds, kl_error, l2_error
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.releases import Release
 from privrl.schema import Bins, Column
-from privrl.schema.plain import column_of, listed, plain
+from privrl.schema.plain import column_of, listed, parse_json, plain
 from privrl.special import FloatArray
 
 _FORMAT = "privrl.PrivateHistogram 1"
@@ -260,6 +260,8 @@ class PrivateHistogram:
         if data["format"] != _FORMAT:
             raise ValueError(f"format must be {_FORMAT!r}, got {data['format']!r}.")
         column = column_of("of the histogram", data["column"])
+        if data["labels"] != list(column.labels):
+            raise ValueError("labels must be those of the column's cells.")
         mechanism = mechanism_of(data["spent"])
         probabilities = _numbers("probabilities", data["probabilities"], column.size)
         if not (probabilities >= 0).all() or not abs(probabilities.sum() - 1) <= 1e-9:
@@ -286,7 +288,7 @@ class PrivateHistogram:
         """
         path = Path(path)
         try:
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from None
 
@@ -311,8 +313,8 @@ class PrivateHistogram:
 
 def _numbers(name: str, values: Any, size: int) -> FloatArray:
     try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError):
+        array = check_numbers(name, values)
+    except ValueError:
         array = np.array([])
     if array.shape != (size,) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be {size} numbers, one for each cell.")

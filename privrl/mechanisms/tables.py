@@ -88,7 +88,9 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", check_shapes(self.shapes))
-        object.__setattr__(self, "sizes", tuple(map(float, self.sizes)))
+        sizes = tuple(check_positive("sizes", size) for size in self.sizes)
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
         known = get_args(MechanismName)[1:]
         if self.mechanism not in known:
             raise ValueError(

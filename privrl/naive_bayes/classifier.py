@@ -41,6 +41,7 @@ from privrl.naive_bayes.temperature import (
 )
 from privrl.releases import Release
 from privrl.schema import Bins, Categories, Column, Schema
+from privrl.schema.plain import parse_json
 from privrl.special import FloatArray
 from privrl.targets import ApproxDP, Rdp, Target
 
@@ -302,10 +303,7 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
-            data = json.loads(
-                text, object_pairs_hook=saved.no_repeats, parse_constant=saved.no_constants
-            )
-            return cls.from_dict(data)
+            return cls.from_dict(parse_json(text))
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from None
 

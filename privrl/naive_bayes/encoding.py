@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d  # type: ignore[import-untyped
 
 from privrl._checks import check_count
 from privrl.schema import Categories, Schema
+from privrl.schema.entries import as_series
 from privrl.special import FloatArray
 
 Codes = NDArray[np.integer[Any]]
@@ -63,16 +64,28 @@ def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
         )
     # scikit-learn would turn pandas' categories that are truth values into numbers.
     is_pandas = isinstance(y, pd.Series | ExtensionArray)
-    column = pd.Series(y if is_pandas else column_or_1d(y, warn=True)).rename("y")
+    column = (pd.Series(y) if is_pandas else as_series(_one_axis(y))).rename("y")
     if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
         if not np.isfinite(column).all():
             raise ValueError("y must be classes everywhere, and holds NaN or infinity.")
-        check_classification_targets(column.to_numpy())
+        with np.errstate(invalid="ignore"):  # a warning would tell of a number beyond all integers
+            check_classification_targets(column.to_numpy())
     if len(column) != n_records:
         raise ValueError(
             f"X and y must have equally many records, got {n_records} and {len(column)}."
         )
     return labels.encode(column)
+
+
+def _one_axis(y: Any) -> NDArray[Any]:
+    """Return classes as an array, shape (n,)."""
+    try:
+        column: NDArray[Any] = column_or_1d(y, warn=True)
+    except (TypeError, ValueError):  # whose message may show complex numbers
+        raise ValueError(
+            "y must be classes, shape (n,), and no complex numbers: y should be a 1d array."
+        ) from None
+    return column
 
 
 def as_table(X: Any) -> Any:
@@ -108,7 +121,8 @@ def check_codes(codes: NDArray[Any], sizes: tuple[int, ...]) -> Codes:
         raise ValueError(f"X must have {len(sizes)} features, as schema has, got {codes.shape[1]}.")
     if codes.dtype.kind not in "iu":
         raise ValueError(
-            f"X must hold whole numbers where schema gives numbers of values, got {codes.dtype}."
+            f"X must hold whole numbers where schema gives numbers of values, got "
+            f"{codes.dtype.type.__name__}."
         )
     outside = (codes.min(axis=0) < 0) | (codes.max(axis=0) >= np.array(sizes))
     if outside.any():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -83,6 +83,13 @@ def from_plain(kind: type[Model], data: Any) -> Model:
         raise ValueError(f"classes must be a name or a list, got {data['classes']!r}.")
     labels = class_labels(schema, data["classes"])
     n_features = check_count("n_features", data["n_features"])
+    tables = data["feature_log_prob"]
+    if not isinstance(tables, list):
+        raise ValueError("feature_log_prob must be a list of tables.")
+    if len(tables) != n_features:
+        raise ValueError(
+            f"n_features must be {len(tables)}, as feature_log_prob has tables, got {n_features}."
+        )
     sizes = _sizes(schema, data["classes"], n_features)
     model.n_features_in_ = n_features
     model.n_records_ = check_count("n_records", data["n_records"])
@@ -98,27 +105,11 @@ def from_plain(kind: type[Model], data: Any) -> Model:
         )
     model.release_ = model.mechanism_.cost
     model.class_log_prior_ = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
-    tables = data["feature_log_prob"]
-    if not isinstance(tables, list) or len(tables) != n_features:
-        raise ValueError(f"feature_log_prob must be a list of {n_features} tables.")
     model.feature_log_prob_ = [
         _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size), model.orientation)
         for k, (table, size) in enumerate(zip(tables, sizes, strict=True))
     ]
     return model
-
-
-def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse what JSON's reader allows: an entry that is there twice."""
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("entries must be there once, got one twice.")
-    return entries
-
-
-def no_constants(name: str) -> NoReturn:
-    """Refuse what JSON's reader allows: NaN and infinities."""
-    raise ValueError(f"numbers must be finite, got {name}.")
 
 
 # What was released --------------------------------------------------------------------------------

@@ -298,7 +298,10 @@ def _check_edges(edges: Iterable[float]) -> tuple[float, ...]:
             raise ValueError(f"edges must be numbers, got {edge!r}.")
         if not abs(edge) < math.inf:
             raise ValueError(f"edges must be finite, got {edge!r}; what lies outside is clipped.")
-        checked.append(float(edge) + 0.0)  # −0 and 0 are one edge
+        try:
+            checked.append(float(edge) + 0.0)  # −0 and 0 are one edge
+        except OverflowError:  # a whole number of more than 308 digits
+            raise ValueError("edges must be finite, got a number beyond all floats.") from None
     if len(checked) < 2 or any(not low < high for low, high in pairwise(checked)):
         raise ValueError(f"edges must be at least two, increasing, got {tuple(checked)!r}.")
     return tuple(checked)

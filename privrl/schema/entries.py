@@ -24,7 +24,16 @@ def as_series(values: "ArrayLike | pd.Series[Any]") -> "pd.Series[Any]":
     array = values if isinstance(values, np.ndarray) else np.array(values, object)
     if array.ndim != 1:
         raise ValueError(f"a column must be of shape (n,), got shape {array.shape}.")
-    return pd.Series(array)
+    return pd.Series(array, dtype=kept_dtype(array))
+
+
+def kept_dtype(array: NDArray[Any]) -> Any:
+    """Return the type that pandas is to give an array; None leaves it to pandas.
+
+    Texts stay objects: pandas' own kind of them fails with those that are no Unicode, and says so
+    with one of their letters.
+    """
+    return object if array.dtype.kind in "OU" else None
 
 
 def name_of(column: "pd.Series[Any]") -> str:

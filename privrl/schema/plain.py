@@ -1,6 +1,7 @@
 """Schemas as plain data, and plain data as files."""
 
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 import tomli_w
 
 from privrl.schema.columns import Bins, Categories, Column
+
+_SHOWN = 20  # characters of a number that is refused
 
 
 def plain(column: Column) -> dict[str, Any]:
@@ -67,7 +70,44 @@ def read(path: Path) -> Any:
     text = path.read_bytes().decode("utf-8-sig")
     if suffix == ".toml":
         return tomllib.loads(text)
-    return json.loads(text, object_pairs_hook=_no_repeats)
+    return parse_json(text)
+
+
+def parse_json(text: str) -> Any:
+    """Return the plain data that a JSON text holds.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or holds what only Python's reader allows or what floats cannot: an entry
+        that is there twice, NaN, infinities, larger numbers, or brackets without end.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_no_repeats,
+            parse_constant=_finite,
+            parse_float=_finite,
+            parse_int=_whole,
+        )
+    except RecursionError:
+        raise ValueError("brackets must not be nested so deeply.") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not abs(number) < math.inf:
+        raise ValueError(f"numbers must be finite, got {_beginning(text)}.")
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.schema.columns import Bins, Categories, Column
-from privrl.schema.entries import IntArray
+from privrl.schema.entries import IntArray, kept_dtype
 from privrl.schema.plain import (
     check_name,
     check_names,
@@ -239,7 +239,7 @@ class Schema:
                     f"frame must have the {len(self.columns)} columns {listed(self.names)}, got "
                     f"an array of shape {frame.shape}."
                 )
-            return pd.DataFrame(frame, columns=list(self.names))
+            return pd.DataFrame(frame, columns=list(self.names), dtype=kept_dtype(frame))
         if not isinstance(frame, pd.DataFrame):
             raise ValueError(
                 f"frame must be a pandas.DataFrame or a plain array, got {type(frame).__name__}."

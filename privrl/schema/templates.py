@@ -115,7 +115,12 @@ def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
     """
     with Path(path).open("rb") as file:
         lines = (line.decode("utf-8-sig") for line in file)  # no line further than the header
-        row = next(csv.reader(lines, delimiter=separator), [])
+        try:
+            row = next(csv.reader(lines, delimiter=separator), [])
+        except (UnicodeDecodeError, csv.Error):
+            raise ValueError(
+                f"{Path(path).name} must begin with a header row of a CSV file in UTF-8."
+            ) from None
     if not row:
         raise ValueError(f"{Path(path).name} must have a header row, and is empty.")
     return check_names(row)

@@ -356,7 +356,7 @@ def test_networks_come_back_from_pickles_and_files(net, rng, tmp_path):
         (lambda d: d["probabilities"].pop("a"), "probabilities must have the entries"),
         (lambda d: d["probabilities"].update(a=[[0.5, 0.6]]), "sum to 1"),
         (lambda d: d["probabilities"].update(a=[[1.5, -0.5]]), ">= 0"),
-        (lambda d: d["probabilities"].update(a=[[math.nan, 1]]), ">= 0"),
+        (lambda d: d["probabilities"].update(a=[[math.nan, 1]]), "finite, got NaN"),
         (lambda d: d["probabilities"].update(a=[["x", 1]]), "rows of numbers"),
         (lambda d: d["probabilities"].update(a=[[1, 0], [1]]), "rows of numbers"),
         (lambda d: d["probabilities"].update(a=[[0.5, 0.5]] * 2), r"shape \(1, 2\)"),

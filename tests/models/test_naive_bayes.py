@@ -515,7 +515,7 @@ def _changed(data, path, value):
         (["class_log_prior"], [True, 1.0], "logarithms of shape"),
         (["class_log_prior"], "ab", "logarithms of shape"),
         (["class_log_prior"], [[-1], [-2, -3]], "logarithms of shape"),
-        (["feature_log_prob"], [], "list of 3 tables"),
+        (["feature_log_prob"], [], "n_features must be 0"),
         (["feature_log_prob"], [[[0.0]]] * 3, "logarithms of shape"),
         (["spent", "relation"], "replace two", "relation must be"),
         (["spent", "sizes"], [1.0], "sizes must hold"),
@@ -537,7 +537,7 @@ def test_a_file_that_is_no_classifier_is_refused(path, value, message):
     ("text", "message"),
     [
         ("[]", "must have the entries"),
-        ('{"format": 1, "format": 1}', "got one twice"),
+        ('{"format": 1, "format": 1}', "'format' twice"),
         ('{"format": NaN}', "must be finite"),
         ("{", "model.json"),
     ],

@@ -278,7 +278,7 @@ def test_bad_arguments_of_calibrated(change, message):
     [
         ({"mechanism": "auto"}, "mechanism must be one of"),
         ({"sizes": (1.0,)}, "sizes must hold 3"),
-        ({"sizes": (1.0, 1.0, -1.0)}, "sigma must be"),
+        ({"sizes": (1.0, 1.0, -1.0)}, "sizes must be a number"),
         ({"mechanism": "none"}, "sizes must hold 0"),
     ],
 )
