@@ -110,7 +110,7 @@ def _unit(n_states: int) -> int:
 def _river(n_states: int) -> FloatArray:
     """Return the picture without the swimmer."""
     unit = _unit(n_states)
-    canvas = _Canvas(np.empty((round(_HEIGHT * unit), (n_states + 1) * unit, 3)), unit)
+    canvas = _Canvas(np.zeros((round(_HEIGHT * unit), (n_states + 1) * unit, 3)), unit)
     _draw_landscape(canvas)
     for x in range(1, n_states + 1):
         canvas.draw_disc((x, _MIDDLE + 0.03), 0.34, _SHADOW, 0.25)

@@ -1,24 +1,22 @@
 """Checks of arguments, so that every error reads alike: name, accepted range, value, next move."""
 
+import math
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_LARGEST = 2.0**1023  # whole numbers beyond are no floats
-
 
 def check_positive(name: str, value: float, hint: str = "") -> float:
     """Return ``value`` as a float if it is a number > 0 and finite."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < _LARGEST:
+    if not 0 < _as_float(value) < math.inf:
         raise ValueError(f"{name} must be a number > 0 and finite, got {value!r}{_hint(hint)}.")
     return float(value)
 
 
 def check_between(name: str, value: float, low: float, high: float, hint: str = "") -> float:
     """Return ``value`` as a float if it lies strictly between ``low`` and ``high``."""
-    high_too = min(high, _LARGEST)
-    if isinstance(value, bool) or not isinstance(value, Real) or not low < value < high_too:
+    if not low < _as_float(value) < high:
         raise ValueError(
             f"{name} must be a number > {low:g} and < {high:g}, got {value!r}{_hint(hint)}."
         )
@@ -88,3 +86,13 @@ def check_orders(orders: ArrayLike) -> NDArray[np.float64]:
 
 def _hint(hint: str) -> str:
     return f"; {hint}" if hint else ""
+
+
+def _as_float(value: object) -> float:
+    """Return a number as a float; NaN, which every check refuses, for what is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return math.nan
