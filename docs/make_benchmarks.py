@@ -19,15 +19,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from privrl.experiments.palette import COLOURS, GREY
+
 HERE = Path(__file__).parent
 RUNS = 200
 RLBERRY_EARLIER = 80_000
 """Steps per second of rlberry-research's PSRL on another day, on a processor of this kind."""
 
-# Okabe and Ito's palette, told apart by every kind of colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-GREY = "#444444"
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from scipy.special import xlogy
 
 from privrl.datasets import NAMES, load, networks
+from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
 from privrl.experiments.uci import run_cells
 from privrl.experiments.uci_cells import (
     AUTO,
@@ -51,10 +52,6 @@ _NEEDED = (*_SHOWN, EXACT, *TEMPERED)
 #: With their defaults fixed: the best of these is what auto is compared with.
 FIXED = (DESIGNED, *(name for name in FLOORS if "1e-6" not in name))
 HISTOGRAMS = (("GermanCredit", "purpose"), ("Thyroid", "age"), ("Adult", "occupation"))
-#: The colour-blind safe palette of Okabe and Ito.
-BLUE, SKY, GREEN, ORANGE, VERMILION, GREY = (
-    "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#444444",
-)  # fmt: skip
 LOOKS = {  # line, colour
     "Gaussian, cut at 1": (":", VERMILION),
     "Gaussian, cut at its deviation": ("-", VERMILION),

@@ -2,9 +2,8 @@
 
 A cell is one method at one budget, for one block of runs. Its randomness comes from the root
 seed and from what the cell is, so its result is the same wherever, whenever and beside whatever
-it is run. All budgets of a method as one array program would be less work (quick preset, 20
-runs: 6 seconds in place of 12; frontier preset, 100 runs: 19 in place of 27), but two cores make
-up for it, and so a budget can be added, and a long method spread over many machines.
+it is run. All budgets of a method as one array program would be less work, up to half of it where
+runs are few, but so a budget can be added, and a long method spread over cores and machines.
 """
 
 import hashlib

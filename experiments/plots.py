@@ -1,7 +1,6 @@
 """Pictures of a sweep. Each takes tidy tables, as saved, and returns a Figure."""
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from privrl._rounding import up
+from privrl.experiments.palette import COLOURS, GREY
 from privrl.experiments.sweep import SweepResult, SweepSpec
 
-# Okabe and Ito's palette, told apart by every kind of colour vision.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _LINES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D")
-_NO_PRIVACY = "#444444"
+_NO_PRIVACY = GREY
 
 
 def reward_against_epsilon(result: SweepResult, spec: SweepSpec) -> Figure:
@@ -89,9 +88,9 @@ def _styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
             styles[str(label)] = {"color": _NO_PRIVACY, "linestyle": _LINES[greys % 4]}
             greys += 1
             continue
-        turn, colour = divmod(len(styles) - greys, len(_COLOURS))
+        turn, colour = divmod(len(styles) - greys, len(COLOURS))
         styles[str(label)] = {
-            "color": _COLOURS[colour], "linestyle": _LINES[turn % 4],
+            "color": COLOURS[colour], "linestyle": _LINES[turn % 4],
             "marker": _MARKERS[colour % 4],
         }  # fmt: skip
     return styles
@@ -103,7 +102,7 @@ def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:
     if spent.empty:
         return
     above = axes.secondary_xaxis("top")
-    above.set_xticks(spent.index.to_numpy(), [f"{_up(e)}" for e in spent], fontsize="small")
+    above.set_xticks(spent.index.to_numpy(), [f"{up(e, 3)}" for e in spent], fontsize="small")
     above.set_xticks([], minor=True)
     above.set_xlabel(f"all that is spent, as (ε, δ = {spec.delta:g}): ε in nats", fontsize="small")
 
@@ -167,15 +166,6 @@ def _curve(
 def _shares(reward: "pd.Series[float]", optimum: float) -> "pd.Series[float]":
     """Return rewards as shares of the optimum, or as they are where that says nothing."""
     return reward / optimum if optimum > 0 else reward
-
-
-def _up(epsilon: float) -> str:
-    """Write an epsilon with three digits, never rounded down."""
-    if not np.isfinite(epsilon):
-        return "∞"
-    return (
-        f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
-    )
 
 
 def _label_reward(axes: Axes, optimum: float) -> None:

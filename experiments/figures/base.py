@@ -7,11 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
-#: Okabe and Ito's palette, told apart by every kind of colour vision.
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Figure:

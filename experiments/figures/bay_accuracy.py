@@ -8,8 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 from scipy.special import gammaln
 
-from privrl.experiments.figures.base import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, panels
-from privrl.experiments.figures.drawn_table import up
+from privrl._rounding import up_to_places as up
+from privrl.experiments.figures.base import panels
+from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
 from privrl.mechanisms import NoisyPosteriorMechanism, PosteriorExponentialMechanism
 from privrl.mechanisms.posterior_exponential import Sensitivity
 from privrl.mechanisms.posteriors import Posteriors

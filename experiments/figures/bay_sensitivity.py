@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import BLUE, GREY, VERMILION, Figure, panels
-from privrl.experiments.figures.drawn_table import up
+from privrl._rounding import up_to_places as up
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, GREY, VERMILION
 from privrl.mechanisms import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import Posteriors
 

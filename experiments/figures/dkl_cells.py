@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from privrl.datasets import NAMES, networks
-from privrl.experiments.figures.base import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 from privrl.experiments.uci import run_cells
 from privrl.experiments.uci_cells import (
     AUTO,

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import BLUE, GREEN, PURPLE, VERMILION, Figure, panels
+from privrl._rounding import up_to_places as up
+from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dkl_tightness import DELTA, by_order, release_at
-from privrl.experiments.figures.drawn_table import up
+from privrl.experiments.palette import BLUE, GREEN, PURPLE, VERMILION
 
 _ORDERS = (2.0, 10.0, 50.0, 200.0)
 

@@ -12,7 +12,7 @@ from privrl.bayes_net import PrivateBayesNet
 from privrl.bayes_net.structure import networkx
 from privrl.datasets import networks
 from privrl.datasets.sources import SOURCES
-from privrl.experiments.figures.base import BLUE, GREY, Figure, panels
+from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dkl_cells import (
     GAUSSIAN,
     GAUSSIAN_SD,
@@ -23,6 +23,7 @@ from privrl.experiments.figures.dkl_cells import (
     means,
     network_cells,
 )
+from privrl.experiments.palette import BLUE, GREY
 from privrl.experiments.uci_cells import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
 from privrl.special import FloatArray
 

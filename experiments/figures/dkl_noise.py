@@ -7,7 +7,8 @@ from scipy.special import rel_entr
 
 from privrl.design import design
 from privrl.dirichlet import dirichlet_rows
-from privrl.experiments.figures.base import BLUE, GREEN, ORANGE, Figure, panels
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, GREEN, ORANGE
 from privrl.mechanisms import LaplaceMechanism, normalise
 from privrl.special import FloatArray
 from privrl.targets import Rdp

@@ -9,20 +9,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl._rounding import up_to_places as up
 from privrl.bounds import SimplexRelease, dkl_algorithm_1
 from privrl.conversion import epsilon_by_order
 from privrl.design import design, expected_loss
-from privrl.experiments.figures.base import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    Figure,
-    panels,
-)
-from privrl.experiments.figures.drawn_table import up
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.profiles import Factor, Shape
 from privrl.relations import ReplaceRecord
 from privrl.releases import Bound, DirichletRelease

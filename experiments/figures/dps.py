@@ -10,10 +10,12 @@ from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
+from privrl._rounding import up_to_places as up
 from privrl.bounds import dps_prior
 from privrl.calibration import Rdp, calibrate_alpha
-from privrl.experiments.figures.base import BLUE, GREEN, GREY, VERMILION, Figure, panels
-from privrl.experiments.figures.drawn_table import draw_table, up
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.drawn_table import draw_table
+from privrl.experiments.palette import BLUE, GREEN, GREY, VERMILION
 from privrl.profiles import Factor, Shape
 from privrl.relations import AddRemoveRecord, ReplaceRecord
 from privrl.releases import Bound, DirichletRelease

@@ -13,16 +13,8 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.calibration import Rdp, calibrate_alpha, calibrate_scale
 from privrl.design import design, expected_loss
-from privrl.experiments.figures.base import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    Figure,
-    panels,
-)
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
 from privrl.relations import ReplaceRecord
 from privrl.special import FloatArray

@@ -14,8 +14,9 @@ from scipy.optimize import brentq
 from scipy.special import polygamma
 
 from privrl.calibration import Rdp, calibrate_alpha
-from privrl.experiments.figures.base import BLUE, GREEN, VERMILION, Figure, panels
+from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
+from privrl.experiments.palette import BLUE, GREEN, VERMILION
 from privrl.utility import dirichlet_kl, expected_posterior_kl
 
 ETAS = (0.1, 1.0, 10.0)

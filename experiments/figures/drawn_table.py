@@ -1,8 +1,6 @@
 """A table of a paper, drawn as a picture."""
 
-import math
 from collections.abc import Sequence
-from typing import SupportsFloat
 
 from matplotlib.figure import Figure as Picture
 
@@ -44,12 +42,6 @@ def draw_table(
         axes.plot((0.1, sum(widths) + 0.1), (top, top), color="black", lw=thick)
     axes.text(0.16, top - 0.1, note, va="top", fontsize=8.5, color="0.3")
     return picture
-
-
-def up(epsilon: SupportsFloat, digits: int = 2) -> str:
-    """Return a cost rounded up, as a guarantee must be; noise of 1e-9 is not counted."""
-    power = 10**digits
-    return f"{math.ceil(float(epsilon) * power * (1 - 1e-9)) / power:.{digits}f}"
 
 
 def _breaks(text: str) -> int:

@@ -6,19 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl._rounding import up_to_places as up
 from privrl.accounting import RdpAccountant
 from privrl.conversion import rdp_to_epsilon
-from privrl.experiments.figures.base import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    Figure,
-    panels,
-)
-from privrl.experiments.figures.drawn_table import up
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.pld import PldAccountant
 from privrl.relations import ReplaceRecord
 from privrl.releases import Bound, DirichletRelease

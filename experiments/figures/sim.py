@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl._rounding import up_to_places as up
 from privrl.bounds import SimplexRelease
-from privrl.experiments.figures.base import BLUE, ORANGE, VERMILION, Figure, panels
-from privrl.experiments.figures.drawn_table import up
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, ORANGE, VERMILION
 
 #: (eta, eta_bar, k), with three sensitive components and a distance b of 0.1.
 SETTINGS = ((0.2, 0.2, 5.0), (0.1, 0.1, 10.0), (0.05, 0.05, 20.0), (0.05, 0.8, 20.0))

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl._rounding import up_to_places as up
 from privrl.bounds import SimplexRelease, probability_some_below
-from privrl.experiments.figures.base import BLUE, GREY, ORANGE, VERMILION, Figure, panels
-from privrl.experiments.figures.drawn_table import up
+from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
 from privrl.mechanisms import SimplexMechanism
 from privrl.special import FloatArray
 

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
+from privrl._rounding import up
 from privrl.cli.terminal import (
     ERR,
     OUT,
@@ -25,7 +26,6 @@ from privrl.cli.terminal import (
     friendly,
     numbers,
     print_files,
-    up,
     words,
 )
 

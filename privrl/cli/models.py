@@ -13,7 +13,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli.terminal import ERR, OUT, app, command_line, friendly, print_files, up, words
+from privrl._rounding import up
+from privrl.cli.terminal import ERR, OUT, app, command_line, friendly, print_files, words
 
 if TYPE_CHECKING:
     import numpy as np

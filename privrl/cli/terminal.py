@@ -1,11 +1,9 @@
 """What commands share: the app, the two consoles, and how they speak."""
 
-import math
 import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +82,3 @@ def command_line(verb: str, options: dict[str, Any]) -> str:
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             parts.append(f"--{option}={text}")
     return shlex.join(parts)
-
-
-def up(epsilon: float) -> str:
-    """Write an epsilon with four digits, never rounded down."""
-    if not math.isfinite(epsilon):
-        return "∞"
-    return (
-        f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(float(epsilon)))):g}"
-    )

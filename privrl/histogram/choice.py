@@ -63,9 +63,9 @@ def choose_mechanism(
     mechanism, loss, relation
         As for `histogram`. Under ``"auto"`` each kind of noise is calibrated to the target, and
         the loss of the probabilities made of it is averaged over all histograms as equally likely
-        (`privrl.estimates.frequencies.typical_loss`). A Dirichlet draw is not looked at: it has the
-        sampling error of a draw besides, and came out up to several hundred times as far off,
-        never nearer.
+        (`privrl.estimates.frequencies.typical_loss`). A Dirichlet draw is not looked at: it adds
+        its sampling error to at least the variance of Gaussian noise, see
+        `privrl.mechanisms.TablesMechanism.calibrated`.
 
     Raises
     ------

@@ -163,9 +163,8 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         n_records : float
             Public number of records, > 0; a guess will do.
         mechanism : {"auto", "dirichlet", "gaussian", "laplace", "none"}
-            ``"auto"`` takes the noise with the smaller variance. A Dirichlet draw has, in units
-            of the counts, at least the variance of Gaussian noise and the sampling error of the
-            draw besides, so ``"auto"`` never takes it.
+            ``"auto"`` takes the noise with the smaller variance, and never a Dirichlet draw: see
+            the notes.
         shares : sequence of float, optional
             Parts of the budget that the tables get, > 0, in any unit; by default equal ones.
             Noise is as one over the share's root, so that shares are exact for small costs;
@@ -182,6 +181,12 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
         Notes
         -----
+        A draw with scale s and prior a has a Rényi divergence of at least ``λ s² / (a + s/2)`` at
+        order λ under `ReplaceRecord`: it is the mean of trigamma, which exceeds 1/x, over a range
+        around ``a + s/2``, times ``λ s²``. So Gaussian noise of the same cost has a variance of at
+        most ``(a + s/2) / s²``, and a cell of x records, drawn before rows are normalised, one of
+        ``(s x + a) / s²``: more, from half a record on, by the sampling error ``x / s``.
+
         Gaussian noise is calibrated exactly: noise of several sizes on several tables costs what
         noise of one size on one table does. For the others an `ApproxDP` target is met by the sum
         of the tables' Rényi divergences.

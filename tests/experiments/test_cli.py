@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from privrl._rounding import up
 from privrl.cli import app
-from privrl.cli.terminal import up as _up
 
 RUNNER = CliRunner()
 QUICK = ["--episodes", "30", "--runs", "2", "--epsilons", "0.1,1"]
@@ -300,4 +300,4 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
      (0.0, "0"), (12345.6, "12350")],
 )  # fmt: skip
 def test_epsilons_are_never_rounded_down(epsilon: float, shown: str) -> None:
-    assert _up(epsilon) == shown
+    assert up(epsilon) == shown
