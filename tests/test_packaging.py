@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
     "privrl": "privrl",
+    "privrl/audit": "privrl/audit",
     "privrl/mechanisms": "privrl/mechanisms",
     "privrl/schema": "privrl/schema",
     "privrl/datasets": "privrl/datasets",
@@ -63,6 +64,7 @@ def test_links_lead_to_the_folders(name: str) -> None:
 FLOORS = (
     {"privrl"},
     {"privrl.mechanisms"},
+    {"privrl.audit"},
     {"privrl.schema", "privrl.envs"},
     {"privrl.datasets", "privrl.estimates"},
     {"privrl.bayes_net", "privrl.histogram", "privrl.naive_bayes", "privrl.discretise"},
@@ -73,6 +75,7 @@ FLOORS = (
 OUTSIDE = {
     "privrl": {"gymnasium", "pandas", "matplotlib", "sklearn"},
     "privrl.mechanisms": {"gymnasium", "pandas", "matplotlib", "sklearn"},
+    "privrl.audit": {"gymnasium", "pandas", "matplotlib", "sklearn"},
     "privrl.estimates": {"gymnasium", "pandas", "matplotlib", "sklearn"},
     "privrl.bayes_net": {"gymnasium", "matplotlib"},
 }
