@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_count, check_rng
+from privrl._gate import Charged
 from privrl.estimates import row_probabilities
-from privrl.mechanisms.base import Charged
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.schema import Bins, Schema
 from privrl.special import FloatArray

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from privrl import _gate
 from privrl._checks import (
     check_count,
     check_numbers,
@@ -113,9 +114,12 @@ def draw(
     costs = [sampler.release for sampler, _ in checked]
     charged = [cost for cost in costs if cost is not None]
     if charged:
-        accountant.compose(together(charged))
+        _gate.charge(accountant, together(charged))
     try:
-        return [sampler.update(batch, rng) for sampler, batch in checked]
+        return [
+            _gate.release(sampler, cost, batch, rng, sampler.update)
+            for (sampler, batch), cost in zip(checked, costs, strict=True)
+        ]
     except BaseException:
         # Some batches have been entered. Offered once more they would count twice.
         for sampler, _ in checked:

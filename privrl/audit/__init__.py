@@ -1,4 +1,4 @@
-"""Audits: does a mechanism, a sampler or a whole pipeline keep what it claims?"""
+"""Audits of mechanisms, samplers and whole pipelines: do they keep what they claim."""
 
 from privrl.audit.black_box import (
     AuditResult,
@@ -6,5 +6,13 @@ from privrl.audit.black_box import (
     audit_mechanism,
     audit_scores,
 )
+from privrl.audit.replay import ReplayResult, audit_replay
 
-__all__ = ["AuditResult", "audit_dirichlet", "audit_mechanism", "audit_scores"]
+__all__ = [
+    "AuditResult",
+    "ReplayResult",
+    "audit_dirichlet",
+    "audit_mechanism",
+    "audit_replay",
+    "audit_scores",
+]

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_positive, check_rng
+from privrl._gate import Charged
 from privrl.bayes_net.backoff import family_probabilities
 from privrl.bayes_net.network import BayesNet, make_structure
 from privrl.bayes_net.structure import Structure, listed
 from privrl.estimates import clipped_rows
-from privrl.mechanisms.base import Charged
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.schema import Schema
 from privrl.special import FloatArray

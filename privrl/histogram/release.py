@@ -8,11 +8,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count, check_rng
+from privrl._gate import Charged
 from privrl.design import Loss
 from privrl.estimates.frequencies import frequencies, total_records
 from privrl.histogram.choice import Name, choose_mechanism, keeps_size
 from privrl.histogram.result import PrivateHistogram
-from privrl.mechanisms.base import Charged
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.relations import Relation, ReplaceRecord
 from privrl.schema import Bins, Categories, Column

@@ -5,23 +5,18 @@ and fills in ``cost``, ``check`` and ``_draw``; the contract tests check the res
 """
 
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from privrl import _gate
 from privrl._checks import check_numbers, check_rng
+from privrl._gate import Charged
 from privrl.releases import Release
 from privrl.special import FloatArray
 
 Released = TypeVar("Released")
-
-
-class Charged(Protocol):
-    """An accountant, as far as a mechanism is concerned."""
-
-    def compose(self, release: Release, count: int = 1) -> None:
-        """Record ``count`` releases, or refuse them."""
 
 
 class Mechanism(ABC, Generic[Released]):
@@ -75,9 +70,8 @@ class Mechanism(ABC, Generic[Released]):
         """
         check_rng(rng)
         checked = self.check(data)
-        if accountant is not None:
-            accountant.compose(self.cost)
-        return self._draw(checked, rng)
+        _gate.charge(accountant, self.cost)
+        return _gate.release(self, self.cost, checked, rng, self._draw)
 
 
 def check_counts(data: ArrayLike, *, whole: bool = False) -> FloatArray:

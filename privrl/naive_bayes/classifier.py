@@ -16,9 +16,10 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
+from privrl import _gate
 from privrl._checks import check_between, check_count, check_positive
+from privrl._gate import Charged
 from privrl.estimates import clipped_rows, row_probabilities, row_totals
-from privrl.mechanisms.base import Charged
 from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
 from privrl.naive_bayes import saved
 from privrl.naive_bayes.encoding import (
@@ -177,8 +178,7 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tables = whole.part(slice(len(shapes)))
         counts = count_tables(columns, numbers, sizes, labels.size)
         data = [counts[0], *(table.T if paper else table for table in counts[1:])]
-        if accountant is not None:
-            accountant.compose(whole.cost)
+        _gate.charge(accountant, whole.cost)
         # Both releases below are parts of the whole, which has been paid for.
         released = tables.release(data, rng)
         prior, rows = self._estimate(released, n_records)
