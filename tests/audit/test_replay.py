@@ -1,0 +1,246 @@
+"""The replay itself: pipelines that are as they should be, and each way in which one is not."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privrl import _gate
+from privrl.accounting import RdpAccountant
+from privrl.audit import audit_replay
+from privrl.audit.coverage import changes_between, covers
+from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, NoisyPosteriorMechanism
+from privrl.mechanisms.tables import TablesMechanism
+from privrl.noise import GaussianRelease, LaplaceRelease
+from privrl.noisy_counts import NoisyCounts
+from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
+from privrl.releases import BatchRelease, DirichletRelease, NoPrivacy
+from privrl.samplers import Diffuse, draw
+
+RECORDS, OTHERS = [0, 1, 1, 2, 2, 2], [0, 1, 1, 2, 2, 0]
+GAUSSIAN = GaussianMechanism(sigma=1.0)
+
+
+def _counts(records, size=3):
+    return np.bincount(records, minlength=size)
+
+
+def _released(records, mechanism=GAUSSIAN, **options):
+    return mechanism.release(_counts(records), np.random.default_rng(0), **options)
+
+
+def _two_of_a_stream(records, sampler, *, again=False):
+    """Two batches: the last record in the second, or, ``again``, every record in both."""
+    accountant, rng = RdpAccountant(), np.random.default_rng(0)
+    parts = (records, records) if again else (records[:-1], records[-1:])
+    batches = [_counts(part) for part in parts]
+    drawn = [draw(accountant, [(sampler, batch)], rng)[0].sample(rng) for batch in batches]
+    return drawn, accountant.rdp
+
+
+# As they should be ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        _released,
+        lambda records: _released(records, LaplaceMechanism(scale=1.0)),
+        lambda records: _released(records, accountant=RdpAccountant()),
+        lambda records: _released(
+            records, NoisyPosteriorMechanism(noise=GAUSSIAN, alpha=1.0)
+        ).concentrations,
+        lambda records: TablesMechanism(
+            shapes=((1, 3), (2, 2)), mechanism="gaussian", sizes=(1.0, 2.0)
+        ).release([_counts(records)[None], _counts(records, 4).reshape(2, 2)],
+                  np.random.default_rng(0), accountant=RdpAccountant()),
+        lambda records: _two_of_a_stream(records, Diffuse(scale=0.1, relation=ReplaceRecord())),
+        lambda records: _two_of_a_stream(
+            records, NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord())
+        ),
+        lambda records: pd.DataFrame({"count": _released(records)}),
+    ],
+)  # fmt: skip
+def test_nothing_is_found(pipeline) -> None:
+    result = audit_replay(pipeline, RECORDS, OTHERS)
+    assert not result.violated, result.findings
+    assert result.releases > 0
+
+
+def test_what_follows_from_a_release_may_depend_on_it() -> None:
+    def adaptive(records):
+        rng = np.random.default_rng(0)
+        first = GAUSSIAN.release(_counts(records), rng)
+        second = GaussianMechanism(sigma=float(1 + abs(first[0])))
+        more = [second.release(_counts(records), rng) for _ in range(int(rng.integers(1, 4)))]
+        return first, more, rng.random()
+
+    assert not audit_replay(adaptive, RECORDS, OTHERS).violated
+
+
+# As they should not be ------------------------------------------------------------------------
+
+
+def _asks_more(records):
+    return [_released(records) for _ in range(1 + (records[-1] == 0))]
+
+
+def _bins_from_the_data(records):
+    return _released([*records, 4] if records[-1] == 0 else records, _sized_by(records))
+
+
+def _sized_by(records):
+    return GaussianMechanism(sigma=1.0 + records[-1])
+
+
+def _as_many_cells_as_values(records):
+    return GAUSSIAN.release(
+        np.bincount(records + [3] * (records[-1] == 0)), np.random.default_rng(0)
+    )
+
+
+def _says(records):
+    released = _released(records)
+    if records[-1] == 0:
+        warnings.warn("a record is 0", stacklevel=1)
+    return released
+
+
+def _refuses(records):
+    if records[-1] == 0:
+        raise ValueError("a record is 0")
+    return _released(records)
+
+
+def _shows(records):
+    return _released(records), _counts(records)
+
+
+def _counts_twice(records):
+    return GAUSSIAN.release(2 * _counts(records), np.random.default_rng(0))
+
+
+def _noise_of_its_own(records):
+    noisy = _counts(records) + np.random.default_rng(1).normal(size=3)
+    return _released(records), noisy
+
+
+def _enters_twice(records):
+    sampler = NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord())
+    return _two_of_a_stream(records, sampler, again=True)
+
+
+def _charges_less(records):
+    accountant = RdpAccountant()
+
+    class Cheap(GaussianMechanism):
+        def release(self, data, rng, *, accountant=None):
+            released = super().release(data, rng)
+            _gate.charge(accountant, GaussianRelease(sigma=2.0, relation=ReplaceRecord()))
+            return released
+
+    return _released(records, Cheap(sigma=1.0), accountant=accountant)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "found"),
+    [
+        (_asks_more, "1 releases became 2"),
+        (_bins_from_the_data, "who releases differs"),
+        (_as_many_cells_as_values, "the table differs"),
+        (_says, "the warnings differ"),
+        (_refuses, "the exception differs"),
+        (_shows, "the result differs"),
+        (_noise_of_its_own, "the result differs"),
+        (_counts_twice, "inputs differ by (+2, -2)"),
+        (_enters_twice, "inputs differ by (+1, -1, +1, -1)"),
+        (_charges_less, "was charged"),
+    ],
+)
+def test_a_violation_is_found(pipeline, found) -> None:
+    result = audit_replay(pipeline, RECORDS, OTHERS)
+    assert result.violated
+    assert any(found in each for each in result.findings), result.findings
+
+
+def test_what_nothing_was_paid_for_is_found() -> None:
+    used = Diffuse(scale=0.1, relation=ReplaceRecord(), window=1)
+
+    def pipeline(records):
+        sampler, rng = used.fresh(), np.random.default_rng(0)
+        sampler.update(np.ones(3), rng)  # past the gate: from now on it is free
+        return draw(RdpAccountant(), [(sampler, _counts(records))], rng)[0].probabilities
+
+    (found,) = audit_replay(pipeline, RECORDS, OTHERS).findings
+    assert "nothing was paid" in found
+
+
+def test_a_pipeline_that_is_not_the_same_twice_is_refused() -> None:
+    def fresh(records):
+        return GAUSSIAN.release(
+            _counts(records), np.random.default_rng()
+        ), np.random.default_rng().random()
+
+    with pytest.raises(ValueError, match="the same thing each time"):
+        audit_replay(fresh, RECORDS, OTHERS)
+
+
+def test_data_are_copied_and_no_watcher_stays() -> None:
+    given = list(RECORDS)
+
+    def greedy(records):
+        released = _released(records)
+        records.clear()
+        return released
+
+    assert not audit_replay(greedy, given, OTHERS).violated
+    assert given == RECORDS
+    assert _released(RECORDS).shape == (3,)
+
+
+# Which changes a cost covers ------------------------------------------------------------------
+
+
+def _is_covered(cost, difference, halved=None) -> bool:
+    before = np.zeros(np.shape(difference))
+    return covers(cost, list(changes_between(before, np.array(difference), halved)))
+
+
+STEP, EPISODE = ReplaceStep(), ReplaceEpisode(4)
+
+
+@pytest.mark.parametrize(
+    ("cost", "difference", "is_covered"),
+    [
+        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [1, -1, 0], True),
+        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [1, 0, 0], True),
+        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [1, 1, 0], False),
+        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [2, 0, 0], False),
+        (LaplaceRelease(scale=1.0, relation=AddRemoveRecord()), [1, -1, 0], False),
+        (LaplaceRelease(scale=1.0, relation=AddRemoveRecord()), [0, -1, 0], True),
+        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [2, -1, -1], True),
+        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1], True),
+        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [2, -2, 0], False),
+        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1, 1, -1], False),
+        (DirichletRelease(scale=1.0, alpha=1.0, relation=EPISODE), [2, 2, -3, -1], True),
+        (DirichletRelease(scale=1.0, alpha=1.0, relation=EPISODE), [3, 2, -3, -1], False),
+        (GaussianRelease(sigma=1.0, relation=STEP), [1] * 6, True),
+        (GaussianRelease(sigma=1.0, relation=STEP), [1] * 7, False),
+        (GaussianRelease(sigma=1.0, relation=ReplaceRecord()), [0.25, 0.75, -0.25, -0.75], True),
+        (NoPrivacy(STEP), [100, 100, 100], True),
+        (LaplaceRelease(scale=1.0, relation=Relation("none", {"counts": []})), [1, 0], False),
+        (BatchRelease([GaussianRelease(sigma=1.0, relation=ReplaceRecord())] * 2),
+         [[1, -1], [1, -1]], True),
+        (BatchRelease([GaussianRelease(sigma=1.0, relation=ReplaceRecord())] * 2),
+         [[2, -1], [0, 0]], False),
+    ],
+)  # fmt: skip
+def test_covers(cost, difference, is_covered) -> None:
+    assert _is_covered(cost, difference) is is_covered
+
+
+def test_the_square_of_a_damped_cell_counts_half() -> None:
+    cost = GaussianRelease(sigma=1.0, relation=STEP, table="transitions, self-loops damped")
+    assert _is_covered(cost, [2, -1, -1], np.array([True, False, False]))
+    assert not _is_covered(cost, [2, -1, -1], np.array([False, True, False]))
