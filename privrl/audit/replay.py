@@ -20,6 +20,7 @@ References
 *Re:cord-play* (PETS 2026, arXiv 2602.17454), which found 13 violations in 12 libraries so.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -37,6 +38,7 @@ from privrl.releases import Release, together
 Data = TypeVar("Data")
 Pipeline = Callable[[Data], Any]
 
+_ADDRESS = re.compile(" at 0x[0-9a-f]+")
 _ORDERS = np.array([1.5, 2.0, 8.0])  # at which releases are held against the charges
 
 
@@ -170,7 +172,7 @@ class _Watcher:
             released = deepcopy(then.released)
         self.recording.calls.append(
             _Call(
-                who=repr(who),
+                who=_ADDRESS.sub("", repr(who)),
                 is_stream=hasattr(who, "update"),
                 stream=self._number(who),
                 cost=cost,

@@ -1,0 +1,327 @@
+"""Every kind of agent, replayed on neighbouring histories: it asks the same, of what it paid for.
+
+Histories are drawn at random and fed in each of the ways in which an agent can be told of them; a
+neighbour replaces what the relation says. Rewards that a Bernoulli trick turns into counts are at
+the ends of their range, where the coins decide nothing: neighbours that differ in length would toss
+them for other steps.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from privrl.accounting import RdpAccountant
+from privrl.agents import (
+    PSRL,
+    UCBVI,
+    BetaRewards,
+    EveryEpisode,
+    Geometric,
+    KnownRewards,
+    NoisyRewards,
+    Transition,
+    self_loops,
+)
+from privrl.audit import audit_replay
+from privrl.envs.support import Support
+from privrl.envs.wrappers import Discretised, FlattenDiscrete
+from privrl.experiments.training import train
+from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
+from privrl.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.samplers import Concentrated, Diffuse, NonPrivate
+
+S, A, H = 3, 2, 4
+SUPPORTS = {
+    terminates: Support.from_mask(np.ones((S, A, S + terminates), np.bool_))
+    for terminates in (False, True)
+}
+Episode = list[Transition]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An agent, and how it is told of what happened."""
+
+    agent: str
+    sampler: str
+    rewards: str
+    schedule: str
+    resamples: bool
+    terminates: bool
+    support: bool
+    relation: str
+    told: str
+    wrapper: str = "none"
+
+    @property
+    def is_noisy(self) -> bool:
+        return self.sampler.split()[0] in ("noisy", "damped", "local", "exact")
+
+
+SETUPS = st.builds(
+    Setup,
+    agent=st.sampled_from(["psrl", "ucbvi"]),
+    sampler=st.sampled_from(
+        ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private", "exact",
+         "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
+         "damped square-root", "local"]
+    ),
+    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy"]),
+    schedule=st.sampled_from(["every", "geometric"]),
+    resamples=st.booleans(),
+    terminates=st.booleans(),
+    support=st.booleans(),
+    relation=st.sampled_from(
+        ["step", "step arrival", "transition", "transition arrival", "episode"]
+    ),
+    told=st.sampled_from(["step by step", "side by side", "as counts", "by an environment"]),
+    wrapper=st.sampled_from(["none", "flatten", "bins"]),
+)  # fmt: skip
+
+
+def relation_of(setup: Setup) -> Any:
+    kind, *arrival = setup.relation.split()
+    if kind == "episode":
+        return ReplaceEpisode(H)
+    return {"step": ReplaceStep, "transition": ReplaceTransition}[kind](
+        arrival_rewards=bool(arrival)
+    )
+
+
+def sampler_of(setup: Setup, updates: int) -> Any:
+    kind, *more = setup.sampler.split()
+    relation = relation_of(setup)
+    support = SUPPORTS[setup.terminates] if setup.support else None
+    made = {
+        "diffuse": lambda: Diffuse(
+            scale=0.1, window=int(more[0]) if more else None, relation=relation
+        ),
+        "concentrated": lambda: Concentrated(alpha=5.0, relation=relation),
+        "non-private": lambda: NonPrivate(relation=relation),
+        "exact": lambda: ExactCounts(relation=relation),
+        "local": lambda: LocalCounts(sigma=2.0, users=[9] * updates, relation=relation),
+        "noisy": lambda: NoisyCounts(
+            sigma=2.0, updates=updates, factorisation=more[0], relation=relation
+        ),
+        "damped": lambda: NoisyCounts(
+            sigma=2.0, updates=updates, factorisation=more[0], relation=relation,
+            loops=self_loops(S, A, terminates=setup.terminates, support=support),
+        ),
+    }  # fmt: skip
+    return made[kind]()
+
+
+def rewards_of(setup: Setup, updates: int) -> Any:
+    if setup.rewards == "known":
+        return KnownRewards(np.arange(S * A).reshape(S, A) / 10)
+    options = {"relation": relation_of(setup), "table": "rewards"}
+    if setup.rewards == "beta":
+        return BetaRewards(Diffuse(scale=0.1, **options))
+    kind = NoisyRewards if setup.rewards == "noisy" else BetaRewards
+    return kind(NoisyCounts(sigma=2.0, updates=updates, **options))
+
+
+def agent_of(setup: Setup, episodes: int) -> Any:
+    schedule = EveryEpisode() if setup.schedule == "every" else Geometric(1.5)
+    updates = len(schedule.starts(episodes))
+    options = {
+        "sampler": sampler_of(setup, updates),
+        "rewards": rewards_of(setup, updates),
+        "rng": np.random.default_rng(1),
+        "schedule": schedule,
+        "accountant": RdpAccountant(),
+        "terminates": setup.terminates,
+        "support": SUPPORTS[setup.terminates] if setup.support else None,
+    }
+    if setup.agent == "ucbvi":
+        return UCBVI(S, A, H, **options)
+    return PSRL(S, A, H, resamples=EveryEpisode() if setup.resamples else None, **options)
+
+
+def run(setup: Setup, history: list[Episode]) -> Any:
+    """Train an agent on a history, and return all that it shows."""
+    agent, shown = agent_of(setup, len(history)), []
+
+    def begin(episode: int) -> None:
+        agent.begin_episode(episode)
+        shown.append((agent.policy.copy(), agent.draws))
+
+    if setup.told == "by an environment":
+        env: Any = Replayed(history, setup.wrapper)
+        if setup.wrapper == "flatten":
+            env = FlattenDiscrete(env)
+        elif setup.wrapper == "bins":
+            env = Discretised(env, [[0.5, 1.5]])
+        train(
+            agent, env, len(history), np.random.default_rng(2),
+            on_progress=lambda _: shown.append(agent.policy.copy()),
+        )  # fmt: skip
+        return shown, agent.policy, agent.draws, agent.accountant.rdp
+    starts = [*agent.starts(len(history)), len(history)]
+    for start, end in pairwise(starts):
+        begin(start)
+        some = history[start:end]
+        if setup.told == "side by side":
+            agent.observe_steps(**side_by_side(some))
+        elif setup.told == "as counts":
+            agent.observe_counts(*as_counts(setup, some))
+        else:
+            for episode, steps in enumerate(some, start):
+                if episode > start:
+                    begin(episode)
+                for step in steps:
+                    agent.observe(step)
+    begin(starts[-1])  # maybe a last draw, of all that there was
+    return shown, agent.accountant.rdp
+
+
+def side_by_side(episodes: list[Episode]) -> dict[str, Any]:
+    arrays = {
+        name: np.zeros((H, len(episodes)), kind)
+        for name, kind in (("state", int), ("action", int), ("reward", float),
+                           ("next_state", int), ("terminated", bool), ("observed", bool))
+    }  # fmt: skip
+    for e, steps in enumerate(episodes):
+        for t, step in enumerate(steps):
+            for name, value in step._asdict().items():
+                arrays[name][t, e] = value
+            arrays["observed"][t, e] = True
+    return arrays
+
+
+PAID = np.linspace(0, 1, S)  # by the next state, where that decides
+
+
+def as_counts(setup: Setup, episodes: list[Episode]) -> Any:
+    """Counts and the rewards of their cells; rewards that are told one by one are lost."""
+    counts = np.zeros((S, A, S + setup.terminates), np.int64)
+    for step in (step for steps in episodes for step in steps):
+        over = step.terminated and setup.terminates
+        counts[step.state, step.action, S if over else step.next_state] += 1
+    arrival = setup.relation.endswith("arrival") or setup.relation == "episode"
+    if arrival and not setup.rewards.startswith("beta"):
+        reward = np.zeros((S, A, S + setup.terminates))
+        reward[..., :S] = PAID
+    elif arrival:
+        reward = np.zeros((S, A, S + setup.terminates))
+        reward[..., 1:] = 1.0
+    else:
+        reward = np.arange(S * A).reshape(S, A, 1) % 2 * 1.0
+    return counts, reward
+
+
+class Replayed(gym.Env[Any, Any]):
+    """Shows the states and pays the rewards of a history, whatever is done."""
+
+    def __init__(self, history: list[Episode], wrapper: str) -> None:
+        self.observation_space = {
+            "none": Discrete(S), "flatten": MultiDiscrete([1, S]), "bins": Box(0, S, (1,))
+        }[wrapper]  # fmt: skip
+        self.action_space = Discrete(A)
+        self._history, self._episode, self._step = history, -1, 0
+        self._show = {
+            "none": np.int64,
+            "flatten": lambda state: np.array([0, state]),
+            "bins": lambda state: np.array([state], np.float32),
+        }[wrapper]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._episode, self._step = self._episode + 1, 0
+        return self._show(self._history[self._episode][0].state), {}
+
+    def step(self, action: Any) -> Any:
+        steps = self._history[self._episode]
+        now = steps[self._step]
+        self._step += 1
+        over = self._step == len(steps) and not now.terminated
+        return self._show(now.next_state), now.reward, now.terminated, over, {}
+
+
+# Histories, and their neighbours --------------------------------------------------------------
+
+
+@st.composite
+def episodes(draw: Any, setup: Setup) -> Episode:
+    length = draw(st.integers(1, H))
+    # Few states, and often the same: where counts pile up a change is largest.
+    states = draw(
+        st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=length + 1, max_size=length + 1)
+    )
+    actions = draw(st.lists(st.sampled_from([0, 0, 1]), min_size=length, max_size=length))
+    rewards = draw(st.lists(amounts(setup), min_size=length, max_size=length))
+    ends = setup.terminates and draw(st.booleans())
+    return [
+        Transition(states[t], actions[t], rewards[t], states[t + 1], ends and t == length - 1)
+        for t in range(length)
+    ]  # fmt: skip
+
+
+def amounts(setup: Setup) -> Any:
+    fine = setup.rewards == "noisy"
+    return st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)) if fine else (
+        st.sampled_from([0.0, 1.0])
+    )  # fmt: skip
+
+
+@st.composite
+def neighbours(draw: Any, setup: Setup) -> tuple[list[Episode], list[Episode]]:
+    history = draw(st.lists(episodes(setup), min_size=1, max_size=5))
+    e = draw(st.integers(0, len(history) - 1))
+    steps, other = history[e], [list(each) for each in history]
+    kind, *arrival = setup.relation.split()
+    if kind == "episode":
+        other[e] = draw(episodes(setup))
+        return history, other
+    t = draw(st.integers(0, len(steps) - 1))
+    state = draw(st.integers(0, S - 1))
+    paid = draw(amounts(setup))
+    if kind == "transition":
+        other[e][t] = steps[t]._replace(next_state=state, **({"reward": paid} if arrival else {}))
+        return history, other
+    other[e][t] = steps[t]._replace(
+        state=state, action=draw(st.integers(0, A - 1)), reward=draw(amounts(setup))
+    )
+    if t:
+        other[e][t - 1] = steps[t - 1]._replace(
+            next_state=state, **({"reward": paid} if arrival and state != steps[t].state else {})
+        )
+    return history, other
+
+
+def is_sensible(setup: Setup) -> bool:
+    """Whether there is such an agent, and such data for it."""
+    if setup.agent == "ucbvi" and (not setup.is_noisy or setup.rewards == "beta"):
+        return False
+    # Told by an environment, an agent sees one chain of states: no next state of its own.
+    if setup.told == "by an environment" and setup.relation.startswith("transition"):
+        return False
+    # As many coins as steps are tossed between two draws, and shift what is sampled there.
+    tosses = setup.rewards.startswith("beta") and setup.told == "side by side"
+    if tosses and setup.resamples and setup.relation == "episode":
+        return False
+    # A chain is what damping rests on, and a replaced next state breaks it.
+    return not (setup.sampler.startswith("damped") and setup.relation.startswith("transition"))
+
+
+def _replayed(setup: Setup, data: Any) -> None:
+    assume(is_sensible(setup))
+    history, other = data.draw(neighbours(setup))
+    result = audit_replay(lambda told: run(setup, told), history, other)
+    assert not result.violated, result.findings
+    assert result.releases >= 1
+
+
+@settings(
+    max_examples=400, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip
+@given(setup=SETUPS, data=st.data())
+def test_agents(setup: Setup, data: Any) -> None:
+    _replayed(setup, data)
