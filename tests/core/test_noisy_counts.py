@@ -205,7 +205,7 @@ def test_damped_self_loops_have_more_noise_and_the_rest_less() -> None:
         NoisyCounts(sigma=1.0, updates=2, loops=[[1, 0]])
     with pytest.raises(ValueError, match="the same loops"):
         NoisyCounts.stacked(
-            [NoisyCounts(sigma=1.0, updates=2, loops=mask) for mask in (loops, ~loops)]
+            [NoisyCounts(sigma=1.0, updates=2, loops=mask) for mask in (loops, 0 * loops > 0)]
         )
     with pytest.raises(ValueError, match="table must be one of"):
         NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord(), loops=loops)
