@@ -5,6 +5,7 @@ that table (`encode`), and turns the table into a posterior over mean rewards. S
 accounted for together with the transitions, and no policy sees a raw reward.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -14,15 +15,14 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_positive
 from privrl.dirichlet import row_sums
 from privrl.relations import Relation, ReplaceStep
-from privrl.releases import NoPrivacy, Release
-from privrl.samplers import (
-    DirichletSampler,
-    NonPrivate,
-    Posterior,
-    Sampler,
-    SingleDraw,
-    check_table,
+from privrl.releases import (
+    BatchRelease,
+    DirichletRelease,
+    NoPrivacy,
+    Release,
+    Together,
 )
+from privrl.samplers import GRID, Posterior, Sampler, SingleDraw, check_table
 from privrl.special import FloatArray
 
 
@@ -129,8 +129,11 @@ class BetaRewards:
     width = 2
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
-        if not -np.inf < low < high < np.inf:
-            raise ValueError(f"low must be < high and both finite, got low={low!r}, high={high!r}.")
+        if not (-np.inf < low < high < np.inf and float(high) - float(low) < np.inf):
+            raise ValueError(
+                "low must be < high, and both and their difference finite, got "
+                f"low={low!r}, high={high!r}."
+            )
         check_table("sampler", sampler, "rewards")
         self._sampler = sampler
         self._low, self._high = float(low), float(high)
@@ -145,7 +148,16 @@ class BetaRewards:
 
     def fresh(self) -> Self:
         """Return a model with the same settings that has seen nothing."""
-        return type(self)(self._sampler.fresh(), low=self._low, high=self._high)
+        return self._with(self._sampler.fresh())
+
+    def __copy__(self) -> Self:
+        return self._with(copy(self._sampler))  # which one in use refuses
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def _with(self, sampler: Sampler) -> Self:
+        return type(self)(sampler, low=self._low, high=self._high)
 
     def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return a success (1, 0) or a failure (0, 1) for each reward."""
@@ -200,7 +212,8 @@ class NoisyRewards(BetaRewards):
     number, in other coordinates. One changed reward moves at most what one changed success
     does, ``r² + (1 − r)² <= 1`` in each of two rows, so Gaussian noise on it costs the same, and
     there is no Bernoulli trick to blur it. (On the sum and the number themselves, noise for
-    ``r² + 1 <= 2`` would be needed.)
+    ``r² + 1 <= 2`` would be needed.) r is rounded to a multiple of `privrl.samplers.GRID`, each on
+    its own, so that sums are exact: rounded sums could change by more than any of their terms.
 
     Parameters
     ----------
@@ -217,14 +230,14 @@ class NoisyRewards(BetaRewards):
     """
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
-        if isinstance(sampler, DirichletSampler) and not isinstance(sampler, NonPrivate):
+        if _has_dirichlet(sampler.fresh().release):
             raise ValueError(
                 f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
             )
         super().__init__(sampler, low=low, high=high)
 
     def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return (r, 1 − r) for each reward, scaled to [0, 1]."""
+        """Return (r, 1 − r) for each reward, scaled to [0, 1] and rounded to the grid."""
         del rng
         scaled = self._chance(reward)
         return np.stack([scaled, 1 - scaled], axis=-1)
@@ -237,6 +250,17 @@ class NoisyRewards(BetaRewards):
         counts, scaled = self._paid(counts, reward)
         parts = [row_sums(counts * scaled), row_sums(counts * (1 - scaled))]
         return np.concatenate(parts, axis=-1)
+
+    def _chance(self, reward: FloatArray) -> FloatArray:
+        return np.rint(super()._chance(reward) / GRID) * GRID
+
+
+def _has_dirichlet(cost: Release | None) -> bool:
+    """Whether a cost is that of Dirichlet draws, in part or in some row."""
+    match cost:
+        case Together(parts=costs) | BatchRelease(rows=costs):
+            return any(map(_has_dirichlet, costs))
+    return isinstance(cost, DirichletRelease)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ computed from released tables alone. What distinguishes agents is how they plan.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from operator import index as as_int
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +20,9 @@ from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
 from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
-from privrl.relations import ReplaceEpisode
-from privrl.releases import NoPrivacy
-from privrl.samplers import Posterior, Sampler, check_table, draw
+from privrl.relations import Relation, ReplaceEpisode
+from privrl.releases import BatchRelease, NoPrivacy, Release
+from privrl.samplers import Posterior, Sampler, check_table, check_total, draw
 from privrl.special import FloatArray
 
 IntArray = NDArray[np.intp]
@@ -37,6 +38,17 @@ class Transition(NamedTuple):
     reward: float
     next_state: int
     terminated: bool = False
+
+
+class _New(NamedTuple):
+    """What was observed since the last draw. It is exchanged whole, by one assignment.
+
+    An interrupt between two would leave a step both counted and kept, to be counted once more.
+    """
+
+    counts: FloatArray
+    rewards: FloatArray
+    steps: list[tuple[int, int, float, int, bool]]  # not yet counted
 
 
 class TabularAgent(ABC):
@@ -76,6 +88,13 @@ class TabularAgent(ABC):
         If a size is not a whole number of at least 1, or another argument of the wrong kind; if
         the samplers state what they cost for another table, or for shorter episodes; or if the
         support or the known rows are of another size or no probabilities.
+
+    Notes
+    -----
+    An agent that has observed or drawn anything is not copied: a copy would go on with what one
+    has paid for, and enter its records once more. A copy of an unused one has samplers, an
+    accountant and random numbers of its own. None is pickled: two that are loaded from one file
+    would have the same noise, and what noise hides, their difference would show.
     """
 
     def __init__(
@@ -106,21 +125,22 @@ class TabularAgent(ABC):
         self.schedule = check_schedule("schedule", EveryEpisode() if schedule is None else schedule)
         self.accountant = RdpAccountant() if accountant is None else accountant
         check_table("sampler", sampler, "transitions")
-        self._check_relation(sampler, rewards)
         self._sampler = sampler.fresh()
         self._rewards = rewards.fresh()
+        # Remembered now: what is paid for once tells no cost later on.
+        costs = self._sampler.release, self._rewards.release
+        self._check_relation(*costs)
+        self._uncovered = _without_arrival(costs[1])
         self._rng = rng
         self._draws = 0
-        self._step = 0
+        self._step, self._here, self._ended = 0, -1, False  # of the episode; -1 before its start
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
-        self._steps: list[tuple[int, int, float, int, bool]] = []
         table = (*self.batch_shape, n_states, n_actions)
         cells = n_states + terminates if support is None else self._check_support(support)
         self._damped = self._check_loops(sampler)
         self._known_rows = None if known_rows is None else self._check_rows(known_rows, cells)
-        self._new_counts: FloatArray = np.zeros((*table, cells))
-        self._new_rewards: FloatArray = np.zeros((*table, self._rewards.width))
+        self._new = _New(np.zeros((*table, cells)), np.zeros((*table, self._rewards.width)), [])
 
     @property
     def sampler(self) -> Sampler:
@@ -131,6 +151,11 @@ class TabularAgent(ABC):
     def draws(self) -> int:
         """How often the agent has drawn."""
         return self._draws
+
+    @property
+    def covers_arrival(self) -> bool:
+        """Whether its guarantee, if it makes one, holds for rewards that are paid on arrival."""
+        return self._uncovered is None
 
     @property
     def policy(self) -> IntArray:
@@ -150,22 +175,24 @@ class TabularAgent(ABC):
         ValueError
             If a reward observed since the last draw lies outside its declared range; likewise.
         """
-        self._step = 0
+        self._step, self._here, self._ended = 0, -1, False
         due = self.schedule.is_due(episode) or self._policy is None
-        if due or len(self._steps) > _STEPS_AT_ONCE:
+        if due or len(self._new.steps) > _STEPS_AT_ONCE:
             self._count_steps()
         if not due:
             self._between_draws(episode)
             return
-        counts, rewards = self._new_counts, self._new_rewards
+        new = self._new
         # Handed over for good: whatever goes wrong in a draw, no count is released twice.
-        self._new_counts, self._new_rewards = np.zeros_like(counts), np.zeros_like(rewards)
+        self._new = self._nothing()
         try:
             transition, reward = draw(
-                self.accountant, [(self._sampler, counts), (self._rewards, rewards)], self._rng
+                self.accountant,
+                [(self._sampler, new.counts), (self._rewards, new.rewards)],
+                self._rng,
             )
         except BudgetExceeded:  # nothing was drawn, so they wait for a larger budget
-            self._new_counts, self._new_rewards = counts, rewards
+            self._new = new
             raise
         self._draws += 1
         self._follow(self._plan(transition, reward))
@@ -193,10 +220,10 @@ class TabularAgent(ABC):
         Raises
         ------
         ValueError
-            If the agent is a batch, the episode has had ``horizon`` steps already, a value is no
-            single number or a state or action not a whole one, there is no such state or action,
-            or self-loops are damped and the step does not start where the one before it ended:
-            that an episode is one chain is what its cost rests on.
+            If the agent is a batch, the episode has had ``horizon`` steps already or has
+            terminated, a value is no single number or a state or action not a whole one, there is
+            no such state or action, or self-loops are damped and the step does not start where
+            the one before it ended: that an episode is one chain is what its cost rests on.
         """
         if self.batch_shape:
             raise ValueError(
@@ -207,6 +234,10 @@ class TabularAgent(ABC):
             raise ValueError(
                 f"an episode has at most {self.horizon} steps, the horizon of the agent; call "
                 "begin_episode first."
+            )
+        if self._ended:
+            raise ValueError(
+                "an episode has no step after the one that terminated it; call begin_episode first."
             )
         state, action, reward, next_state, terminated = seen
         if not (
@@ -221,14 +252,15 @@ class TabularAgent(ABC):
             raise _no_such("action", self.n_actions)
         if not 0 <= next_state < self.n_states:
             raise _no_such("next_state", self.n_states)
-        if self._damped and self._step and state != self._steps[-1][3]:
+        if self._damped and self._here not in (-1, state):
             raise ValueError(
                 "state must be the next_state of the step before, in one episode; tell the agent "
                 "of every step, and call begin_episode where another episode begins."
             )
-        self._step += 1
+        # Last what enters the data: an interrupt may lose a step, but not its place in the episode.
+        self._step, self._here, self._ended = self._step + 1, next_state, terminated
         # A plain tuple: the garbage collector need not look at it again and again.
-        self._steps.append((state, action, reward, next_state, terminated))
+        self._new.steps.append((state, action, reward, next_state, terminated))
 
     def observe_counts(self, counts: NDArray[np.int64], reward: FloatArray) -> None:
         """Remember many transitions at once.
@@ -244,32 +276,42 @@ class TabularAgent(ABC):
         Raises
         ------
         ValueError
-            If the shapes are others, a count is negative or not whole, a reward lies outside
-            its declared range, or rewards depend on the next state and the relation does not
-            say what that means for them. Then none of it is remembered.
+            If the shapes are others, a count is negative or not whole, they sum to more than
+            floats hold exactly, a reward lies outside its declared range, or rewards depend on
+            the next state and the relation does not say what that means for them. Then none of
+            it is remembered.
         """
-        if counts.shape != self._new_counts.shape:
+        old, table = self._new, self._new.counts.shape
+        if counts.shape != table:
             raise ValueError(
-                f"counts must have shape {self._new_counts.shape}, got {counts.shape}; each run "
-                "has its own data."
+                f"counts must have shape {table}, got {counts.shape}; each run has its own data."
             )
         if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
             raise ValueError("counts must be whole numbers >= 0; check what was counted.")
-        cost = self._rewards.release
-        if (
-            reward.shape[-1] > 1
-            and cost is not None
-            and not isinstance(cost, NoPrivacy)
-            and not cost.relation.covers_arrival
-        ):
-            raise ValueError(
-                f"the relation {str(cost.relation)!r} does not cover rewards that depend on the "
-                "next state; make it with arrival_rewards=True."
-            )
+        if reward.shape[-1] > 1:
+            self.check_covers_arrival()
         floats = counts.astype(np.float64)
         encoded = self._rewards.encode_counts(floats, reward, self._rng)
-        self._new_counts += floats
-        self._new_rewards += encoded
+        new = old._replace(counts=old.counts + floats, rewards=old.rewards + encoded)
+        check_total(new.counts.max())
+        self._new = new
+
+    def check_covers_arrival(self) -> None:
+        """Check that rewards may depend on the next state.
+
+        `privrl.experiments.training.train` does so where an environment's public tables say that
+        they do. An agent that is told of steps one by one cannot see it.
+
+        Raises
+        ------
+        ValueError
+            If rewards are private, and the relation does not say how they change then.
+        """
+        if self._uncovered is not None:
+            raise ValueError(
+                f"the relation {str(self._uncovered)!r} does not cover rewards that depend on the "
+                "next state; make it with arrival_rewards=True."
+            )
 
     def observe_steps(
         self,
@@ -348,9 +390,11 @@ class TabularAgent(ABC):
             following = self.support.columns(state, action, following)
         encoded = self._rewards.encode(reward[observed].astype(np.float64), self._rng)
         row = (run * self.n_states + state) * self.n_actions + action
-        np.add.at(self._new_counts.reshape(-1), row * self._new_counts.shape[-1] + following, 1.0)
         cells = row[:, None] * encoded.shape[-1] + np.arange(encoded.shape[-1])
-        np.add.at(self._new_rewards.reshape(-1), cells.ravel(), encoded.ravel())
+        counts, rewards = self._new.counts.copy(), self._new.rewards.copy()
+        np.add.at(counts.reshape(-1), row * counts.shape[-1] + following, 1.0)
+        np.add.at(rewards.reshape(-1), cells.ravel(), encoded.ravel())
+        self._new = self._new._replace(counts=counts, rewards=rewards)
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes, of a run of so many, before which the policy may change."""
@@ -431,9 +475,9 @@ class TabularAgent(ABC):
             )
         return support.width
 
-    def _check_relation(self, *samplers: Sampler) -> None:
+    def _check_relation(self, *costs: Release | None) -> None:
         """Check that a relation about whole episodes is about episodes as long as these."""
-        for cost in (sampler.release for sampler in samplers):
+        for cost in costs:
             relation = None if cost is None else cost.relation
             if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
                 raise ValueError(
@@ -443,16 +487,54 @@ class TabularAgent(ABC):
 
     def _count_steps(self) -> None:
         """Enter the remembered steps into the tables, all of them or, on an error, none."""
-        if not self._steps:
+        old = self._new
+        if not old.steps:
             return
-        state, action, paid, following, terminated = map(np.asarray, zip(*self._steps, strict=True))
+        state, action, paid, following, terminated = map(np.asarray, zip(*old.steps, strict=True))
         following = np.where(terminated & self.terminates, self.n_states, following)
         encoded = self._rewards.encode(paid, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
-        np.add.at(self._new_counts, (state, action, following), 1.0)
-        np.add.at(self._new_rewards, (state, action), encoded)
-        self._steps.clear()
+        counts, rewards = old.counts.copy(), old.rewards.copy()
+        np.add.at(counts, (state, action, following), 1.0)
+        np.add.at(rewards, (state, action), encoded)
+        self._new = _New(counts, rewards, [])
+
+    def _nothing(self) -> _New:
+        return _New(np.zeros_like(self._new.counts), np.zeros_like(self._new.rewards), [])
+
+    def __copy__(self) -> Self:
+        """Return an unused agent like this one, with random numbers of its own."""
+        new = self._new
+        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
+            raise ValueError(
+                "agent must not be copied once it has observed or drawn anything: its records "
+                "would be released twice and paid for once. Make another one, which pays anew."
+            )
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
+        other.accountant, other._rng = copy(self.accountant), self._rng.spawn(1)[0]
+        other._new = self._nothing()
+        return other
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        raise ValueError(
+            "agent must not be pickled: all that are loaded from one file would have the same "
+            "noise, and their difference would show what it hides. Make it where it is used."
+        )
+
+
+def _without_arrival(cost: Release | None) -> Relation | None:
+    """Return the relation of a reward model that makes a claim, if not for rewards on arrival."""
+    rows = cost.rows if isinstance(cost, BatchRelease) else (cost,)
+    for row in rows:
+        if not (row is None or isinstance(row, NoPrivacy) or row.relation.covers_arrival):
+            return row.relation
+    return None
 
 
 def self_loops(

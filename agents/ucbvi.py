@@ -79,8 +79,8 @@ class UCBVI(TabularAgent):
         self._known = isinstance(self._rewards, KnownRewards)
         throwaway = np.random.default_rng()  # there are no data yet: this shows the kind only
         self._check_released(
-            self._sampler.fresh().update(self._new_counts, throwaway),
-            self._rewards.fresh().update(self._new_rewards, throwaway),
+            self._sampler.fresh().update(self._new.counts, throwaway),
+            self._rewards.fresh().update(self._new.rewards, throwaway),
         )
 
     @property

@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privrl._checks import check_between, check_count, check_positive
-from privrl.envs import TabularMDP
+from privrl.envs.arrival import Outcome, pays_on_arrival, rows_of, tables_hold
+from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_support
 from privrl.experiments import names
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
@@ -43,7 +44,8 @@ class TrainSpec:
     reward_share : float
         Part of the budget that the rewards' table gets.
     reward_range : (float, float), optional
-        Public range of the rewards; by default that of the environment's tables, or (0, 1).
+        Public range of the rewards; by default that of the environment's tables, or (0, 1). Tables
+        say nothing where a wrapper may change states, actions or rewards.
     support : bool
         Whether it is public which next states are possible; then the environment's tables say so.
     seed : int, optional
@@ -146,7 +148,7 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
             relation=relation,
             episodes=spec.episodes,
             terminates=_can_terminate(env),
-            support=read_support(env, terminates=_can_terminate(env)) if spec.support else None,
+            support=_support(env) if spec.support else None,
         )
         method = Method(
             sampler=spec.sampler,
@@ -182,13 +184,11 @@ def _caveats(spec: TrainSpec) -> list[str]:
     return caveats
 
 
-def _tables(env: gym.Env[Any, Any]) -> list[tuple[float, int, float, bool]] | None:
-    """Return all outcomes of an environment's public tables, if it has any."""
-    table = getattr(env.unwrapped, "P", None)
-    if table is None:
+def _tables(env: gym.Env[Any, Any]) -> list[Outcome] | None:
+    """Return what can happen by an environment's public tables, if they say what is learned of."""
+    if not tables_hold(env):
         return None
-    rows = (table[s][a] for s in range(len(table)) for a in range(len(table[s])))
-    return [outcome for row in rows for outcome in row]
+    return [outcome for row in rows_of(env.unwrapped.P) for outcome in row]  # type: ignore[attr-defined] # it holds
 
 
 def _reward_range(spec: TrainSpec, env: gym.Env[Any, Any]) -> tuple[float, float]:
@@ -196,7 +196,7 @@ def _reward_range(spec: TrainSpec, env: gym.Env[Any, Any]) -> tuple[float, float
     if outcomes is None:
         low, high = spec.reward_range or (0.0, 1.0)
         return low, high
-    rewards = [float(paid) for probability, _, paid, _ in outcomes if probability > 0]
+    rewards = [float(paid) for _, _, paid, _ in outcomes]
     low, high = spec.reward_range or (min(rewards), max(rewards))
     if not low <= min(rewards) <= max(rewards) <= high:
         raise ValueError(
@@ -207,8 +207,12 @@ def _reward_range(spec: TrainSpec, env: gym.Env[Any, Any]) -> tuple[float, float
 
 
 def _arrival_rewards(env: gym.Env[Any, Any]) -> bool:
-    """Whether rewards depend on the next state; assumed where no tables say otherwise."""
-    return _tables(env) is None or TabularMDP.from_gymnasium(env, 1).reward.ndim == 3
+    """Whether rewards can depend on the next state: so it is taken unless tables rule it out."""
+    return not tables_hold(env) or pays_on_arrival(env) is not False
+
+
+def _support(env: gym.Env[Any, Any]) -> Support | None:
+    return read_support(env, terminates=_can_terminate(env)) if tables_hold(env) else None
 
 
 def _can_terminate(env: gym.Env[Any, Any]) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privrl._checks import check_count
 from privrl.agents import TabularAgent, Transition
 from privrl.envs import TabularMDP
+from privrl.envs.arrival import Playable, pays_on_arrival
 from privrl.special import FloatArray
 
 Progress = Callable[[int], None]
@@ -58,7 +59,10 @@ def train(
     BudgetExceeded
         If the agent's budget does not last.
     ValueError
-        If agent and environment do not fit together, or a reward leaves the declared range.
+        If agent and environment do not fit together, a reward leaves the declared range, or the
+        environment's public tables (``P``, or a `TabularMDP`) show that rewards are paid on
+        arrival and the agent's relation does not cover that. Of an environment without such
+        tables, or whose wrappers change rewards, nobody but you can know.
     """
     check_count("episodes", episodes)
     if isinstance(env, TabularMDP):
@@ -68,6 +72,7 @@ def train(
     if isinstance(env, VectorEnv):
         return _train_side_by_side(agent, env, episodes, rng, on_progress)
     _check_fit(agent, env, env.observation_space, env.action_space)
+    _check_arrival(agent, env)
     if agent.batch_shape:
         raise ValueError(
             f"agent must be a single run on a Gymnasium environment, got batch_shape="
@@ -113,6 +118,7 @@ def learn_counts(
             "agent must be made with terminates=False for a TabularMDP, whose episodes all last "
             "until the horizon."
         )
+    _check_arrival(agent, mdp)
     starts = list(agent.starts(episodes))
     reward = mdp.reward_table
     if agent.support is not None and reward.shape[-1] > 1:
@@ -162,6 +168,7 @@ def _train_side_by_side(
 ) -> pd.DataFrame:
     """Train in rounds: in each, every environment plays one episode, all under one policy."""
     _check_fit(agent, env, env.single_observation_space, env.single_action_space)
+    _check_arrival(agent, env)
     if agent.batch_shape not in ((), (env.num_envs,)):
         raise ValueError(
             f"agent must have batch_shape=({env.num_envs},), a run for each environment, or (), "
@@ -269,6 +276,12 @@ def _record(
             "draws": np.repeat(draws, runs),
         }
     )
+
+
+def _check_arrival(agent: TabularAgent, env: Playable) -> None:
+    """Check, before anything is spent, that rewards on arrival are covered where there are any."""
+    if not agent.covers_arrival and pays_on_arrival(env):
+        agent.check_covers_arrival()
 
 
 def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Space[Any]) -> None:

@@ -269,8 +269,9 @@ class RdpAccountant:
                 by_order = partial(epsilon_by_order, self._orders, delta=budget.delta)
                 at, rdp = self._best(by_order, curve)
             raise _exceeded(budget, self._orders[at], rdp)
+        limit.last = ()  # what it cost at another order must not outlive an interrupt
         limit.use(at, rdp)
-        limit.last, limit.cost = parts, float(more[at == limit.at][0]) / count
+        limit.cost, limit.last = float(more[at == limit.at][0]) / count, parts
 
     def _check_budget(self, rdp: FloatArray, only: Release | None) -> None:
         rows = rdp if rdp.ndim > 1 else rdp[None]

@@ -90,8 +90,9 @@ class NoisyCounts(PaidSampler):
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
         is paid for is the relation's `privrl.relations.DAMPED`: these cells get √2 times the
-        noise, and all others need less. (`privrl.agents` checks that it is right; elsewhere the
-        guarantee rests on it.)
+        noise, and all others need less. `privrl.agents.self_loops` makes it. (Agents check that
+        it is right. Elsewhere the guarantee rests on it, and what no table could have is refused:
+        two such cells in one row, or one behind the place of its own state.)
     threshold : float
         As for `NoisyPosterior`, >= 0; a public choice that costs nothing. Most cells of a
         transition table are never visited, and their noise, if it is kept, spreads every row
@@ -105,7 +106,10 @@ class NoisyCounts(PaidSampler):
 
     Notes
     -----
-    The batches may depend on what was released before, as an agent's do.
+    The batches may depend on what was released before, as an agent's do. Their counts are whole,
+    or other multiples of `privrl.samplers.GRID`, so that all sums are exact; that a record changes
+    them by no more than the relation says is for whoever made them fractional to show, as
+    `privrl.agents.NoisyRewards` does.
     """
 
     def __init__(
@@ -121,8 +125,9 @@ class NoisyCounts(PaidSampler):
         threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         relation = ReplaceStep() if relation is None else relation
-        table = table if loops is None else DAMPED
-        release = GaussianRelease(sigma=sigma, relation=relation, table=table)
+        release = GaussianRelease(
+            sigma=sigma, relation=relation, table=_table_paid_for(table, loops)
+        )
         factors = factorise(factorisation, updates)
         self._loops = None if loops is None else _check_loops(loops)
         self._threshold = _check_threshold(threshold)
@@ -199,7 +204,7 @@ class NoisyCounts(PaidSampler):
                 f"updates must cover all that are made, got {self.updates}, and they are used "
                 "up; plan for as many as the schedule has."
             )
-        before = None if self._total is None else self._total.shape
+        before, past = (None, ()) if self._total is None else (self._total.shape, (self._total,))
         if (
             self._loops is not None
             and counts.shape[counts.ndim - self._loops.ndim :] != self._loops.shape
@@ -207,7 +212,8 @@ class NoisyCounts(PaidSampler):
             raise ValueError(
                 f"counts must end with the axes of loops, {self._loops.shape}, got {counts.shape}."
             )
-        check_batch(counts, np.broadcast_shapes(self._sigma.shape, self._alpha.shape), before)
+        runs = np.broadcast_shapes(self._sigma.shape, self._alpha.shape)
+        check_batch(counts, runs, before, past)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
         """Add a batch of counts, shape (..., K), and return the posterior; call through `draw`.
@@ -219,15 +225,15 @@ class NoisyCounts(PaidSampler):
         """
         self.check(counts)
         noise, mixed = self._mixed(counts.shape, rng)
-        damping = 1.0 if self._loops is None else np.where(self._loops, 1 / math.sqrt(2), 1.0)
-        damped = counts * damping
-        total = damped if self._total is None else self._total + damped
-        size = lead(self._sigma * self._factors.column_norm, counts.ndim)
+        # Louder noise in place of damped counts: the same law, and sums that are exact.
+        louder = 1.0 if self._loops is None else np.where(self._loops, math.sqrt(2), 1.0)
+        total = counts.copy() if self._total is None else self._total + counts
+        size = lead(self._sigma * self._factors.column_norm, counts.ndim) * louder
         noisy = _rounded(total + size * mixed[self._done % _MIXED_AT_ONCE], size)
         self._done, self._total, self._noise, self._ahead = self._done + 1, total, noise, mixed
         deviation = lead(self._sigma * self._factors.deviations[self._done - 1], counts.ndim)
-        noisy, deviation = noisy / damping, deviation / damping
-        return NoisyPosterior(noisy, deviation, lead(self._alpha, counts.ndim), self._threshold)
+        alpha = lead(self._alpha, counts.ndim)
+        return NoisyPosterior(noisy, deviation * louder, alpha, self._threshold)
 
     def _mixed(
         self, shape: tuple[int, ...], rng: np.random.Generator
@@ -260,7 +266,7 @@ class NoisyCounts(PaidSampler):
     ) -> Self:
         """Return the sampler whose ``draws`` updates together just meet ``target``."""
         relation = ReplaceStep() if relation is None else relation
-        sigma = _calibrated_sigma(target, relation, table if loops is None else DAMPED)
+        sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
         return cls(
             sigma=sigma,
             updates=draws,
@@ -286,8 +292,7 @@ class NoisyCounts(PaidSampler):
         ValueError
             If there is none, or they differ in more than sigma and alpha.
         """
-        releases = [sampler.release for sampler in samplers if sampler.release is not None]
-        if not samplers or len(releases) < len(samplers):
+        if not samplers or any(sampler._done for sampler in samplers):
             raise ValueError(f"samplers must be at least one, and unused, got {samplers!r}.")
         factors = samplers[0]._factors
         for sampler in samplers[1:]:
@@ -304,7 +309,7 @@ class NoisyCounts(PaidSampler):
         made._setup(
             np.array([sampler.sigma for sampler in samplers]),
             np.array([sampler.alpha for sampler in samplers]),
-            BatchRelease(releases),
+            BatchRelease([sampler._release for sampler in samplers]),
             factors,
         )
         return made
@@ -339,8 +344,9 @@ class LocalCounts(NoisyCounts):
         threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         relation = ReplaceStep() if relation is None else relation
-        table = table if loops is None else DAMPED
-        release = GaussianRelease(sigma=sigma, relation=relation, table=table)
+        release = GaussianRelease(
+            sigma=sigma, relation=relation, table=_table_paid_for(table, loops)
+        )
         self._loops = None if loops is None else _check_loops(loops)
         self._threshold = _check_threshold(threshold)
         self._users = tuple(check_count("users", number, least=0) for number in users)
@@ -381,7 +387,7 @@ class LocalCounts(NoisyCounts):
     ) -> Self:
         """Return the sampler with which every user just meets ``target``."""
         relation = ReplaceStep() if relation is None else relation
-        sigma = _calibrated_sigma(target, relation, table if loops is None else DAMPED)
+        sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
         return cls(
             sigma=sigma,
             users=users,
@@ -431,7 +437,10 @@ class ExactCounts:
 
     def check(self, counts: FloatArray) -> None:
         """Check a batch of counts, shape (..., K); see `privrl.samplers.check_batch`."""
-        check_batch(counts, (), None if self._total is None else self._total.shape)
+        if self._total is None:
+            check_batch(counts, (), None)
+        else:
+            check_batch(counts, (), self._total.shape, (self._total,))
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
         """Add a batch of counts, shape (..., K), and return the posterior."""
@@ -442,10 +451,35 @@ class ExactCounts:
         return NoisyPosterior(self._total, 0 * ones, self._alpha * ones)
 
 
+def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
+    """Return the relation's table whose changes the noise has to hide."""
+    if loops is None:
+        if table == DAMPED:
+            raise ValueError(
+                f"table {DAMPED!r} needs loops, the cells that are damped; "
+                "privrl.agents.self_loops makes them. Without, all counts are as they are."
+            )
+        return table
+    if table not in (None, "transitions", DAMPED):
+        raise ValueError(f"loops are for the table 'transitions', got {table!r}; leave them out.")
+    return DAMPED
+
+
 def _check_loops(loops: ArrayLike) -> NDArray[np.bool_]:
+    """Return a read-only copy, if there could be a table of transitions with these loops.
+
+    Of a row's cells, in the order of their states, at most one is about the row's own state, and
+    at most so many stand before it as there are states before.
+    """
     mask = np.array(loops)
     if mask.dtype != np.bool_ or mask.ndim < 1:
         raise ValueError(f"loops must be an array of bool, got {mask.dtype} of shape {mask.shape}.")
+    own = np.arange(len(mask)).reshape(-1, *[1] * (mask.ndim - 2)) if mask.ndim > 1 else 0
+    if (mask.sum(axis=-1) > 1).any() or (mask.ndim > 1 and (mask.argmax(axis=-1) > own).any()):
+        raise ValueError(
+            "loops must have at most one cell in each row, that in which a state follows itself; "
+            "privrl.agents.self_loops makes them."
+        )
     mask.flags.writeable = False
     return mask
 

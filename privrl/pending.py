@@ -109,7 +109,7 @@ class Pending:
     @property
     def waiting(self) -> int:
         """Releases that are not yet in the sum of every order."""
-        return sum(len(each.counts) for each in self._filled)
+        return sum(map(len, self._filled))
 
     def add(self, release: Release, count: int) -> None:
         """Put ``count`` releases on the list of their kind."""
@@ -161,7 +161,7 @@ class Pending:
 
     @property
     def _filled(self) -> "list[_List]":
-        return [each for each in self._lists.values() if each.counts]
+        return [each for each in self._lists.values() if len(each)]
 
     def _list(self, release: Release) -> "_List":
         key = (type(release), getattr(release, "table", None), getattr(release, "bound", None))
@@ -175,28 +175,32 @@ class _List:
 
     def __init__(self, kind: _Kind, orders: FloatArray) -> None:
         self.kind = kind
-        self.numbers, self.counts = array("d"), array("d")
+        self._rows, self._width = array("d"), 1  # of each release: how often, and its numbers
         self.total, self.lost = np.zeros_like(orders), np.zeros_like(orders)
         self._orders = orders
         self._summed: Indices = np.zeros(len(orders), np.intp)  # how many, at each order
         self._most_summed = 0
         self._last: Release | None = None
 
+    def __len__(self) -> int:
+        return len(self._rows) // self._width
+
     def add(self, release: Release, count: int) -> None:
         """Put ``count`` releases on the list, together with the last if that is equal."""
-        waits = self._most_summed < len(self.counts)
+        waits = self._most_summed < len(self)
         if waits and (self._last is release or self._last == release):
-            self.counts[-1] += count
+            self._rows[-self._width] += count
             return
-        self.counts.append(count)
-        self.numbers.extend(self.kind.numbers(release))
+        row = (count, *self.kind.numbers(release))
+        self._last = None  # until it is this one: an interrupt may come after any line
+        self._width = len(row)
+        self._rows.extend(row)
         self._last = release
 
     def update(self, at: Indices) -> None:
         """Bring the sums at the orders of some indices up to date."""
-        n = len(self.counts)
-        numbers = np.array(self.numbers).reshape(n, -1)
-        counts = np.array(self.counts)[:, None]
+        n = len(self)
+        counts, numbers = self._columns()
         for start in np.unique(self._summed[at]):
             some = at[self._summed[at] == start]
             block = max(_BLOCK // len(some), 1)
@@ -211,12 +215,15 @@ class _List:
 
     def estimate(self) -> FloatArray:
         """Return about what the sum is at every order, from a sample."""
-        n = len(self.counts)
-        sample = np.unique(np.linspace(0, n - 1, _SAMPLE).astype(np.intp))
-        counts = np.array(self.counts)
-        numbers = np.array(self.numbers).reshape(n, -1)[sample]
+        counts, numbers = self._columns()
+        sample = np.unique(np.linspace(0, len(self) - 1, _SAMPLE).astype(np.intp))
         weight = counts.sum() / counts[sample].sum()
-        return weight * (counts[sample] @ self.kind.rdp(numbers, self._orders))
+        return weight * (counts[sample, 0] @ self.kind.rdp(numbers[sample], self._orders))
+
+    def _columns(self) -> tuple[FloatArray, FloatArray]:
+        """Return how often, shape (n, 1), and the numbers, shape (n, ...), of each release."""
+        rows = np.array(self._rows).reshape(-1, self._width)
+        return rows[:, :1], rows[:, 1:]
 
 
 def two_sum(total: FloatArray, lost: FloatArray, more: FloatArray) -> tuple[FloatArray, FloatArray]:

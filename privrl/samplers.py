@@ -40,7 +40,11 @@ from privrl.releases import (
 from privrl.special import FloatArray
 from privrl.targets import Target
 
-_LARGEST_COUNT = 2.0**53  # up to which floats hold every whole number
+#: Counts are multiples of this, and sum to less than `LARGEST_TOTAL` in every cell: floats hold
+#: all such sums, so that one record's change is the change of every sum that it is in. Sums that
+#: are rounded can change by more than what was put in.
+GRID = 2.0**-16
+LARGEST_TOTAL = 2.0**53 * GRID
 
 
 class Posterior(Protocol):
@@ -264,7 +268,7 @@ class DirichletSampler(PaidSampler):
         """Check a batch of counts, shape (..., K); see `check_batch`."""
         self._check_unspoiled()
         runs = np.broadcast_shapes(self._scale.shape, self._alpha.shape)
-        check_batch(counts, runs, self._shape)
+        check_batch(counts, runs, self._shape, self._past)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
         """Add a batch of counts, shape (..., K), and draw the rows; call it through `draw`.
@@ -468,7 +472,7 @@ def stack(samplers: Sequence[DirichletSampler]) -> DirichletSampler:
     Parameters
     ----------
     samplers : sequence of DirichletSampler
-        One for each row, of one window; none of them itself a stack, or in use.
+        One for each row, of one window; none of them itself a stack, or used.
 
     Returns
     -------
@@ -476,34 +480,47 @@ def stack(samplers: Sequence[DirichletSampler]) -> DirichletSampler:
         For counts of shape ``(len(samplers), ..., K)``; its release is a `BatchRelease`.
     """
     windows = {sampler.window for sampler in samplers}
-    releases = [sampler.release for sampler in samplers]
-    charged = [release for release in releases if release is not None]
-    if len(windows) != 1 or len(charged) < len(releases):
+    if len(windows) != 1 or any(sampler._done for sampler in samplers):
         raise ValueError(
             f"samplers must be at least one, unused, and of one window, got windows {windows}."
         )
     return DirichletSampler(
         scale=np.array([sampler.scale for sampler in samplers]),
         alpha=np.array([sampler.alpha for sampler in samplers]),
-        release=BatchRelease(charged),
+        release=BatchRelease([sampler._release for sampler in samplers]),
         window=windows.pop(),
     )
 
 
-def check_batch(counts: FloatArray, runs: tuple[int, ...], before: tuple[int, ...] | None) -> None:
+def check_batch(
+    counts: FloatArray,
+    runs: tuple[int, ...],
+    before: tuple[int, ...] | None,
+    past: Sequence[FloatArray] = (),
+) -> None:
     """Check a batch of counts, shape (..., K), against the runs and the batches before.
+
+    Parameters
+    ----------
+    counts : array, shape (..., K)
+        The batch: multiples of `GRID` >= 0, as whole counts are, below `LARGEST_TOTAL`.
+    runs : tuple of int
+        Leading axes of independent runs.
+    before : tuple of int, optional
+        Shape of the batches before, if there were any.
+    past : sequence of arrays
+        Batches, or their sum, to which this one will be added.
 
     Raises
     ------
     ValueError
-        If a count is negative or not finite, or the shape is not that of the runs or of the
-        batches before.
+        If a count is negative, not finite or between two multiples of the grid, a sum too large
+        to be exact, or the shape not that of the runs or of the batches before.
     """
     largest = np.max(counts, initial=0.0)
     if not (np.min(counts, initial=0.0) >= 0 and largest < np.inf):  # NaN is neither
         raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
-    if largest > _LARGEST_COUNT:
-        raise ValueError("counts must be at most 2**53 everywhere; check what was counted.")
+    check_total(largest)
     if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
         raise ValueError(
             f"counts must have leading axes {runs}, one entry for each independent run, and "
@@ -512,6 +529,29 @@ def check_batch(counts: FloatArray, runs: tuple[int, ...], before: tuple[int, ..
     if before is not None and counts.shape != before:
         raise ValueError(
             f"counts must have the same shape as the batches before, {before}, got {counts.shape}."
+        )
+    steps = counts / GRID
+    if not np.array_equal(steps, np.rint(steps)):
+        raise ValueError(
+            "counts must be multiples of 2**-16 everywhere, so that their sums are exact; round "
+            "what each record adds to them."
+        )
+    if past:
+        check_total(np.max(sum(past, start=counts), initial=0.0))
+
+
+def check_total(largest: float) -> None:
+    """Check that the largest of some counts is within what floats add up exactly.
+
+    Raises
+    ------
+    ValueError
+        If it is not below `LARGEST_TOTAL`, which a sum that is too large may be rounded to.
+    """
+    if not largest < LARGEST_TOTAL:
+        raise ValueError(
+            "counts must sum to less than 2**37 in every cell, or sums would be rounded; check "
+            "what was counted, or start again with a fresh sampler."
         )
 
 
@@ -523,7 +563,13 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
     ValueError
         If its release is of another table of the relation.
     """
-    stated = tables_released(sampler.release) if sampler.release is not None else set()
+    cost = sampler.fresh().release  # a used one may not tell what it has paid for
+    stated = tables_released(cost) if cost is not None else set()
+    if DAMPED in stated and getattr(sampler, "loops", None) is None:
+        raise ValueError(
+            f"{name} must damp the self-loops if its cost is stated for the table {DAMPED!r}; "
+            "NoisyCounts does where it is given loops."
+        )
     if table == "transitions":
         stated -= {DAMPED}
     if not stated <= {table}:

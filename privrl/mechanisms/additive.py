@@ -6,10 +6,11 @@ it into probabilities, which is post-processing and free.
 
 Discrete noise is drawn exactly as accounted for (`privrl.discrete_noise`). Noise on the real
 line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise leaves
-in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). A count that is a
-whole number lies on the grid. Then the Laplace mechanism's pure epsilon is exact, the Gaussian's
-divergences are below the continuous ones (Canonne, Kamath and Steinke), and the Laplace's other
-ones above them by less than 1e-15.
+in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must lie on
+the grid: rounding them to it could double a small change. Whole numbers always do, for the grid is
+a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact, the
+Gaussian's divergences are below the continuous ones (Canonne, Kamath and Steinke), and the
+Laplace's other ones above them by less than 1e-15.
 
 References
 ----------
@@ -51,7 +52,7 @@ from privrl.noise import (
     LaplaceRelease,
     NoiseRelease,
 )
-from privrl.relations import ChangeVector, Relation, ReplaceRecord
+from privrl.relations import DAMPED, ChangeVector, Relation, ReplaceRecord
 from privrl.special import FloatArray
 from privrl.targets import Target
 
@@ -78,6 +79,11 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
     def __post_init__(self) -> None:
         for name, value in vars(self.cost).items():  # as the release has checked them
             object.__setattr__(self, name, value)
+        if self.table == DAMPED:
+            raise ValueError(
+                f"table must be of counts as they are, got {DAMPED!r}; a mechanism damps none. "
+                "privrl.noisy_counts.NoisyCounts does where it is given loops."
+            )
 
     @property
     def cost(self) -> NoiseRelease:
@@ -133,7 +139,8 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
         Raises
         ------
         ValueError
-            If they are not, or not whole where noise is discrete; nothing is spent then.
+            If they are not, not whole where noise is discrete, or between two points of the grid
+            that noise on the real line is on; nothing is spent then.
         """
         counts = check_counts(data, whole=self._whole)
         if not (counts <= _LARGEST_COUNT).all():
@@ -150,12 +157,27 @@ class _Continuous(AdditiveMechanism[FloatArray]):
         super().__post_init__()
         check_drawable(self._size, max(getattr(self, self._size), SMALLEST))  # any small one is
 
+    @property
+    def _grid(self) -> float:
+        size: float = getattr(self, self._size)
+        return min(2.0 ** math.floor(math.log2(size * _GRID)), 1.0)
+
+    def check(self, data: ArrayLike) -> FloatArray:
+        counts = super().check(data)
+        steps = counts / self._grid  # exact, as the grid is a power of two
+        if not np.array_equal(steps, np.rint(steps)):
+            raise ValueError(
+                f"data must be multiples of {self._grid!r}, the grid of noise of this size, as "
+                "whole counts are; round what each record adds to them, and let the relation say "
+                "by how much that can change."
+            )
+        return counts
+
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         size: float = getattr(self, self._size)
-        grid = min(2.0 ** math.floor(math.log2(size * _GRID)), 1.0)
-        steps = self._noise(size / grid, data.shape, rng)
+        steps = self._noise(size / self._grid, data.shape, rng)
         # Both terms are exact, so their sum is rounded as the exact sum is: post-processing.
-        return np.rint(data / grid) * grid + steps * grid
+        return data + steps * self._grid
 
 
 class _Discrete(AdditiveMechanism[IntArray]):

@@ -281,12 +281,11 @@ def test_an_ended_episode_is_worth_nothing_from_there_on() -> None:
             rng=np.random.default_rng(0),
             terminates=terminates,
         )  # fmt: skip
-        learner.begin_episode(0)
-        for episode in range(1, 100):
-            for _ in range(4):
-                learner.observe(Transition(0, 0, 0.3, 0))
-                learner.observe(Transition(0, 1, 0.4, 1, terminated=True))
+        for episode in range(400):
             learner.begin_episode(episode)
+            learner.observe(Transition(0, 0, 0.3, 0))
+            learner.observe(Transition(0, 1, 0.4, 1, terminated=True))
+        learner.begin_episode(400)
         assert learner.act(0, 0) == (0 if terminates else 1)
         assert learner.act(0, 9) == 1
 
@@ -430,7 +429,7 @@ def test_many_steps_between_draws_are_counted_once_each(monkeypatch) -> None:
     kept = []
     for episode in range(50):
         learner.begin_episode(episode)
-        kept.append(len(learner._steps))
+        kept.append(len(learner._new.steps))
         for _ in range(6):
             learner.observe(Transition(2, 1, 1.0, 3))
     assert max(kept) == 18  # of 294
@@ -613,8 +612,13 @@ def test_an_agent_checks_the_loops_that_its_guarantee_rests_on(kind, terminates,
     learner.begin_episode(0)
     learner.observe(Transition(1, 0, 0.0, 1))
     learner.begin_episode(1)
-    for wrong in (~loops, np.zeros_like(loops), loops[:3]):
+    one_less = loops.copy()
+    one_less[3] = False
+    for wrong in (one_less, np.zeros_like(loops), loops[:3]):
         with pytest.raises(ValueError, match="sampler must have the loops"):
+            made(wrong)
+    for wrong in (~loops, np.roll(loops, 1, axis=-1)):
+        with pytest.raises(ValueError, match="loops must have at most one cell in each row"):
             made(wrong)
 
 

@@ -57,7 +57,7 @@ def test_each_run_can_follow_a_policy_of_its_own() -> None:
 def test_nothing_is_learned_or_spent() -> None:
     learner = Oracle(*SIZES, policy=MDP.plan()[0], schedule=Geometric(2.0))
     train(learner, MDP, 50, np.random.default_rng(0))
-    assert not learner._new_counts.any()
+    assert not learner._new.counts.any()
     assert (learner.accountant.rdp == 0).all()
 
 

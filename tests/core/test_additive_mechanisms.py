@@ -26,6 +26,7 @@ from privrl.noise import (
     LaplaceRelease,
 )
 from privrl.relations import (
+    DAMPED,
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
@@ -116,12 +117,56 @@ def test_law_of_discrete_noise(kind: Any, size: float) -> None:
 @pytest.mark.parametrize("size", [1e-3, 0.7, 8.0, 1e5])
 def test_releases_are_on_a_grid_that_does_not_depend_on_the_counts(kind: Any, size: float) -> None:
     grid = 2.0 ** math.floor(math.log2(size * 2.0**-30))
-    for count in (0.0, 1.0, 3.3, 1000.0):
+    for count in (0.0, 1.0, 3 + 5 * grid, 1000.0):
         noisy = of_size(kind, size).release(np.full(20_000, count), rng(1))
         steps = noisy / grid
         np.testing.assert_array_equal(steps, np.rint(steps))
         assert (steps % 2 == 1).any()  # and on no coarser one
         assert len(np.unique(noisy)) > 19_000
+
+
+SIZES = [1e-3, 0.7, 8.0, 1e5, 2.0**29, 2.0**30, 1.7 * 2.0**30, 2.0**35, 2.0**40]
+
+
+@each_continuous
+@pytest.mark.parametrize("size", SIZES)
+def test_neighbours_on_the_grid_differ_by_their_change_and_no_more(kind: Any, size: float) -> None:
+    """In exact fractions: what the noise is added to, with the noise fixed, moves by the change."""
+    mechanism = of_size(kind, size)
+    grid = mechanism._grid
+    assert grid == 2.0 ** round(math.log2(grid)) <= 1
+    for change in (1.0, 3.0, grid):
+        for count in (0.0, 1.0, 2.0**20, 2.0**20 + 7 * grid, 2.0**53 - 4):
+            data = np.array([[count, count + change]])
+            if float(count + change - count) != change:
+                continue  # beyond what floats hold
+            steps = [Fraction(float(x)) / Fraction(grid) for x in mechanism.check(data).flat]
+            assert all(step.denominator == 1 for step in steps)
+            assert (steps[1] - steps[0]) * Fraction(grid) == Fraction(change)
+
+
+@each_continuous
+@pytest.mark.parametrize("size", SIZES)
+def test_counts_between_points_of_the_grid_are_refused(kind: Any, size: float) -> None:
+    """Rounded to the grid, a change of 1 from 0.5 to 1.5 would be one of 2 at sizes >= 2^30."""
+    mechanism, accountant = of_size(kind, size), RdpAccountant()
+    grid = mechanism._grid
+    for bad in (grid / 2, 1 + grid / 2, 3.3):
+        with pytest.raises(ValueError, match="data must be multiples of"):
+            mechanism.release([bad, 1.0], rng(), accountant=accountant)
+    assert accountant.relation is None
+    if size >= 2.0**30:
+        with pytest.raises(ValueError, match=r"data must be multiples of 1\.0"):
+            mechanism.release([0.5, 1.5], rng())
+
+
+def test_no_mechanism_damps() -> None:
+    for make in (
+        lambda: GaussianMechanism(sigma=1.0, relation=ReplaceStep(), table=DAMPED),
+        lambda: GaussianMechanism.calibrated(Rdp(2, 1), relation=ReplaceStep(), table=DAMPED),
+    ):
+        with pytest.raises(ValueError, match="table must be of counts as they are"):
+            make()
 
 
 @each_kind

@@ -147,7 +147,10 @@ class Heavier(Diffuse):
     """Its scale is 20 % larger than it says."""
 
     def update(self, counts: Array, rng: Rng) -> SingleDraw:
-        return super().update(1.2 * counts, rng)
+        said, self._scale = self._scale, 1.2 * self._scale
+        drawn = super().update(counts, rng)
+        self._scale = said
+        return drawn
 
 
 class Careless(Diffuse):

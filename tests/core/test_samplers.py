@@ -11,14 +11,17 @@ from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.calibration import ApproxDP, Rdp
 from privrl.noise import GaussianRelease
 from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
-from privrl.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.relations import DAMPED, ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.releases import DirichletRelease, NoPrivacy, Together
 from privrl.samplers import (
+    GRID,
+    LARGEST_TOTAL,
     Concentrated,
     Diffuse,
     DirichletSampler,
     NonPrivate,
     Sampler,
+    check_table,
     draw,
     stack,
 )
@@ -113,7 +116,7 @@ def test_bad_counts_are_refused(sampler: Sampler, bad: float) -> None:
 
 @each_sampler
 def test_huge_counts_give_no_nan(sampler: Sampler) -> None:
-    rows = sampler.fresh().update(np.array([[1e12, 0.0, 3.0]]), rng()).sample(rng())
+    rows = sampler.fresh().update(np.array([[1e11, 0.0, 3.0]]), rng()).sample(rng())
     assert np.isfinite(rows).all()
 
 
@@ -403,5 +406,64 @@ def test_what_is_no_generator_costs_nothing(wrong) -> None:
 
 
 def test_counts_beyond_what_floats_hold_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"at most 2\*\*53"):
+    with pytest.raises(ValueError, match=r"less than 2\*\*37"):
         draw(RdpAccountant(), [(Diffuse(scale=0.1), np.full((2, 3), 1e300))], rng())
+
+
+@each_sampler
+def test_sums_that_floats_would_round_are_refused(sampler: Sampler) -> None:
+    """Between two multiples of the grid, or too many of them; nothing is spent on either."""
+    used, accountant = sampler.fresh(), RdpAccountant()
+    draw(accountant, [(used, np.array([0.0, LARGEST_TOTAL - 1, 5.0]))], rng())
+    spent = accountant.rdp
+    for bad in (GRID / 2, 0.1, 3 + 2**-30):
+        with pytest.raises(ValueError, match=r"counts must be multiples of 2\*\*-16"):
+            draw(accountant, [(used, np.array([0.0, 0.0, bad]))], rng())
+    if getattr(sampler, "window", None) != 1:
+        for more in (1.0, 1 + GRID):  # the second sum is rounded to the first
+            with pytest.raises(ValueError, match=r"counts must sum to less than 2\*\*37"):
+                draw(accountant, [(used, np.array([0.0, more, 0.0]))], rng())
+    np.testing.assert_array_equal(accountant.rdp, spent)
+    draw(accountant, [(used, np.array([0.0, 1 - GRID, 0.0]))], rng())
+
+
+def test_a_window_forgets_what_is_too_old_to_be_summed() -> None:
+    sampler = Diffuse(scale=0.1, window=2)
+    for counts in ([LARGEST_TOTAL - 1, 1.0], [0.0, 1.0], [LARGEST_TOTAL - 1, 1.0]):
+        draw(RdpAccountant(), [(sampler, np.array(counts))], rng())
+    with pytest.raises(ValueError, match=r"counts must sum to less than 2\*\*37"):
+        draw(RdpAccountant(), [(sampler, np.array([1.0, 1.0]))], rng())
+
+
+@pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
+def test_stacks_are_made_of_unused_samplers(sampler: Sampler) -> None:
+    used = sampler.fresh()
+    used.update(COUNTS, rng())
+    made = NoisyCounts.stacked if isinstance(sampler, NoisyCounts) else stack
+    with pytest.raises(ValueError, match="unused"):
+        made([sampler.fresh(), used])
+
+
+def test_a_used_sampler_is_checked_by_what_its_stream_costs() -> None:
+    """After its first update it tells no cost, and so no table."""
+    for kind in (
+        NoisyCounts(sigma=1.0, updates=3, table="rewards"),
+        Diffuse(scale=0.1, table="rewards", window=1),
+        LocalCounts(sigma=1.0, users=(3,), table="rewards"),
+    ):
+        used = kind.fresh()
+        draw(RdpAccountant(), [(used, COUNTS)], rng())
+        assert used.release is None
+        check_table("sampler", used, "rewards")
+        with pytest.raises(ValueError, match="sampler must be made for the relation's table"):
+            check_table("sampler", used, "transitions")
+
+
+def test_a_damped_cost_is_for_who_damps() -> None:
+    class Loud(Diffuse):
+        """States the cost of damped counts, and damps none."""
+
+        release = GaussianRelease(sigma=1.0, relation=ReplaceStep(), table=DAMPED)
+
+    with pytest.raises(ValueError, match="sampler must damp the self-loops"):
+        check_table("sampler", Loud(scale=1.0), "transitions")

@@ -119,7 +119,7 @@ def test_runs_of_a_cell_are_what_the_agent_earns() -> None:
 
     class Best:
         n_states, n_actions, horizon = mdp.n_states, mdp.n_actions, mdp.horizon
-        terminates, support, batch_shape = False, None, (1, 3)
+        terminates, support, batch_shape, covers_arrival = False, None, (1, 3), True
         policy = np.broadcast_to(mdp.plan()[0], (1, 3, mdp.horizon, mdp.n_states))
 
         def starts(self, episodes):

@@ -44,8 +44,8 @@ def learner(sizes, kind=PSRL, **options):
 
 
 def assert_same_data(one, other):
-    np.testing.assert_array_equal(one._new_counts, other._new_counts)
-    np.testing.assert_array_equal(one._new_rewards, other._new_rewards)
+    np.testing.assert_array_equal(one._new.counts, other._new.counts)
+    np.testing.assert_array_equal(one._new.rewards, other._new.rewards)
 
 
 class Corridor(VectorEnv):
@@ -134,8 +134,8 @@ def test_episodes_of_one_run_are_counted_once_and_nothing_else_is(mode, episodes
     record = train(agent, env, episodes, np.random.default_rng(0))
     rounds = [5] * (episodes // 5) + [episodes % 5]
     expected = sum(corridor_counts(agent.policy, 5, number) for number in rounds)
-    np.testing.assert_array_equal(agent._new_counts, expected)
-    np.testing.assert_array_equal(agent._new_rewards, 0.5 * expected.sum(-1)[..., None] * [1, 1])
+    np.testing.assert_array_equal(agent._new.counts, expected)
+    np.testing.assert_array_equal(agent._new.rewards, 0.5 * expected.sum(-1)[..., None] * [1, 1])
     assert record.to_dict("list") == {
         "run": [0],
         "episode": [0],
@@ -166,7 +166,7 @@ def test_each_environment_is_a_run_of_its_own(mode):
     for run in range(5):
         policy = agent.policy[run]
         alone = corridor_counts(policy, 5, run + 1) - corridor_counts(policy, 5, run)
-        np.testing.assert_array_equal(agent._new_counts[run], 3 * alone)
+        np.testing.assert_array_equal(agent._new.counts[run], 3 * alone)
     assert list(record["run"]) == [0, 1, 2, 3, 4]
     assert list(record["reward"]) == [1.5, 3.0, 4.5, 6.0, 7.5]
     assert (record["episodes"] == 3).all()
@@ -177,7 +177,7 @@ def test_each_environment_is_a_run_of_its_own(mode):
 def test_the_agents_horizon_ends_episodes_too(mode, batch_shape):
     agent = learner((6, 2, 2), batch_shape=batch_shape, schedule=ONE_POLICY, terminates=True)
     record = train(agent, Corridor(5, mode), 10, np.random.default_rng(0))
-    steps = agent._new_counts.sum(axis=(-3, -2, -1))
+    steps = agent._new.counts.sum(axis=(-3, -2, -1))
     np.testing.assert_array_equal(steps, 10 * np.array([1, 2, 2, 2, 2]) if batch_shape else 18)
     np.testing.assert_array_equal(record["reward"], steps / 2)
 
@@ -390,7 +390,7 @@ def test_wherever_spaces_start_numbers_are_from_0(mode, batch_shape):
         )
         train(agents[-1], env, 30, np.random.default_rng(0))
     assert_same_data(*agents)
-    assert agents[0]._new_counts.sum() == 150 * (4 if batch_shape else 1)
+    assert agents[0]._new.counts.sum() == 150 * (4 if batch_shape else 1)
 
 
 # FrozenLake: episodes end whenever they do
@@ -436,7 +436,7 @@ def test_frozen_lake(mode, batch_shape, limit):
     )
     record = train(agent, env, 10 if batch_shape else 320, np.random.default_rng(8))
     env.close()
-    counts = agent._new_counts.reshape(-1, 16, 4, 17).sum(axis=0)
+    counts = agent._new.counts.reshape(-1, 16, 4, 17).sum(axis=0)
     assert (counts[rows == 0] == 0).all()
     remain = 320 * np.eye(16)[0] + counts.sum(axis=(0, 1))[:16] - counts.sum(axis=(1, 2))
     assert (remain >= 0).all()
@@ -520,7 +520,7 @@ def test_episodes_are_the_same_data_as_their_steps(terminates, with_support, wit
                 one_by_one.observe(Transition(*(told[name][step, episode] for name in names)))
     one_by_one._count_steps()
     assert_same_data(at_once, one_by_one)
-    assert at_once._new_counts.sum() == told["observed"].sum() > 0
+    assert at_once._new.counts.sum() == told["observed"].sum() > 0
 
 
 @pytest.mark.parametrize("batch_shape", [(3,), (2, 3)])
@@ -531,8 +531,8 @@ def test_each_run_is_told_of_its_own_episodes(batch_shape):
     for run in np.ndindex(batch_shape):
         alone = learner((4, 2, 6), terminates=True)
         alone.observe_steps(**{name: array[..., *run] for name, array in told.items()})
-        np.testing.assert_array_equal(batch._new_counts[run], alone._new_counts)
-        np.testing.assert_array_equal(batch._new_rewards[run], alone._new_rewards)
+        np.testing.assert_array_equal(batch._new.counts[run], alone._new.counts)
+        np.testing.assert_array_equal(batch._new.rewards[run], alone._new.rewards)
 
 
 def test_rewards_are_encoded_each_on_its_own():
@@ -547,8 +547,8 @@ def test_rewards_are_encoded_each_on_its_own():
         observed=np.ones(shape, bool),
         terminated=np.zeros(shape, bool),
     )
-    success, failure = agent._new_rewards[1, 0]
-    assert success + failure == agent._new_rewards.sum() == 20_000
+    success, failure = agent._new.rewards[1, 0]
+    assert success + failure == agent._new.rewards.sum() == 20_000
     assert abs(success - 6000) < 5 * np.sqrt(20_000 * 0.3 * 0.7)
 
 
@@ -589,10 +589,10 @@ def test_wrong_episodes_are_refused_and_leave_nothing_behind(changes, message):
     agent = learner((4, 2, 3), terminates=True)
     with pytest.raises(ValueError, match=message):
         agent.observe_steps(**one_episode(**changes))
-    assert not agent._new_counts.any()
-    assert not agent._new_rewards.any()
+    assert not agent._new.counts.any()
+    assert not agent._new.rewards.any()
     agent.observe_steps(**one_episode())
-    assert agent._new_counts.sum() == 2
+    assert agent._new.counts.sum() == 2
 
 
 def test_episodes_of_another_shape_are_refused():
@@ -611,7 +611,7 @@ def test_an_episode_outside_the_support_is_refused():
     agent = learner((4, 2, 3), support=Support.from_mask(mask))
     with pytest.raises(ValueError, match="support must hold every transition"):
         agent.observe_steps(**one_episode())
-    assert not agent._new_counts.any()
+    assert not agent._new.counts.any()
 
 
 @pytest.mark.parametrize("damped", [False, True])
@@ -622,11 +622,11 @@ def test_episodes_must_be_chains_where_self_loops_are_damped(damped):
     if damped:
         with pytest.raises(ValueError, match="state must be the next_state of the step before"):
             agent.observe_steps(**broken)
-        assert not agent._new_counts.any()
+        assert not agent._new.counts.any()
         agent.observe_steps(**one_episode(state=[[0], [1], [3]]))  # the third was not observed
     else:
         agent.observe_steps(**broken)
-    assert agent._new_counts.sum() == 2
+    assert agent._new.counts.sum() == 2
 
 
 # Refusals
@@ -671,10 +671,10 @@ def test_an_unexpected_end_is_said_plainly(mode):
     agent = learner((6, 2, 9), schedule=ONE_POLICY)
     with pytest.raises(ValueError, match="terminates=True"):
         train(agent, Corridor(5, mode), 2, np.random.default_rng(0))
-    assert not agent._new_counts.any()
+    assert not agent._new.counts.any()
     # The second terminates while the first goes on, and is not one of the run's episodes.
     train(agent, Corridor(5, mode, [5, 2, 3, 1, 4]), 1, np.random.default_rng(0))
-    assert agent._new_counts.sum() == 5
+    assert agent._new.counts.sum() == 5
 
 
 def test_a_final_observation_that_is_missing_is_said_plainly():
@@ -685,7 +685,7 @@ def test_a_final_observation_that_is_missing_is_said_plainly():
     agent = learner((6, 2, 9), terminates=True)
     with pytest.raises(ValueError, match=r"env must give infos\['final_obs'\]"):
         train(agent, Forgetful(5, AutoresetMode.SAME_STEP), 5, np.random.default_rng(0))
-    assert not agent._new_counts.any()
+    assert not agent._new.counts.any()
 
 
 def test_a_reward_outside_the_range_is_refused():
@@ -739,5 +739,5 @@ def test_wrapped_vectors_will_do():
     )
     agent = learner((4, 2, 6), batch_shape=(6,), schedule=ONE_POLICY)
     record = train(agent, env, 10, np.random.default_rng(5))
-    assert agent._new_counts.sum() == 10 * 6 * 6
+    assert agent._new.counts.sum() == 10 * 6 * 6
     assert sum(env.return_queue) == pytest.approx(record["reward"].sum())

@@ -1,0 +1,230 @@
+"""An interrupt at any point: no record enters two draws, and nothing is released unpaid.
+
+A tracer raises KeyboardInterrupt at the n-th line or instruction within the modules that hold
+data or spend, for every n; whoever is interrupted goes on with the same agent afterwards.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privrl.accounting import RdpAccountant
+from privrl.agents import (
+    PSRL,
+    BetaRewards,
+    EveryEpisode,
+    NoisyRewards,
+    TabularAgent,
+    Transition,
+    self_loops,
+)
+from privrl.calibration import ApproxDP, Rdp
+from privrl.noisy_counts import NoisyCounts
+from privrl.samplers import Diffuse, draw
+
+S, A, H = 3, 2, 4
+FEW = [2.0, 8.0]  # orders
+WATCHED = ("agents/tabular.py", "agents/rewards.py", "samplers.py", "noisy_counts.py")
+SPENDING = ("accounting.py", "pending.py")
+
+
+class Interrupter:
+    """Count the events of a call within some modules, and interrupt the n-th."""
+
+    def __init__(self, at: int | None, modules: tuple[str, ...], *, instructions: bool) -> None:
+        self.at, self.modules, self.instructions, self.seen = at, modules, instructions, 0
+
+    def __call__(self, call: Callable[[], Any]) -> bool:
+        """Return whether the call was interrupted."""
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            call()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(self.modules):
+            return None
+        frame.f_trace_opcodes = self.instructions
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == ("opcode" if self.instructions else "line"):
+            self.seen += 1
+            if self.seen == self.at:
+                raise KeyboardInterrupt
+        return self._step
+
+
+def agent(transitions: Any, rewards: Any) -> TabularAgent:
+    return PSRL(
+        S, A, H, sampler=transitions, rewards=rewards, rng=np.random.default_rng(0),
+        schedule=EveryEpisode(), accountant=RdpAccountant(orders=FEW),
+    )  # fmt: skip
+
+
+def noisy() -> TabularAgent:
+    rewards = NoisyCounts(sigma=9.0, updates=20, table="rewards")
+    loops = self_loops(S, A)
+    return agent(NoisyCounts(sigma=9.0, updates=20, loops=loops), NoisyRewards(rewards))
+
+
+def dirichlet(window: int | None) -> TabularAgent:
+    rewards = Diffuse(scale=0.01, table="rewards", window=window)
+    return agent(Diffuse(scale=0.01, window=window), BetaRewards(rewards))
+
+
+class Journal:
+    """What the samplers of an agent were given, and what of it had been paid for."""
+
+    def __init__(self, agent: TabularAgent) -> None:
+        self.agent, self.entered = agent, [np.zeros((S, A, S)), np.zeros((S, A, 2))]
+        self.owed: Counter[Any] = Counter()
+        for sampler, table in zip(
+            (agent._sampler, agent._rewards._sampler), self.entered, strict=True
+        ):
+            sampler.update = self._noting(sampler, sampler.update, table)
+
+    def _noting(self, sampler: Any, update: Any, table: Any) -> Any:
+        def noting(counts: Any, rng: Any) -> Any:
+            sampler.check(counts)  # refuses if the sampler is spoiled: then nothing enters
+            table[...] += counts
+            self.owed[sampler.release] += 1  # what this update costs, None where it is paid for
+            return update(counts, rng)
+
+        return noting
+
+    def check(self, told: Any) -> None:
+        assert (self.entered[0] <= told).all(), "a step is in two draws"
+        assert (self.entered[1].sum(axis=-1) <= told.sum(axis=-1)).all(), "a reward is in two"
+        owed = RdpAccountant(orders=FEW)
+        for release, times in self.owed.items():
+            if release is not None:
+                owed.compose(release, times)
+        assert (self.agent.accountant.rdp >= owed.rdp * (1 - 1e-9)).all(), "a release is unpaid"
+
+
+EPISODES = [
+    [(0, 0, 1), (1, 0, 2), (2, 0, 2), (2, 1, 0)],
+    [(0, 1, 0), (0, 0, 0), (0, 1, 2), (2, 0, 1)],
+    [(1, 1, 1), (1, 0, 0), (0, 1, 1)],
+    [(2, 1, 2)],
+]
+
+
+def tell_steps(agent: TabularAgent, episode: list[Any], told: Any) -> list[Callable[[], Any]]:
+    def one(state: int, action: int, following: int) -> Callable[[], Any]:
+        return lambda: agent.observe(Transition(state, action, 1.0, following))
+
+    for cell in episode:
+        told[cell] += 1
+    return [one(*cell) for cell in episode]
+
+
+def tell_counts(agent: TabularAgent, episode: list[Any], told: Any) -> list[Callable[[], Any]]:
+    counts = np.zeros((S, A, S), np.int64)
+    for cell in episode:
+        counts[cell] += 1
+    told += counts
+    return [lambda: agent.observe_counts(counts, np.ones((S, A, 1)))]
+
+
+def tell_episodes(agent: TabularAgent, episode: list[Any], told: Any) -> list[Callable[[], Any]]:
+    for cell in episode:
+        told[cell] += 1
+    state, action, following = np.array(episode).T[:, :, None]
+    yes = np.ones(state.shape, bool)
+    return [
+        lambda: agent.observe_steps(
+            state, action, np.ones(state.shape), following, observed=yes, terminated=~yes
+        )
+    ]
+
+
+def lives(make: Any, tell: Any, first: Interrupter) -> None:
+    """Live through the episodes; the second draw, and what is told before it, are interrupted."""
+    agent, told = make(), np.zeros((S, A, S))
+    journal = Journal(agent)
+    agent.begin_episode(0)
+    for number, episode in enumerate(EPISODES):
+        for call in [*tell(agent, episode, told), lambda n=number: agent.begin_episode(n + 1)]:
+            try:
+                if number == 0:
+                    first(call)
+                else:
+                    call()
+            except ValueError as error:  # refusing is always allowed
+                assert any(  # noqa: PT017 # which refusals there may be
+                    words in str(error)
+                    for words in ("failed midway", "state must be the next_state", "at most 4")
+                )
+    journal.check(told)
+
+
+AGENTS = {
+    "noisy": noisy,
+    "windowed": lambda: dirichlet(2),
+    "every draw": lambda: dirichlet(None),
+}
+TELLS = {"steps": tell_steps, "counts": tell_counts, "episodes": tell_episodes}
+
+
+@pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS)
+@pytest.mark.parametrize("tell", TELLS.values(), ids=TELLS)
+def test_an_interrupt_at_any_line_duplicates_nothing(make: Any, tell: Any) -> None:
+    modules = WATCHED + SPENDING
+    whole = Interrupter(None, modules, instructions=False)
+    lives(make, tell, whole)
+    assert whole.seen > 50
+    for at in range(1, whole.seen + 1):
+        lives(make, tell, Interrupter(at, modules, instructions=False))
+
+
+@pytest.mark.parametrize("tell", TELLS.values(), ids=TELLS)
+def test_an_interrupt_between_any_two_instructions_of_an_agent(tell: Any) -> None:
+    modules = ("agents/tabular.py",)
+    whole = Interrupter(None, modules, instructions=True)
+    lives(noisy, tell, whole)
+    for at in range(1, whole.seen + 1):
+        lives(noisy, tell, Interrupter(at, modules, instructions=True))
+
+
+@pytest.mark.parametrize("budget", [None, Rdp(2, 5.0), ApproxDP(5.0, 1e-5)], ids=str)
+def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) -> None:
+    """What was drawn after an interrupted charge is in the sum, or the accountant refuses."""
+
+    def lived(interrupter: Interrupter, which: int) -> None:
+        accountant = RdpAccountant(budget=budget, orders=FEW)
+        one, two, three = (Diffuse(scale=scale) for scale in (0.01, 0.02, 0.03))
+        batch, rng = np.ones((2, 3)), np.random.default_rng(0)
+        draws = [[(one, batch), (two, batch)], [(two, batch)], [(three, batch)]]
+        draws += [[(two, batch)], [(one, batch), (three, batch)]]
+        owed, done = RdpAccountant(orders=FEW), 0
+        for number, updates in enumerate(draws):
+
+            def call(updates: Any = updates) -> None:
+                draw(accountant, updates, rng)
+
+            interrupted = interrupter(call) if number == which else call()
+            if not interrupted:
+                for sampler, _ in updates:
+                    owed.compose(sampler.release)
+                done += 1
+        assert done >= 4
+        assert (accountant.rdp >= owed.rdp * (1 - 1e-9)).all()
+        assert accountant.epsilon(1e-5) >= owed.epsilon(1e-5) * (1 - 1e-9)
+
+    for which in (2, 4):  # another than the last one, and several
+        whole = Interrupter(None, SPENDING, instructions=True)
+        lived(whole, which)
+        for at in range(1, whole.seen + 1):
+            lived(Interrupter(at, SPENDING, instructions=True), which)
