@@ -461,7 +461,7 @@ def test_all_kinds_compose_with_a_dirichlet_draw() -> None:
 
 
 def test_loss_distributions_agree_with_the_gaussian_in_closed_form() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
     from privrl.pld import PldAccountant  # noqa: PLC0415 -- an extra, needed here alone
 
     for many in (2, 100):
