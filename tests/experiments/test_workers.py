@@ -71,7 +71,8 @@ def test_dask_does_every_item_though_a_worker_is_killed(cluster) -> None:
     os.kill(victim, signal.SIGKILL)
     done |= dict(results)
     assert done == {i: 2 * i + 5 for i in ITEMS}
-    assert victim not in {nanny.pid for nanny in cluster.workers.values()}  # it did die
+    while victim in {nanny.pid for nanny in cluster.workers.values()}:  # it dies in its own time
+        time.sleep(0.1)
 
 
 def test_dask_does_every_item_though_all_workers_are_killed(cluster) -> None:
