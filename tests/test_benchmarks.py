@@ -25,7 +25,9 @@ maker = _load(ROOT / "docs" / "make_benchmarks.py")
 
 
 def test_the_suite_is_collected() -> None:
-    pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is in the extra bench")
+    pytest.importorskip(
+        "pytest_benchmark", reason="no pytest_benchmark: pip install 'privrl[bench]'"
+    )
     command = [sys.executable, "-m", "pytest", "benchmarks", "--collect-only", "-q"]
     command += ["-p", "no:cacheprovider"]
     # Were this one of several test processes, the other one would take itself for such.

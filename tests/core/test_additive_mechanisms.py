@@ -257,7 +257,7 @@ def test_calibration_meets_the_target_and_uses_it_up(
 
 @each_kind
 def test_calibration_under_loss_distributions(kind: Any) -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
     from privrl.pld import PldAccountant  # noqa: PLC0415 -- an extra, needed here alone
 
     target = ApproxDP(1.0, 1e-6)

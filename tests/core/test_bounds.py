@@ -80,7 +80,7 @@ def test_curves_are_the_formulas_of_the_papers(vector, squares, largest, paramet
 
 @each_name
 @each_relation
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(
     log_scale=st.floats(-7, 4),
     log_alpha=st.floats(math.log(0.5), 12),
@@ -372,7 +372,7 @@ def test_equation_13_at_the_orders_of_the_paper(order: float, target: ApproxDP) 
     line_1 = order / 2 * scale**2 * 2 * polygamma(1, 1 + 3 * (order - 1) * scale)
     converted = line_1 + math.log(order - 1)
     converted -= (math.log(target.delta) + order * math.log(order)) / (order - 1)
-    assert converted == pytest.approx(target.epsilon, rel=1e-12)
+    assert converted == pytest.approx(target.epsilon, rel=1e-11)
     assert alpha == pytest.approx(1 + 4 * (order - 1) * scale, rel=1e-14)
     assert float(cost.delta(target.epsilon)) <= target.delta * (1 + 1e-9)
     assert float(replace(cost, bound="exact").delta(target.epsilon)) < target.delta

@@ -89,7 +89,7 @@ def test_other_tables_and_bounds(bound: str) -> None:
     check_scale(Rdp(2, 1), 3.0, 5, **options)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@settings(max_examples=15)
 @given(
     st.floats(-4, 5).map(math.exp),
     st.floats(-9, 4).map(math.exp),

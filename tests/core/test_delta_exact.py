@@ -206,7 +206,7 @@ def test_delta_keeps_the_shape_of_epsilon(relation: Relation, shape: tuple[int, 
 
 logs = st.floats(-4, 5).map(math.exp)
 simple = st.sampled_from([PAIR, AddRemoveRecord()])
-examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+examples = settings(max_examples=60)
 
 
 @examples

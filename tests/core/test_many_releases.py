@@ -77,7 +77,7 @@ def composed(spent: list[tuple[Release, int]], **options) -> RdpAccountant:
 # The same as at every order ---------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),
@@ -179,7 +179,8 @@ def test_sums_keep_twice_the_digits() -> None:
     accountant = composed(spent, orders=[2.0])
     costs = [Fraction(float(release.rdp(2.0))) for release in (spent[0][0], *small)]
     exact = costs[0] + 50_000 * (costs[1] + costs[2])
-    assert float(accountant.spent(2.0)) == float(exact)
+    # The small ones are 6e-14 of the whole, and a float's last digit 1e-16 of it.
+    assert float(accountant.spent(2.0)) == pytest.approx(float(exact), rel=4e-16)
 
 
 def test_orders_beyond_the_last_finite_one() -> None:
@@ -298,7 +299,7 @@ def test_a_table_that_never_changes_costs_nothing() -> None:
 # Budgets ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),
@@ -365,7 +366,7 @@ def test_other_releases_in_between_count_against_the_budget() -> None:
             accountant.compose(release)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200)
 @given(
     st.floats(-20, 5).map(math.exp),
     st.floats(-5, 9).map(math.exp),

@@ -190,8 +190,8 @@ def test_gaussian_is_exact(sigma: float) -> None:
 def test_only_the_longest_vector_matters_to_the_gaussian() -> None:
     step, longest = (GaussianRelease(sigma=2, relation=r) for r in (STEP, change(2, -1, -1)))
     assert step.dominating_pairs() == [Counter([GaussianPair(math.sqrt(6) / 2)])]
-    np.testing.assert_array_equal(step.rdp(ORDERS), longest.rdp(ORDERS))
-    assert step.epsilon(1e-6) == longest.epsilon(1e-6)
+    np.testing.assert_allclose(step.rdp(ORDERS), longest.rdp(ORDERS), rtol=1e-14)
+    assert step.epsilon(1e-6) == pytest.approx(float(longest.epsilon(1e-6)), rel=1e-14)
 
 
 @pytest.mark.parametrize("shift", [1e-12, 1e-8, 1e-4, 0.01, 0.3, 1.0, 5.0, 50.0, 1e3, 1e6])
@@ -341,8 +341,8 @@ def test_discrete_noise_tends_to_noise_on_the_line() -> None:
 def test_discrete_gaussian_costs_no_more_rdp_than_the_gaussian(sigma: float) -> None:
     orders = 1 + np.geomspace(1e-6, 1e4, 500)
     whole = DiscreteGaussianRelease(sigma=sigma, relation=STEP).rdp(orders)
-    assert np.all(whole <= GaussianRelease(sigma=sigma, relation=STEP).rdp(orders) * (1 + 1e-15))
-    assert np.all(whole[1:] >= whole[:-1] * (1 - 1e-15))
+    assert np.all(whole <= GaussianRelease(sigma=sigma, relation=STEP).rdp(orders) * (1 + 1e-13))
+    assert np.all(whole[1:] >= whole[:-1] * (1 - 1e-13))
 
 
 # Pure differential privacy ----------------------------------------------------------------------
@@ -461,7 +461,7 @@ def test_all_kinds_compose_with_a_dirichlet_draw() -> None:
 
 
 def test_loss_distributions_agree_with_the_gaussian_in_closed_form() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
     from privrl.pld import PldAccountant  # noqa: PLC0415 -- an extra, needed here alone
 
     for many in (2, 100):
@@ -516,9 +516,8 @@ def test_under_spreads_only_the_gaussian_keeps_its_pair() -> None:
         assert make(scale=2, relation=relation).dominating_pairs() is None
     discrete = DiscreteGaussianRelease(sigma=0.3, relation=relation)
     assert discrete.dominating_pairs() is None
-    np.testing.assert_array_equal(
-        discrete.rdp(ORDERS), GaussianRelease(sigma=0.3, relation=relation).rdp(ORDERS)
-    )
+    gaussian = GaussianRelease(sigma=0.3, relation=relation)
+    np.testing.assert_allclose(discrete.rdp(ORDERS), gaussian.rdp(ORDERS), rtol=1e-14)
 
 
 # Behaviour --------------------------------------------------------------------------------------
@@ -546,8 +545,8 @@ def test_more_change_costs_more(make: Callable[..., NoiseRelease]) -> None:
 @each_type
 def test_signs_order_and_unit_do_not_matter(make: Callable[..., NoiseRelease]) -> None:
     one, other = (make(4.0, relation=change(*v)) for v in ((2, -1, 1), (-1, -1, -2)))
-    np.testing.assert_array_equal(one.rdp(ORDERS), other.rdp(ORDERS))
-    np.testing.assert_array_equal(one.delta([0.0, 1.0]), other.delta([0.0, 1.0]))
+    np.testing.assert_allclose(one.rdp(ORDERS), other.rdp(ORDERS), rtol=1e-14)
+    np.testing.assert_allclose(one.delta([0.0, 1.0]), other.delta([0.0, 1.0]), rtol=1e-12)
     if not isinstance(one, DiscreteLaplaceRelease | DiscreteGaussianRelease):
         scaled = make(40.0, relation=change(20, -10, 10))
         np.testing.assert_allclose(scaled.rdp(ORDERS), one.rdp(ORDERS), rtol=1e-14)

@@ -172,7 +172,7 @@ def test_a_table_that_no_neighbour_changes_costs_nothing() -> None:
 
 logs = st.floats(-5, 5).map(math.exp)
 relations = st.sampled_from([ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(4)])
-examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+examples = settings(max_examples=100)
 
 
 @examples

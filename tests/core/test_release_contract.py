@@ -125,7 +125,7 @@ def test_rdp_is_nonnegative_and_nondecreasing_in_order(release: Release) -> None
     assert rdp.dtype == np.float64
     assert not np.any(np.isnan(rdp))
     assert np.all(rdp >= 0)
-    assert np.all(rdp[1:] >= rdp[:-1])
+    assert np.all(rdp[1:] >= rdp[:-1] * (1 - 1e-14))
 
 
 @each_release
@@ -235,7 +235,7 @@ def test_together_of_one_is_never_better_than_it() -> None:
     alone = ALL_RELEASES[0]
     wrapped = Together([alone])
     assert np.all(wrapped.delta(EPSILONS) >= alone.delta(EPSILONS) * (1 - 1e-12))
-    assert float(wrapped.epsilon(1e-6)) >= float(alone.epsilon(1e-6))
+    assert float(wrapped.epsilon(1e-6)) >= float(alone.epsilon(1e-6)) * (1 - 1e-12)
 
 
 def test_together_with_no_privacy_there_is_none() -> None:
@@ -251,9 +251,10 @@ def test_a_batch_has_one_row_per_release() -> None:
     assert batch.relation == STEP
     assert batch.rdp(ORDERS).shape == (2, len(ORDERS))
     for row, release in enumerate(rows):
-        np.testing.assert_array_equal(batch.rdp(ORDERS)[row], release.rdp(ORDERS))
-        np.testing.assert_array_equal(batch.delta(EPSILONS)[row], release.delta(EPSILONS))
-        assert float(batch.epsilon(1e-6)[row]) == float(release.epsilon(1e-6))
+        np.testing.assert_allclose(batch.rdp(ORDERS)[row], release.rdp(ORDERS), rtol=1e-13)
+        np.testing.assert_allclose(batch.delta(EPSILONS)[row], release.delta(EPSILONS), rtol=1e-12)
+        epsilon = float(release.epsilon(1e-6))
+        assert float(batch.epsilon(1e-6)[row]) == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_a_batch_is_accounted_for_row_by_row() -> None:
@@ -264,10 +265,10 @@ def test_a_batch_is_accounted_for_row_by_row() -> None:
     for row, release in enumerate(rows):
         alone = RdpAccountant()
         alone.compose(release, count=5)
-        np.testing.assert_array_equal(together.rdp[row], alone.rdp)
-        assert float(together.epsilon(1e-6)[row]) == float(alone.epsilon(1e-6))
-        assert float(together.delta(0.5)[row]) == float(alone.delta(0.5))
-        assert float(together.spent(2.0)[row]) == float(alone.spent(2.0))
+        np.testing.assert_allclose(together.rdp[row], alone.rdp, rtol=1e-13)
+        for ask, at in (("epsilon", 1e-6), ("delta", 0.5), ("spent", 2.0)):
+            found, expected = (np.asarray(getattr(each, ask)(at)) for each in (together, alone))
+            np.testing.assert_allclose(found[row], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("several", [Together, BatchRelease])

@@ -419,7 +419,7 @@ def test_dirichlet_kl_of_many_rows() -> None:
     v = np.random.default_rng(9).gamma(2.0, size=(3, 4))
     together = dirichlet_kl(u, v)
     assert together.shape == (5, 3)
-    assert together[4, 1] == dirichlet_kl(u[4, 0], v[1])
+    assert together[4, 1] == pytest.approx(float(dirichlet_kl(u[4, 0], v[1])), rel=1e-12)
     assert (dirichlet_kl(u, u) == 0).all()
 
 
@@ -465,7 +465,7 @@ def test_simplex_variance() -> None:
     exact = [beta(12 * x, 12 * (1 - x)).var() for x in p]
     assert simplex_variance(p, 12.0) == pytest.approx(exact)
     assert simplex_variance(0.5, 24.0) == pytest.approx(1 / (4 * 25))
-    assert (simplex_variance(np.linspace(0.01, 0.99, 99), 24.0) <= 0.01).all()
+    assert (simplex_variance(np.linspace(0.01, 0.99, 99), 24.0) <= 0.01 * (1 + 1e-14)).all()
 
 
 # Refusals --------------------------------------------------------------------------------------

@@ -3,9 +3,11 @@
 import json
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +78,7 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
 
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
     assert run("sweep", *QUICK, "--parquet", "--out", str(tmp_path)).exit_code == 0
     for name in ("results", "curves"):
         table = pd.read_parquet(tmp_path / f"{name}.parquet")
@@ -94,16 +96,34 @@ def test_parquet_without_its_package_is_refused_before_the_sweep(
     assert not (tmp_path / "out").exists()
 
 
+# What runs in the background ignores interrupts, and so would this child of it.
+_INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from privrl.cli import main
+main()
+"""
+
+
+def cells_kept(database: Path) -> int:
+    address = f"file:{database}?mode=ro"
+    with (
+        suppress(sqlite3.OperationalError),  # no file or no table yet
+        closing(sqlite3.connect(address, uri=True)) as opened,
+    ):
+        return opened.execute("SELECT count(*) FROM cells").fetchone()[0]
+    return 0
+
+
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
-    arguments = ["sweep", "--runs", "30", "--block", "10", "--backend", "sequential"]
-    command = [sys.executable, "-c", "from privrl.cli import main; main()", *arguments]
+    arguments = ["sweep", "--episodes", "500", "--runs", "30", "--block", "10"]
+    arguments += ["--backend", "sequential"]
     process = subprocess.Popen(
-        [*command, "--out", str(tmp_path)],
+        [sys.executable, "-c", _INTERRUPTIBLE, *arguments, "--out", str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    while process.poll() is None and not (tmp_path / "sweep.sqlite").exists():
+    while process.poll() is None and not cells_kept(tmp_path / "sweep.sqlite"):
         time.sleep(0.02)
-    time.sleep(1)  # in the middle of a cell
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate()
     assert process.returncode == 130, output

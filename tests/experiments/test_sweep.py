@@ -131,7 +131,9 @@ def test_processes_change_nothing(spread, workers: int) -> None:
 
 
 def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
-    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    distributed = pytest.importorskip(
+        "distributed", reason="no distributed: pip install 'privrl[dask]'"
+    )
     spec, expected = spread
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0"
@@ -150,7 +152,8 @@ def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
 
 @pytest.mark.slow
 def test_ray_changes_nothing(spread) -> None:
-    pytest.importorskip("ray", reason="the extra ray is large, and not among those for development")
+    why = "no ray, which is large and no part of the extra dev: pip install 'privrl[ray]'"
+    pytest.importorskip("ray", reason=why)
     spec, expected = spread
     same(run_sweep(spec, backend="ray", workers=2), expected)
 

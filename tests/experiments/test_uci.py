@@ -5,16 +5,15 @@ the repository; the tests that need them say so when they are skipped.
 """
 
 import math
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("sklearn", reason="scikit-learn is an extra: privrl[models]")
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from needs import COLLECTION, needs_collection
 from sklearn.naive_bayes import CategoricalNB
 
 from privrl.bounds import SimplexRelease
@@ -37,11 +36,6 @@ from privrl.naive_bayes import PrivateNaiveBayes
 from privrl.schema import Bins, Categories, Schema
 from privrl.targets import ApproxDP, Rdp
 
-COLLECTION = Path(os.environ.get("PRIVRL_DATA") or Path(__file__).parents[3] / "shared" / "uci")
-needs_collection = pytest.mark.skipif(
-    not COLLECTION.is_dir(),
-    reason="needs the eight UCI data sets: set PRIVRL_DATA to the folder that has them",
-)
 CELL = Cell(
     data="GermanCredit", model="naive Bayes", cells="public", split=100, mechanism=AUTO, epsilon=1.0
 )

@@ -45,7 +45,9 @@ def raises(item: int, folder: Path) -> int:
 @pytest.fixture(scope="module")
 def cluster():
     """Two Dask workers, processes of their own."""
-    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    distributed = pytest.importorskip(
+        "distributed", reason="no distributed: pip install 'privrl[dask]'"
+    )
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0"
     ) as running:
@@ -69,7 +71,8 @@ def test_dask_does_every_item_though_a_worker_is_killed(cluster) -> None:
     os.kill(victim, signal.SIGKILL)
     done |= dict(results)
     assert done == {i: 2 * i + 5 for i in ITEMS}
-    assert victim not in {nanny.pid for nanny in cluster.workers.values()}  # it did die
+    while victim in {nanny.pid for nanny in cluster.workers.values()}:  # it dies in its own time
+        time.sleep(0.1)
 
 
 def test_dask_does_every_item_though_all_workers_are_killed(cluster) -> None:
@@ -125,6 +128,6 @@ def test_a_missing_package_names_its_extra(backend: str, package: str, monkeypat
 
 
 def test_a_cluster_has_its_own_workers() -> None:
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    pytest.importorskip("distributed", reason="no distributed: pip install 'privrl[dask]'")
     with pytest.raises(ValueError, match="workers must be left out with an address"):
         check_workers("dask", 2, "tcp://here:1")

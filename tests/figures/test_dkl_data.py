@@ -4,15 +4,14 @@ The data sets are looked for in the folder named by PRIVRL_DATA, else in ``../sh
 the repository; the tests that need them say so when they are skipped.
 """
 
-import os
 import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-pytest.importorskip("sklearn", reason="scikit-learn is an extra: privrl[models]")
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from needs import COLLECTION, needs_collection
 from picture_checks import check_caption, check_picture
 
 from privrl.datasets import networks
@@ -26,11 +25,6 @@ from privrl.experiments.figures.dkl_cells import (
 )
 from privrl.experiments.uci_cells import AUTO, DKL, GOHARI, NONE, PRINTED, UNIFORM
 
-COLLECTION = Path(os.environ.get("PRIVRL_DATA") or Path(__file__).parents[3] / "shared" / "uci")
-needs_collection = pytest.mark.skipif(
-    not COLLECTION.is_dir(),
-    reason="needs the eight UCI data sets: set PRIVRL_DATA to the folder that has them",
-)
 LOSSES, ACCURACIES, LIKELIHOODS = (
     ("dkl-fig4", "dkl-fig9"),
     ("dkl-fig5", "dkl-fig10"),

@@ -6,7 +6,6 @@ the repository; the tests that need it say so when they are skipped.
 
 import hashlib
 import io
-import os
 import sys
 import threading
 import zipfile
@@ -16,17 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from needs import COLLECTION, needs_collection
 
 from privrl import datasets
 from privrl.datasets import files
 from privrl.datasets.sources import SOURCES, Source
 from privrl.schema import Categories
-
-COLLECTION = Path(os.environ.get("PRIVRL_DATA") or Path(__file__).parents[3] / "shared" / "uci")
-needs_collection = pytest.mark.skipif(
-    not COLLECTION.is_dir(),
-    reason="needs the eight UCI data sets: set PRIVRL_DATA to the folder that has them",
-)
 
 # As the collection's description states them, which was compared with the papers' notebooks.
 SHAPES = {
@@ -144,7 +138,7 @@ def test_public_categories_may_not_occur() -> None:
 def test_credit_card_equals_its_conversion() -> None:
     path = COLLECTION / "credit_card" / "default_of_credit_card_clients.csv"
     if not path.is_file():
-        pytest.skip("the collection has only UCI's own .xls file, and no conversion to compare")
+        pytest.skip(f"no conversion to compare UCI's own .xls with: save it as {path}")
     converted = pd.read_csv(path)
     pd.testing.assert_frame_equal(datasets.load("CreditCard", COLLECTION).frame, converted)
 
@@ -205,7 +199,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     )
     monkeypatch.setitem(SOURCES, "Tiny", source)
     monkeypatch.delenv("PRIVRL_DATA", raising=False)
-    pooch = pytest.importorskip("pooch", reason="downloads need pooch: pip install privrl[data]")
+    pooch = pytest.importorskip("pooch", reason="no pooch: pip install 'privrl[data]'")
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
     return tmp_path / "cache" / "privrl" / "tiny"
 
@@ -386,7 +380,7 @@ def test_without_pooch(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_progress_bar_only_if_asked(tiny: Path, server: Server, capfd) -> None:
-    pytest.importorskip("tqdm", reason="the bar needs tqdm")
+    pytest.importorskip("tqdm", reason="no tqdm: pip install 'privrl[data]'")
     server.content = zipped(CONTENT)
     datasets.load("Tiny")
     assert capfd.readouterr() == ("", "")

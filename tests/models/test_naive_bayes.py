@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("sklearn", reason="scikit-learn is an extra: privrl[models]")
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
