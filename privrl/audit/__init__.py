@@ -1,4 +1,4 @@
-"""Audits: does a mechanism, a sampler or a whole pipeline keep what it claims?"""
+"""Audits: whether a mechanism, a sampler or a whole pipeline keeps what it claims."""
 
 from privrl.audit.black_box import (
     AuditResult,
@@ -6,5 +6,33 @@ from privrl.audit.black_box import (
     audit_mechanism,
     audit_scores,
 )
+from privrl.audit.laws import (
+    DirichletLaw,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    Law,
+    LawResult,
+    draws_needed,
+    law_test,
+)
+from privrl.audit.separations import SeparationResult, separation
 
-__all__ = ["AuditResult", "audit_dirichlet", "audit_mechanism", "audit_scores"]
+__all__ = [
+    "AuditResult",
+    "DirichletLaw",
+    "DiscreteGaussianLaw",
+    "DiscreteLaplaceLaw",
+    "GaussianLaw",
+    "LaplaceLaw",
+    "Law",
+    "LawResult",
+    "SeparationResult",
+    "audit_dirichlet",
+    "audit_mechanism",
+    "audit_scores",
+    "draws_needed",
+    "law_test",
+    "separation",
+]
