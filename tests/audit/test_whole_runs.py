@@ -99,7 +99,7 @@ def test_loops_in_the_wrong_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     """Sampler and agent have them from one function, so that neither can tell."""
 
     def shifted(n_states, n_actions, *, terminates=False, support=None):
-        same = np.eye(n_states, n_states + terminates, k=int(terminates), dtype=bool)
+        same = np.eye(n_states, n_states + terminates, k=-int(terminates), dtype=bool)
         return np.repeat(same[:, None], n_actions, axis=1)
 
     for place in ("privrl.agents.tabular", "privrl.experiments.methods"):
