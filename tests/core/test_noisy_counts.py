@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.audit import audit_scores
 from privrl.factorisations import factorise
 from privrl.noise import GaussianRelease
 from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
@@ -274,45 +273,6 @@ def test_shared_factors_cannot_be_changed(name: Any) -> None:
     for matrix in (factors.left, factors.right):
         with pytest.raises(ValueError, match="read-only"):
             matrix[...] = 0.0
-
-
-def test_audit_of_a_stream_shows_most_of_the_claim() -> None:
-    """The best statistic of all sums together; 300,000 streams, a false alarm in 10,000 runs."""
-    n, relation = 5, ReplaceRecord()
-    sampler = NoisyCounts(sigma=1.0, updates=n, relation=relation)
-    factors = factorise("square-root", n)
-    weights = np.linalg.solve(factors.left @ factors.left.T, np.ones(n))  # for a change at once
-    scores = []
-    for seed, first in ((1, [1.0, 0.0]), (2, [0.0, 1.0])):
-        stream, rng = sampler.fresh(), np.random.default_rng(seed)
-        batch = np.tile(first, (300_000, 1))
-        sums = [stream.update(batch * (t == 0), rng).counts for t in range(n)]
-        scores.append(sum(w * (s[:, 0] - s[:, 1]) for w, s in zip(weights, sums, strict=True)))
-    claimed = float(GaussianRelease(sigma=1.0, relation=relation).epsilon(0.01))
-    result = audit_scores(*scores, claimed=claimed, confidence=0.9999)
-    assert not result.violated
-    assert result.epsilon_lower > 0.85 * claimed
-
-
-def test_audit_catches_a_stream_that_forgets_its_column_norm(monkeypatch: Any) -> None:
-    """Noise of deviation sigma in every coordinate, not sigma times the norm, is too little."""
-    n, relation = 50, ReplaceRecord()
-    factors = factorise("square-root", n)
-    monkeypatch.setattr(type(factors), "column_norm", 1.0)
-    stream, claimed = [], float(GaussianRelease(sigma=1.0, relation=relation).epsilon(0.01))
-    weights = np.linalg.solve(factors.left @ factors.left.T, np.ones(n))
-    for seed, first in ((1, [1.0, 0.0]), (2, [0.0, 1.0])):
-        sampler, rng = (
-            NoisyCounts(sigma=1.0, updates=n, relation=relation),
-            np.random.default_rng(seed),
-        )
-        batch = np.tile(first, (50_000, 1))
-        score = np.zeros(50_000)
-        for t in range(n):
-            counts = sampler.update(batch * (t == 0), rng).counts
-            score += weights[t] * (counts[:, 0] - counts[:, 1])
-        stream.append(score)
-    assert audit_scores(*stream, claimed=claimed, confidence=0.9999).violated
 
 
 def test_exact_counts_claim_nothing() -> None:

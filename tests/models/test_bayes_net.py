@@ -11,7 +11,6 @@ from oracle_pyagrum import pyagrum
 from scipy.stats import chisquare
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.audit import audit_mechanism
 from privrl.bayes_net import BayesNet, PrivateBayesNet
 from privrl.bayes_net.backoff import conditional_rows, family_probabilities
 from privrl.bayes_net.bif import escape
@@ -512,37 +511,6 @@ def test_single_and_isolated_nodes(net, rng, parents):
         for value, share in shares.items():
             cell = int(column.encode(pd.Series([value]))[0])
             assert fitted.probabilities[node][0, cell] == pytest.approx(share, abs=0.01)
-
-
-def test_an_audit_finds_no_more_than_the_claim_and_catches_half_the_noise():
-    # 800 fits of each of two neighbouring data sets of 100 records; false alarm 1e-3.
-    # Balanced, so that normalised rows keep three quarters of the squared change of the counts.
-    delta = 0.1
-    schema = Schema({"a": FLIP, "b": FLIP})
-    parents = {"a": (), "b": ("a",)}
-    records = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], 25, axis=0)
-    neighbour = records.copy()
-    neighbour[0] = [1, 1]
-    fit = PrivateBayesNet(parents=parents, schema=schema, target=Rdp(2, 2.0), mechanism="gaussian")
-    cheap = PrivateBayesNet(parents=parents, schema=schema, target=Rdp(2, 8), mechanism="gaussian")
-    claimed = float(fit.fit(schema.decode(records), np.random.default_rng(0)).cost.epsilon(delta))
-
-    frames = {int(data[0, 0]): schema.decode(data) for data in (records, neighbour)}
-
-    def run(model):
-        def release(data, rng):
-            fitted = model.fit(frames[int(data[0, 0])], rng)
-            return np.concatenate(
-                [fitted.probabilities["a"][:, 0], fitted.probabilities["b"][:, 0]]
-            )
-
-        settings = {"claimed": claimed, "delta": delta, "draws": 800, "confidence": 0.999}
-        return audit_mechanism(release, records, neighbour, np.random.default_rng(6), **settings)
-
-    honest, broken = run(fit), run(cheap)
-    assert not honest.violated
-    assert honest.epsilon_lower > 0.2 * claimed
-    assert broken.violated
 
 
 # Estimates

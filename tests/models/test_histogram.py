@@ -11,7 +11,6 @@ from scipy import stats
 from scipy.integrate import quad
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.audit import audit_mechanism
 from privrl.estimates.frequencies import frequencies, noise_deviation, total_records, typical_loss
 from privrl.histogram import (
     PrivateHistogram,
@@ -229,32 +228,6 @@ def test_noise_has_the_law_that_is_paid_for(mechanism: str) -> None:
         noise = noise + rng(2).uniform(-0.5, 0.5, noise.size)
     assert stats.kstest(noise, law.cdf).pvalue > 1e-6
     assert stats.kstest(0.8 * noise, law.cdf).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("mechanism", ["auto", "dirichlet"])
-def test_an_audit_finds_no_violation_and_most_of_the_claim(mechanism: str) -> None:
-    """1,000 releases of two records in two cells; a false alarm once in 10,000 runs.
-
-    The same with the counts released without noise contradicts the claim.
-    """
-    target = ApproxDP(3, 0.01)
-    column = Bins((0, 1, 2))
-
-    def release(values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        released = histogram(values, column, target=target, rng=generator, mechanism=mechanism)
-        noisy = [] if released.noisy is None else released.noisy
-        return np.concatenate([released.probabilities, noisy])
-
-    def audit(function, draws: int):
-        return audit_mechanism(
-            function, [0.5, 1.5], [0.5, 0.5], rng(3),
-            claimed=3.0, draws=draws, confidence=0.9999,
-        )  # fmt: skip
-
-    result = audit(release, 1000)
-    assert not result.violated
-    assert result.epsilon_lower > 0.3
-    assert audit(lambda v, g: release(v, g) + count_cells(v, column)[0], 700).violated
 
 
 def test_same_seed_same_release_and_data_left_alone() -> None:

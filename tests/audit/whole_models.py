@@ -1,0 +1,255 @@
+"""Models, fitted many times to two data sets that differ in one record.
+
+Everything that a fit releases is seen, and beside it the fitted model itself, which may hold more
+than was released.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+from privrl.audit import (
+    AuditResult,
+    DirichletLaw,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    Law,
+    LawResult,
+    SeparationResult,
+    audit_mechanism,
+    audit_scores,
+    law_test,
+    separation,
+)
+from privrl.bayes_net import PrivateBayesNet
+from privrl.histogram import histogram
+from privrl.histogram.choice import choose_mechanism
+from privrl.mechanisms.tables import TablesMechanism
+from privrl.naive_bayes import PrivateNaiveBayes
+from privrl.naive_bayes.temperature import TEMPERATURES, derivative_tables
+from privrl.schema import Bins, Categories, Schema
+from privrl.targets import ApproxDP, Rdp
+
+Array = np.ndarray
+ORDER, EPSILON = 2.0, 2.0  # two data sets are √2 apart
+DELTA = 0.1
+RECORDS = np.array([[0, 0]] * 100 + [[1, 1]] * 100)
+NEIGHBOUR = np.array([[1, 1], *RECORDS[1:]])
+VALUES = 24  # most of which no record has: more cells show more of the noise in fewer fits
+
+
+@contextmanager
+def calibrated_once() -> Iterator[None]:
+    """Calibrate once: it depends on public facts alone, and is what takes the time."""
+    whole = cache(TablesMechanism.calibrated.__func__)
+
+    def once(cls, target, *, shapes, shares, **more):
+        shares = None if shares is None else tuple(shares)
+        return whole(cls, target, shapes=tuple(shapes), shares=shares, **more)
+
+    with (
+        mock.patch.object(TablesMechanism, "calibrated", classmethod(once)),
+        mock.patch("privrl.histogram.release.choose_mechanism", cache(choose_mechanism)),
+    ):
+        yield
+
+
+@contextmanager
+def tables_released(less: float) -> Iterator[list[Array]]:
+    """Keep the noisy counts of every table that is released, with noise less by a part."""
+    log: list[Array] = []
+    whole = TablesMechanism.release
+
+    def release(self, data, rng, **more):
+        sizes = tuple(size * (1 - less) for size in self.sizes)
+        tables = whole(replace(self, sizes=sizes), data, rng, **more)
+        log.extend(table.values for table in tables)
+        return tables
+
+    with mock.patch.object(TablesMechanism, "release", release):
+        yield log
+
+
+@dataclass(frozen=True)
+class Fits:
+    """What came of fits to one data set.
+
+    ``released`` and the exact tables of both data sets behind it, shape (fits, numbers); the
+    ``sizes`` of the noise; and ``fitted``, what the models show.
+    """
+
+    released: Array
+    exact: tuple[Array, Array]
+    sizes: Array
+    fitted: Array
+
+
+def fit_naive_bayes(records: Array, less: float, rng: np.random.Generator, runs: int) -> Fits:
+    """Fit naive Bayes with its measured temperature."""
+    model = PrivateNaiveBayes([VALUES], classes=[0, 1], target=Rdp(ORDER, EPSILON))
+    rows = []
+    for _ in range(runs):
+        with tables_released(less) as log:
+            model.set_params(random_state=int(rng.integers(2**31)))
+            model.fit(records[:, :1], records[:, 1])
+        assert len(log) == 2 + len(TEMPERATURES)
+        exact = []
+        for each in (RECORDS, NEIGHBOUR):
+            value, label = each.T
+            ratios = model.feature_log_prob_[0][:, value]
+            sums = derivative_tables(model.class_log_prior_, ratios, label)
+            exact.append(_flat([*_counts(label, value), *sums]))
+        seen = [model.class_log_prior_, model.feature_log_prob_[0][:, :2], [model.temperature_]]
+        rows.append((_flat(log), *exact, _flat(seen)))
+    sizes = [
+        np.full(math.prod(shape), size)
+        for shape, size in zip(model.mechanism_.shapes, model.mechanism_.sizes, strict=True)
+    ]
+    assert model.mechanism_.mechanism == "gaussian"
+    return _fits(rows, sizes)
+
+
+def fit_bayes_net(records: Array, less: float, rng: np.random.Generator, runs: int) -> Fits:
+    """Fit a network of two nodes."""
+    schema = Schema({"a": Categories((0, 1)), "b": Categories(tuple(range(VALUES)))})
+    net = PrivateBayesNet(parents={"a": (), "b": ("a",)}, schema=schema, target=Rdp(ORDER, EPSILON))
+    frame = pd.DataFrame(records, columns=["a", "b"])
+    exact = [_flat(_counts(*each.T)) for each in (RECORDS, NEIGHBOUR)]
+    rows = []
+    for _ in range(runs):
+        with tables_released(less) as log:
+            fitted = net.fit(frame, rng)
+        seen = [fitted.probabilities["a"], fitted.probabilities["b"][:, :2]]
+        rows.append((_flat(log), *exact, _flat(seen)))
+    mechanism = fitted.mechanism
+    assert mechanism.mechanism == "gaussian"
+    sizes = [
+        np.full(math.prod(shape), size)
+        for shape, size in zip(mechanism.shapes, mechanism.sizes, strict=True)
+    ]
+    return _fits(rows, sizes)
+
+
+MODELS: dict[str, Callable[..., Fits]] = {
+    "naive Bayes": fit_naive_bayes,
+    "Bayesian network": fit_bayes_net,
+}
+
+
+def audit_model(
+    name: str, *, runs: int, less: float = 0.0
+) -> tuple[LawResult, SeparationResult, AuditResult]:
+    """Hold a model's fits, with noise less by a part, against the claim `EPSILON`.
+
+    The law of all noise; the separation of everything released; and a black-box audit of what the
+    fitted models show.
+    """
+    with calibrated_once():
+        both = [
+            MODELS[name](records, less, np.random.default_rng([9, i]), runs)
+            for i, records in enumerate((RECORDS, NEIGHBOUR))
+        ]
+    claimed = math.sqrt(2 * EPSILON / ORDER)
+    sizes = both[0].sizes
+    noise = [(fits.released - fits.exact[i]) / sizes for i, fits in enumerate(both)]
+    law = law_test(np.concatenate(noise), GaussianLaw(sigma=1.0, centre=np.zeros(len(sizes))))
+    scores = [
+        ((fits.released - fits.exact[0]) * (fits.exact[0] - fits.exact[1]) / sizes**2).sum(axis=1)
+        for fits in both
+    ]
+    fitted = iter([fits.fitted for fits in both])
+    seen = audit_mechanism(
+        lambda data, rng: next(fitted),
+        RECORDS,
+        NEIGHBOUR,
+        np.random.default_rng(0),
+        claimed=gaussian_epsilon(claimed, DELTA),
+        delta=DELTA,
+        draws=runs,
+        confidence=0.999,
+        batched=True,
+    )
+    return law, separation(*scores, claimed=claimed), seen
+
+
+def gaussian_epsilon(distance: float, delta: float) -> float:
+    """Epsilon of two normal laws so far apart (Balle and Wang, 2018, theorem 8)."""
+    low, high = 0.0, 100.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        over = _normal(distance / 2 - middle / distance)
+        under = math.exp(middle) * _normal(-distance / 2 - middle / distance)
+        low, high = (middle, high) if over - under > delta else (low, middle)
+    return high
+
+
+def _counts(first: Array, second: Array) -> list[Array]:
+    """The table of one column, and that of the other one for each of its values."""
+    both = np.bincount(VALUES * first + second, minlength=2 * VALUES)
+    return [np.bincount(first, minlength=2), both]
+
+
+def _normal(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def _flat(tables: Any) -> Array:
+    return np.concatenate([np.ravel(table) for table in tables]).astype(float)
+
+
+def _fits(rows: list[tuple[Array, ...]], sizes: list[Array]) -> Fits:
+    released, first, second, fitted = map(np.stack, zip(*rows, strict=True))
+    return Fits(released, (first, second), np.concatenate(sizes), fitted)
+
+
+# Histograms ------------------------------------------------------------------------------------
+
+TARGET = ApproxDP(1.0, DELTA)
+COLUMN = Bins.even(0, 40, 40)
+COUNTS = np.array([[1, 0, *[0] * 37, 10_000], [0, 1, *[0] * 37, 10_000]])  # of two neighbours
+HISTOGRAMS = ["auto", "gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "dirichlet"]
+
+
+def law_of_histogram(used: Any, counts: Array) -> Law:
+    """The law of what a histogram shows, for each mechanism that may have released it."""
+    match type(used).__name__:
+        case "GaussianMechanism":
+            return GaussianLaw(sigma=used.sigma, centre=counts)
+        case "LaplaceMechanism":
+            return LaplaceLaw(scale=used.scale, centre=counts)
+        case "DiscreteGaussianMechanism":
+            return DiscreteGaussianLaw(sigma=used.sigma, centre=counts)
+        case "DiscreteLaplaceMechanism":
+            return DiscreteLaplaceLaw(scale=used.scale, centre=counts)
+    return DirichletLaw(scale=used.scale, counts=counts, alpha=used.alpha)
+
+
+def audit_histogram(
+    mechanism: str, *, runs: int, error: float, less: float = 0.0
+) -> tuple[LawResult, AuditResult]:
+    """Hold histograms against `TARGET`, with noise too small by a part ``less``, about."""
+    spent = ApproxDP(TARGET.epsilon / (1 - less), TARGET.delta)
+    with calibrated_once():
+        kept, used = [], None
+        for i, counts in enumerate(COUNTS):
+            values, rng = np.repeat(np.arange(40) + 0.5, counts), np.random.default_rng([10, i])
+            rows = []
+            for _ in range(runs):
+                shown = histogram(values, COLUMN, target=spent, rng=rng, mechanism=mechanism)
+                rows.append(shown.probabilities if shown.noisy is None else shown.noisy)
+            kept.append(np.stack(rows))
+        honest = histogram(values, COLUMN, target=TARGET, rng=rng, mechanism=mechanism)
+        used = honest.mechanism
+    first, second = (law_of_histogram(used, counts) for counts in COUNTS)
+    ratios = [first.log_likelihood(rows) - second.log_likelihood(rows) for rows in kept]
+    audit = audit_scores(*ratios, delta=TARGET.delta, claimed=TARGET.epsilon, confidence=0.999)
+    return law_test(kept[0], first, error=error), audit
