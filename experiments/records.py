@@ -1,27 +1,39 @@
 """Records read from a CSV file as a public schema says, and never as the file seems to say.
 
 A reader that guesses types makes ``1`` a number in one file and a text in another, as the rows have
-it. Here every field is read as text, and the schema decides what it is: texts stay as they are, to
-the letter; a number or truth value is what its text says; a missing one is a field that is empty or
-`MISSING_TEXTS`. No error shows a field.
+it. Here every field is read as text by itself, and the schema decides what it is: texts stay as
+they are, to the letter; a number or truth value is what its text says; every other field is
+missing. What does not fit is left to the schema, which has a cell for it or refuses it. No error
+shows a field.
+
+A record is a row of the file, quoted where need be (RFC 4180), with at most as many fields as the
+header; those that it lacks are missing. Blank lines are no records, but in a file of one column,
+where one is an empty field.
 """
 
 import csv
 import re
-import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from privrl.schema import Categories, Column, Schema
+from privrl.schema import Bins, Categories, Column, Schema
 from privrl.schema.entries import Value
 from privrl.schema.plain import listed
 
-MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-_ROWS = 1 << 17  # read at once; what is kept of them is small
+_ROWS = 1 << 16  # read at once; what is kept of them is small
+_TEXTS = 1 << 16  # of a column, whose meaning is remembered
+_LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE
+)
 _TRUTH = {"true": True, "false": False}
 
 
@@ -45,18 +57,71 @@ def read_records(
     -------
     pandas.DataFrame
         Categories as pandas' categorical type, missing where a field is none of them; bins as
-        numbers. `Schema.encode` decides what becomes of the missing ones.
+        numbers, missing where a field is none. `Schema.encode` decides what becomes of those.
 
     Raises
     ------
     ValueError
-        If a column is absent or there twice, a field that should be a number is none, or the file
-        is no such text. The message shows no field.
+        If a column is absent or there twice, a row has more fields than the header, or the file is
+        no such text. The message shows no field.
     OSError
         If the file cannot be read.
     """
     separator = _check_separator(separator)
-    header = _header(path, separator)
+    wrong = None
+    with path.open(encoding="utf-8-sig", newline="") as file, _long_fields():
+        rows = csv.reader(file, delimiter=separator, strict=True)
+        try:
+            header = next(rows, [])
+            names = _check_header(path, header, schema, optional)
+            meanings = {name: _meaning(name, schema.columns[name]) for name in names}
+            parts = [_typed(chunk, header, meanings) for chunk in _chunks(rows, len(header))]
+        except UnicodeDecodeError:
+            wrong = "be text in UTF-8; convert it first"
+        except (csv.Error, _TooWide):
+            wrong = (
+                "have as many fields in every row as in its header; look for quotes that are not "
+                "closed or not doubled, or another --separator"
+            )
+    if wrong is not None:  # here, so that no error holds another that shows a field
+        raise ValueError(f"{path.name} must {wrong}.")
+    return _frame({name: [part[name] for part in parts] for name in names}, schema)
+
+
+class _TooWide(Exception):
+    """A row has more fields than the header."""
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let fields be of any length: a long one is a record like others."""
+    before = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _chunks(rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """Return the records, many at once."""
+    while chunk := list(islice(rows, _ROWS)):
+        records = chunk if width == 1 else [row for row in chunk if row]
+        if any(len(row) > width for row in records):
+            raise _TooWide
+        yield records
+
+
+def _check_separator(separator: str) -> str:
+    separator = "\t" if separator == "tab" else separator
+    if len(separator) != 1 or separator in '"\r\n':
+        raise ValueError(f"separator must be one character or 'tab', got {separator!r}.")
+    return separator
+
+
+def _check_header(path: Path, header: list[str], schema: Schema, optional: str | None) -> list[str]:
+    """Return the columns of a schema that a file has, if it has all that it must have, once."""
+    if not header:
+        raise ValueError(f"{path.name} must have a header row, and is empty.")
     names = [name for name in schema.names if name != optional or name in header]
     absent = [name for name in names if name not in header]
     if absent:
@@ -67,72 +132,45 @@ def read_records(
     twice = [name for name in names if header.count(name) > 1]
     if twice:
         raise ValueError(f"{path.name} must have each column once; {listed(twice)} there twice.")
-    reading: Any = {
-        "sep": separator,
-        "dtype": str,  # of all columns: where only some are read, surplus fields go unnoticed
-        "na_filter": False,
-        "index_col": False,
-        "encoding": "utf-8-sig",
-        "chunksize": _ROWS,
-    }
-    parts: dict[str, list[pd.Series[Any]]] = {name: [] for name in names}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header's
-            with pd.read_csv(path, **reading) as reader:
-                for chunk in reader:
-                    for name in names:
-                        fields = chunk.iloc[:, header.index(name)]
-                        parts[name].append(_typed(name, fields, schema.columns[name]))
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name} must be text in UTF-8; convert it first.") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning):
-        raise ValueError(
-            f"{path.name} must have as many fields in every row as in its header; look for "
-            "quotes that are not closed, or another --separator."
-        ) from None
-    return pd.DataFrame(
-        {name: pd.concat(each, ignore_index=True) for name, each in parts.items()}, columns=names
-    )
+    return names
 
 
-def _check_separator(separator: str) -> str:
-    separator = "\t" if separator == "tab" else separator
-    if len(separator) != 1 or separator in '"\r\n':
-        raise ValueError(f"separator must be one character or 'tab', got {separator!r}.")
-    return separator
+def _meaning(name: str, column: Column) -> Callable[[str], float]:
+    """Return what tells a field's category by its number, −1 where it is none, or its number."""
+    if isinstance(column, Bins):
+        return lru_cache(_TEXTS)(_number)
+    cells = _cells_of_texts(name, column)
+    return lru_cache(_TEXTS)(lambda text: _cell(text, cells))
 
 
-def _header(path: Path, separator: str) -> list[str]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file, delimiter=separator), [])
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name} must be text in UTF-8; convert it first.") from None
-    except csv.Error:
-        raise ValueError(f"{path.name} must begin with a header row of a CSV file.") from None
-    if not header:
-        raise ValueError(f"{path.name} must have a header row, and is empty.")
-    return header
+def _typed(
+    rows: list[list[str]], header: list[str], meanings: dict[str, Callable[[str], float]]
+) -> dict[str, Any]:
+    """Return what the fields of each column mean, as floats."""
+    parts = {}
+    for name, meaning in meanings.items():
+        place = header.index(name)
+        texts = (row[place] if place < len(row) else "" for row in rows)
+        parts[name] = np.fromiter(map(meaning, texts), np.float64, len(rows))
+    return parts
 
 
-def _typed(name: str, fields: "pd.Series[str]", column: Column) -> "pd.Series[Any]":
-    """Return the fields of one column with the type that the schema gives it."""
-    codes, texts = pd.factorize(fields.fillna(""))
-    if isinstance(column, Categories):
-        cells = _cells_of_texts(name, column)
-        found = np.array([_cell(text, cells) for text in texts], np.int64)
-        # Categories of several kinds stay objects, so that True is not 1.
-        values = pd.Index(list(column.values), dtype=_dtype(column))
-        return pd.Series(pd.Categorical.from_codes(found[codes], categories=values), name=name)
-    numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").astype(np.float64)
-    wrong = numbers.isna().to_numpy() & ~np.isin(texts.astype(str), MISSING_TEXTS)
-    if wrong.any():
-        raise ValueError(
-            f"column {name!r} must hold numbers, and holds something else; the schema has bins for "
-            "it. Missing fields are empty or one of NA, N/A, NaN, null, None."
-        )
-    return pd.Series(numbers.to_numpy()[codes], name=name)
+def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name, each in parts.items():
+        found, column = np.concatenate([np.empty(0), *each]), schema.columns[name]
+        if isinstance(column, Categories):
+            # Categories of several kinds stay objects, so that True is not 1.
+            values = pd.Index(list(column.values), dtype=_dtype(column))
+            columns[name] = pd.Categorical.from_codes(found.astype(np.int64), categories=values)
+        else:
+            columns[name] = found
+    return pd.DataFrame(columns, columns=list(parts))
+
+
+def _number(text: str) -> float:
+    short = text.strip()
+    return float(short) if _NUMBER.fullmatch(short) else float("nan")
 
 
 def _dtype(column: Categories) -> Any:

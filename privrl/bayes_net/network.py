@@ -5,6 +5,7 @@ probabilities, and files that privrl or other packages read.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from privrl.mechanisms.tables import TablesMechanism
 from privrl.relations import ReplaceRecord
 from privrl.releases import Release
 from privrl.schema import Categories, Column, Schema
+from privrl.schema.entries import number_of
 from privrl.schema.plain import parse_json
 from privrl.special import FloatArray
 
@@ -346,9 +348,9 @@ def _cell(node: str, column: Column, value: Any) -> int:
         for cell, category in enumerate(column.values):
             if type(plain) is type(category) and plain == category:
                 return cell
-    elif not isinstance(value, str):
+    elif not math.isnan(number_of(value)) or _is_missing(value):
         try:
-            return int(column.encode(pd.Series([value]))[0])
+            return int(column.encode([value])[0])
         except ValueError as error:
             raise ValueError(f"evidence of {node!r}: {error}") from None
     if isinstance(value, str) and value in column.labels:
@@ -357,6 +359,10 @@ def _cell(node: str, column: Column, value: Any) -> int:
         f"evidence of {node!r} must be a value or label of its cells, got {value!r}; the labels "
         f"are {listed(column.labels)}."
     )
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 # Plain data ---------------------------------------------------------------------------------------

@@ -537,7 +537,14 @@ def _print_scores(
     """Print how well a classifier predicts records whose classes are known."""
     import numpy as np
 
-    classes = schema.columns[target_column].encode(records[target_column])
+    from privrl.schema import Categories
+
+    column = schema.columns[target_column]
+    assert isinstance(column, Categories)
+    places = {label: place for place, label in enumerate(model.classes_.tolist())}
+    classes = np.array([places[value] for value in column.values])[
+        column.encode(records[target_column])
+    ]
     log_chances = model.predict_log_proba(records.drop(columns=target_column))
     accuracy = float((log_chances.argmax(axis=1) == classes).mean())
     entropy = -float(log_chances[np.arange(len(classes)), classes].mean())

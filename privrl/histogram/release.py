@@ -16,7 +16,7 @@ from privrl.histogram.result import PrivateHistogram
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.relations import Relation, ReplaceRecord
 from privrl.schema import Bins, Categories, Column
-from privrl.schema.entries import as_series
+from privrl.schema.entries import entries_of
 from privrl.targets import Target
 
 
@@ -189,14 +189,14 @@ def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> NDArray
     ValueError
         If a value does not fit; the message does not show it.
     """
-    series = as_series(values)
-    plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf"
+    dtype = getattr(values, "dtype", None)
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     if not isinstance(column, Bins) or not plain:
-        return np.bincount(column.encode(series), minlength=column.size)
-    numbers = series.to_numpy(np.float64)
+        return np.bincount(column.encode(values), minlength=column.size)
+    numbers = entries_of(values, "values").numbers()
     absent = int(np.isnan(numbers).sum())
     if absent and not column.missing:
-        column.encode(series)  # says why not
+        column.encode(values)  # says why not
     # Much faster than encoding, with the same bins: they hold their left ends, the last one both.
     inside = np.clip(numbers, column.edges[0], column.edges[-1])
     counts = np.histogram(inside, column.edges)[0]

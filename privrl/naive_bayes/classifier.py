@@ -25,12 +25,13 @@ from privrl.naive_bayes import saved
 from privrl.naive_bayes.encoding import (
     Codes,
     as_table,
-    check_codes,
     check_sizes,
     class_array,
     class_labels,
     count_tables,
+    encode_alike,
     encode_classes,
+    encode_numbers,
 )
 from privrl.naive_bayes.temperature import (
     SHAPES,
@@ -40,7 +41,6 @@ from privrl.naive_bayes.temperature import (
     is_worth_measuring,
     least_loss,
 )
-from privrl.releases import Release
 from privrl.schema import Bins, Categories, Column, Schema
 from privrl.schema.plain import parse_json
 from privrl.special import FloatArray
@@ -92,7 +92,7 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     mechanism_ : TablesMechanism
         What released the tables: its name, and the sizes of noise or draws.
     classes_ : array, shape (J,)
-        The classes, in the order in which they were stated.
+        The classes, sorted, as scikit-learn expects; numbers before texts.
     class_log_prior_ : array, shape (J,)
         Logarithms of the classes' probabilities.
     feature_log_prob_ : list of arrays, shape (J, V)
@@ -162,13 +162,16 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         BudgetExceeded
             If the accountant's budget does not cover the fit; then nothing is drawn.
         ValueError
-            If a parameter is out of range, or a record does not fit the public schema or classes;
-            nothing is spent then, and the message shows no value of the records.
+            If a parameter is out of range, or a record does not fit the public schema or classes
+            (`privrl.schema` says when); nothing is spent then, and the message shows no value of
+            the records.
         """
         self.check_parameters()
         rng = np.random.default_rng(self.random_state)
         labels = class_labels(self.schema, self.classes)
-        columns, sizes = self._encode(X, reset=True)
+        table, checked = as_table(self._features(X)), BaseEstimator()
+        validate_data(checked, table, reset=True, skip_check_array=True)
+        columns, sizes = self._encode(table)
         n_records = columns.shape[1]
         numbers = encode_classes(labels, y, n_records)
         paper = self.orientation == "paper"
@@ -182,20 +185,27 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # Both releases below are parts of the whole, which has been paid for.
         released = tables.release(data, rng)
         prior, rows = self._estimate(released, n_records)
-        self.release_: Release = whole.cost
-        self.mechanism_ = whole
-        self.classes_ = class_array(labels)
-        self.n_records_ = n_records
-        self.class_log_prior_ = np.log(prior)
-        self.feature_log_prob_ = [np.log(table.T if paper else table) for table in rows]
+        log_prior = np.log(prior)
+        log_rows = [np.log(table.T if paper else table) for table in rows]
         if measured:
-            ratios = self._log_ratios(columns)
-            derivatives = derivative_tables(self.class_log_prior_, ratios, numbers)
+            derivatives = derivative_tables(log_prior, _log_ratios(log_rows, columns), numbers)
             sums = whole.part(slice(len(shapes), None)).release(derivatives, rng)
-            self.temperature_ = least_loss(sums, n_records)
+            temperature = least_loss(sums, n_records)
         else:
             unmeasured = TYPICAL if self.mechanism == "auto" else 1.0
-            self.temperature_ = unmeasured if self.temperature is None else float(self.temperature)
+            temperature = unmeasured if self.temperature is None else float(self.temperature)
+        # All at once: what fails before leaves everything as it was.
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(
+            vars(checked),
+            release_=whole.cost,
+            mechanism_=whole,
+            classes_=class_array(labels),
+            n_records_=n_records,
+            class_log_prior_=log_prior,
+            feature_log_prob_=log_rows,
+            temperature_=temperature,
+        )
         return self
 
     @property
@@ -226,8 +236,13 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The class's log-prior, and temperature times the sum of the features' log-probabilities.
         """
         check_is_fitted(self, "temperature_")
-        columns, _ = self._encode(X, reset=False)
-        return self.class_log_prior_ + self.temperature_ * self._log_ratios(columns).T
+        table = as_table(self._features(X))
+        validate_data(self, table, reset=False, skip_check_array=True)
+        columns, _ = self._encode(table)
+        return (
+            self.class_log_prior_
+            + self.temperature_ * _log_ratios(self.feature_log_prob_, columns).T
+        )
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
@@ -341,27 +356,26 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             check_count("random_state", self.random_state, least=0)
 
-    def _encode(self, X: Any, *, reset: bool) -> tuple[Codes, tuple[int, ...]]:
+    def _features(self, X: Any) -> Any:
+        """Return a data frame without the columns that are no features."""
+        if not (isinstance(self.schema, Schema) and isinstance(X, pd.DataFrame)):
+            return X
+        names = set(self._feature_names(self.schema))
+        return X.loc[:, [name in names for name in X.columns]] if names <= {*X.columns} else X
+
+    def _feature_names(self, schema: Schema) -> list[str]:
+        classes = self.classes if isinstance(self.classes, str) else None
+        return [name for name in schema.names if name != classes]
+
+    def _encode(self, table: Any) -> tuple[Codes, tuple[int, ...]]:
         """Return the cells of the records, shape (K, n), and how many each feature has."""
         if isinstance(self.schema, Schema):
-            schema = self.schema
-            if isinstance(self.classes, str):
-                schema = schema.subset(name for name in schema.names if name != self.classes)
-            if isinstance(X, pd.DataFrame) and set(schema.names) <= set(X.columns):
-                X = X.loc[:, [name in schema.columns for name in X.columns]]
-        table = as_table(X)
-        validate_data(self, table, reset=reset, skip_check_array=True)
-        if isinstance(self.schema, Schema):
-            return _by_column(schema.encode(table)), schema.sizes
+            schema = self.schema.subset(self._feature_names(self.schema))
+            return np.ascontiguousarray(schema.encode(table).T), schema.sizes
         if isinstance(self.schema, Categories | Bins):
-            names = [str(k) for k in range(table.shape[1])]
-            if isinstance(table, pd.DataFrame):
-                names = [str(name) for name in table.columns]
-                table = table.set_axis(names, axis=1)
-            alike = Schema(dict.fromkeys(names, self.schema))
-            return _by_column(alike.encode(table)), alike.sizes
+            return encode_alike(table, self.schema), (self.schema.size,) * table.shape[1]
         sizes = check_sizes(self.schema)
-        return _by_column(check_codes(np.asarray(table), sizes)), sizes
+        return encode_numbers(table, sizes), sizes
 
     def _plan(self, shapes: list[Rows], n_records: int) -> tuple[TablesMechanism, bool]:
         """Return the mechanism of everything that is released, and whether a temperature is.
@@ -407,16 +421,13 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         first, *rows = (clipped_rows(table, floor) for table in released)
         return first[0], rows
 
-    def _log_ratios(self, columns: Codes) -> FloatArray:
-        """Return each class's sum of log-probabilities for each record, shape (J, n)."""
-        total = np.zeros((len(self.classes_), columns.shape[1]))
-        for column, table in zip(columns, self.feature_log_prob_, strict=True):
-            total += table.take(column, axis=1)
-        return total
 
-
-def _by_column(codes: Codes) -> Codes:
-    return np.ascontiguousarray(codes.T, np.intp)
+def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:
+    """Return each class's sum of log-probabilities for each record, shape (J, n)."""
+    total = np.zeros((len(tables[0]), columns.shape[1]))
+    for column, table in zip(columns, tables, strict=True):
+        total += table.take(column, axis=1)
+    return total
 
 
 def _check_name(argument: str, name: object, known: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from privrl._checks import check_count, check_positive
 from privrl.mechanisms.tables import Rows, TablesMechanism
-from privrl.naive_bayes.encoding import check_sizes, class_array, class_labels
+from privrl.naive_bayes.encoding import check_sizes, class_array, class_labels, class_order
 from privrl.naive_bayes.temperature import SHAPES
 from privrl.relations import ReplaceRecord
 from privrl.schema import Bins, Categories, Column, Schema
@@ -44,6 +44,7 @@ def to_plain(model: "PrivateNaiveBayes") -> dict[str, Any]:
     is_private = used.mechanism != "none"
     names = getattr(model, "feature_names_in_", None)
     labels = class_labels(model.schema, model.classes)
+    stated = np.argsort(class_order(labels))  # in a file classes have the order they are stated in
     return {
         "format": _FORMAT,
         "schema": _plain_schema(model.schema),
@@ -58,8 +59,8 @@ def to_plain(model: "PrivateNaiveBayes") -> dict[str, Any]:
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else names.tolist(),
         "measured_temperature": model.temperature_,
-        "class_log_prior": _plain_logs(model.class_log_prior_),
-        "feature_log_prob": [_plain_logs(table) for table in model.feature_log_prob_],
+        "class_log_prior": _plain_logs(model.class_log_prior_[stated]),
+        "feature_log_prob": [_plain_logs(table[stated]) for table in model.feature_log_prob_],
         "spent": {
             "relation": str(used.relation),
             "is_private": is_private,
@@ -104,9 +105,11 @@ def from_plain(kind: type[Model], data: Any) -> Model:
             f"{model.mechanism_.mechanism!r}."
         )
     model.release_ = model.mechanism_.cost
-    model.class_log_prior_ = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
+    order = class_order(labels)
+    prior = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
+    model.class_log_prior_ = prior[order]
     model.feature_log_prob_ = [
-        _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size), model.orientation)
+        _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size), model.orientation)[order]
         for k, (table, size) in enumerate(zip(tables, sizes, strict=True))
     ]
     return model

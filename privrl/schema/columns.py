@@ -13,22 +13,27 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
 from privrl.schema.entries import (
+    Entries,
     IntArray,
     Kind,
     Value,
-    as_series,
     key_of,
     kind_of,
     lookup,
-    lookup_texts,
-    name_of,
-    numbers_of,
+    number_of,
+    read,
     refuse_type,
-    whole_numbers_of,
 )
 
 OTHER = "(other)"
 MISSING = "(missing)"
+
+_KINDS: dict[str, Kind] = {
+    "texts": "text",
+    "whole numbers": "whole number",
+    "numbers": "whole number",
+    "truth values": "truth value",
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Categories:
         The categories, all different. A text is never a number: ``"1"`` is not ``1``, and ``True``
         is not ``1`` in the data. A whole number kept as a float (``1.0``) is that whole number.
     other : bool
-        Whether one more cell, the last, takes whatever is unknown or missing.
+        Whether one more cell, the last, takes whatever is unknown or missing, of any kind.
 
     Raises
     ------
@@ -83,7 +88,9 @@ class Categories:
         Parameters
         ----------
         series : pandas.Series or array_like, shape (n,)
-            The column; dates, durations, intervals and complex numbers are refused.
+            The column. A list or objects are read entry by entry. Another column must be of a type
+            that holds every category as it is: texts, whole numbers (floats too, where no category
+            is beyond 2^53) or truth values.
 
         Returns
         -------
@@ -93,20 +100,10 @@ class Categories:
         Raises
         ------
         ValueError
-            If the column is of a type that is refused, or an entry is unknown or missing and
-            ``other`` is not set. The message does not show the entry.
+            If the column is of another type, which is public; or if an entry is unknown or missing
+            and ``other`` is not set. The message does not show the entry.
         """
-        column = as_series(series)
-        cells = self._find(column)
-        unknown = cells < 0
-        if not unknown.any():
-            return cells
-        if not self.other:
-            raise ValueError(
-                f"{name_of(column)} must hold nothing but its categories, and holds something "
-                f"unknown or missing{self._type_hint(column)}; other=True adds a cell for that."
-            )
-        return np.where(unknown, len(self.values), cells)
+        return encode_column(self, series)
 
     def decode(self, codes: IntArray) -> "pd.Series[Any]":
         """Return the value of every cell number; the cell of others becomes a missing value."""
@@ -121,42 +118,33 @@ class Categories:
         values = [*self.values, None] if self.other else list(self.values)
         return pd.Series(values, dtype=dtype).take(codes).reset_index(drop=True)
 
-    def _find(self, column: "pd.Series[Any]") -> IntArray:
-        """Return the position of every entry among the values, −1 where it is none of them."""
-        dtype = column.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            cells = self._find(pd.Series(column.cat.categories, name=column.name))
-            return np.append(cells, -1)[column.cat.codes.to_numpy()]  # code −1: missing
-        if pd.api.types.is_bool_dtype(dtype):
-            return lookup(self._of_kind("truth value"), *whole_numbers_of(column))
-        if pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_float_dtype(dtype):
-            return lookup(self._of_kind("whole number"), *whole_numbers_of(column))
-        if not (isinstance(dtype, pd.StringDtype) or pd.api.types.is_object_dtype(dtype)):
-            refuse_type(column, "texts, whole numbers or truth values")
-        if isinstance(dtype, pd.StringDtype):
-            order, texts = pd.factorize(column)
-            return np.append(lookup_texts(self._of_kind("text"), texts.to_numpy(object)), -1)[order]
-        entries = column.to_numpy(object)
-        if pd.api.types.infer_dtype(entries, skipna=True) == "string":
-            return lookup_texts(self._of_kind("text"), entries)
-        cells_of: dict[tuple[Kind, Value] | None, int] = {
-            (kind_of(value), value): cell for cell, value in enumerate(self.values)
-        }
-        return np.array([cells_of.get(key_of(entry), -1) for entry in entries], np.int64)
+    def find(self, entries: Entries) -> IntArray:
+        """Return the category of every entry by its number, −1 where it is none of them."""
+        if entries.held != "anything":
+            self._check_type(entries)
+        cells = {value: cell for cell, value in enumerate(self.values)}
+        if entries.held in ("anything", "texts"):
+            texts = {value: cell for value, cell in cells.items() if isinstance(value, str)}
+            keys = {key_of(value): cell for value, cell in cells.items()}
+            found = (
+                texts.get(entry, -1) if type(entry) is str else keys.get(key_of(entry), -1)
+                for entry in entries.values
+            )
+            return np.fromiter(found, np.int64, len(entries.values))
+        return lookup(cells, *entries.whole_numbers())
 
-    def _of_kind(self, kind: Kind) -> dict[Value, int]:
-        """Return the values of one kind and their positions."""
-        return {value: cell for cell, value in enumerate(self.values) if kind_of(value) == kind}
-
-    def _type_hint(self, column: "pd.Series[Any]") -> str:
-        """Say what the type of a column, a public fact, has to do with the failure."""
+    def _check_type(self, entries: Entries) -> None:
+        """Refuse a column whose type cannot hold every category as it is."""
         kinds = {kind_of(value) for value in self.values}
-        numeric = pd.api.types.is_numeric_dtype(column.dtype)
-        if kinds == {"text"} and numeric:
-            return " (the column's type is numeric, its categories are texts)"
-        if "text" not in kinds and not numeric:
-            return " (the column's type is not numeric, its categories are)"
-        return ""
+        if len(kinds) > 1:
+            wanted = "objects, its categories being of several kinds"
+        elif kinds != {_KINDS[entries.held]}:
+            wanted = f"{kinds.pop()}s"
+        elif entries.held == "numbers" and max(abs(int(value)) for value in self.values) >= 2**53:
+            wanted = "whole numbers of 64 bits, as its categories are"
+        else:
+            return
+        refuse_type(entries.called, wanted, entries.type_name)
 
 
 @dataclass(frozen=True)
@@ -170,7 +158,7 @@ class Bins:
         the last holds its right end too. What lies outside, infinities included, is put in the
         first or last bin.
     missing : bool
-        Whether one more cell, the last, takes missing values.
+        Whether one more cell, the last, takes whatever is missing or no number.
 
     Raises
     ------
@@ -224,7 +212,8 @@ class Bins:
         Parameters
         ----------
         series : pandas.Series or array_like, shape (n,)
-            Numbers; texts, truth values, dates, durations and complex numbers are refused.
+            Numbers. A list or objects are read entry by entry; another column must be of a type of
+            real numbers.
 
         Returns
         -------
@@ -234,21 +223,22 @@ class Bins:
         Raises
         ------
         ValueError
-            If an entry is no number, or is missing and ``missing`` is not set. The message does
-            not show the entry.
+            If the column is of another type, which is public; or if an entry is missing or no
+            number, and ``missing`` is not set. The message does not show the entry.
         """
-        column = as_series(series)
-        numbers = numbers_of(column)
+        return encode_column(self, series)
+
+    def find(self, entries: Entries) -> IntArray:
+        """Return the bin of every entry by its number, −1 where it is no number."""
+        if entries.held in ("texts", "truth values"):
+            refuse_type(entries.called, "numbers", entries.type_name)
+        if entries.held == "anything":
+            each = map(number_of, entries.values)
+            numbers = np.fromiter(each, np.float64, len(entries.values))
+        else:
+            numbers = entries.numbers()
         cells = np.searchsorted(self.edges, numbers, side="right") - 1
-        cells = np.clip(cells, 0, len(self.edges) - 2)
-        absent = np.isnan(numbers)
-        if not absent.any():
-            return cells
-        if not self.missing:
-            raise ValueError(
-                f"{name_of(column)} must have no missing value; missing=True adds a cell for that."
-            )
-        return np.where(absent, len(self.edges) - 1, cells)
+        return np.where(np.isnan(numbers), -1, np.clip(cells, 0, len(self.edges) - 2))
 
     def decode(self, codes: IntArray) -> "pd.Series[float]":
         """Return the middle of the bin of every cell number; NaN where it is missing."""
@@ -256,6 +246,37 @@ class Bins:
 
 
 Column = Categories | Bins
+
+
+def encode_column(
+    column: Column, values: "ArrayLike | pd.Series[Any]", name: object = None
+) -> IntArray:
+    """Return the cell of every entry of a column, as `Categories.encode` and `Bins.encode` do.
+
+    Parameters
+    ----------
+    column : Categories or Bins
+        The cells.
+    values : pandas.Series or array_like, shape (n,)
+        The entries.
+    name : str, optional
+        What messages call the column; by default the name of a series.
+    """
+    name = values.name if name is None and isinstance(values, pd.Series) else name
+    called = "the column" if name is None else f"column {name!r}"
+    cells = read(values, called, column.find)
+    without = cells < 0
+    if not without.any():
+        return cells
+    if isinstance(column, Categories):
+        rest = len(column.values) if column.other else None
+        refusal = "nothing but its categories, and holds something unknown or missing; other=True"
+    else:
+        rest = len(column.edges) - 1 if column.missing else None
+        refusal = "numbers everywhere, and holds something else or nothing somewhere; missing=True"
+    if rest is None:
+        raise ValueError(f"{called} must hold {refusal} adds a cell for that.")
+    return np.where(without, rest, cells)
 
 
 def _check_flag(name: str, value: bool) -> None:

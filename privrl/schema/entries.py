@@ -1,7 +1,18 @@
-"""Reading the entries of a column of private data; no message shows one."""
+"""Reading the entries of a column of private data, each by itself; no message shows one.
+
+The type of a container that somebody made, of an array or of a column of a data frame, is public,
+and may be refused. That is needed, for whoever made it may have let one record decide how all
+others are kept: NumPy and pandas' readers make texts of all numbers where there is one text, and
+rounded numbers of all large ones where there is one with decimals. So a type has to be able to hold
+what the public schema says, and then it holds every record as it was.
+
+Lists, arrays of objects and files have no such type. There each entry is looked at by itself, and
+what it is decides about no other one.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Literal, NoReturn
@@ -9,43 +20,168 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from pandas.api.extensions import ExtensionArray
 
 Value = str | int | bool
 IntArray = NDArray[np.int64]
 Kind = Literal["text", "whole number", "truth value"]
+Held = Literal["texts", "whole numbers", "numbers", "truth values", "anything"]
+
+_HELD: dict[str, Held] = {
+    "b": "truth values",
+    "i": "whole numbers",
+    "u": "whole numbers",
+    "f": "numbers",
+    "U": "texts",
+    "T": "texts",
+    "O": "anything",
+}
+_WANTED = "texts, numbers or truth values"
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # though Python or NumPy say that they are
 
 
-def as_series(values: "ArrayLike | pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a column as a series."""
-    if isinstance(values, pd.Series):
-        return values
-    if isinstance(values, np.ma.MaskedArray):
-        raise ValueError("a column must be a pandas.Series or a plain array, got a masked array.")
-    array = values if isinstance(values, np.ndarray) else np.array(values, object)
-    if array.ndim != 1:
-        raise ValueError(f"a column must be of shape (n,), got shape {array.shape}.")
-    return pd.Series(array, dtype=kept_dtype(array))
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """A column of private data as its container keeps it.
 
-
-def kept_dtype(array: NDArray[Any]) -> Any:
-    """Return the type that pandas is to give an array; None leaves it to pandas.
-
-    Texts stay objects: pandas' own kind of them fails with those that are no Unicode, and says so
-    with one of their letters.
+    Attributes
+    ----------
+    called : str
+        What a message calls the column.
+    held : str
+        What the container's type, a public fact, lets it hold.
+    type_name : str
+        What a message calls that type: without the length of texts or the unit of dates, which
+        may come from the records.
+    values : array, shape (n,)
+        Objects, numbers of 64 bits or truth values; anything where they are missing.
+    there : array of bool, shape (n,)
+        Where they are not missing.
     """
-    return object if array.dtype.kind in "OU" else None
+
+    called: str
+    held: Held
+    type_name: str
+    values: NDArray[Any]
+    there: NDArray[np.bool_]
+
+    def whole_numbers(self) -> tuple[IntArray, NDArray[np.bool_]]:
+        """Return the whole numbers of 64 bits of numbers or truth values, and where there are any.
+
+        A whole number kept as a float is that whole number.
+        """
+        whole = self.there
+        if self.held == "numbers":
+            whole = whole & (np.floor(self.values) == self.values) & (np.abs(self.values) < 2.0**63)
+        elif self.values.dtype.kind == "u":
+            whole = whole & (self.values < 2**63)
+        return np.where(whole, self.values, 0).astype(np.int64), whole
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Return numbers as floats, NaN where they are missing."""
+        return np.where(self.there, self.values, math.nan).astype(np.float64)
 
 
-def name_of(column: "pd.Series[Any]") -> str:
-    """Return what a message calls a column."""
-    return "the column" if column.name is None else f"column {column.name!r}"
+def read(
+    values: "ArrayLike | pd.Series[Any]", called: str, find: Callable[[Entries], IntArray]
+) -> IntArray:
+    """Return the cell of every entry of a column, −1 where it has none.
+
+    Parameters
+    ----------
+    values : pandas.Series or array_like, shape (n,)
+        The column.
+    called : str
+        What messages call it.
+    find : callable
+        Tells the cells of entries. Of pandas' categorical type it is asked for the categories.
+
+    Raises
+    ------
+    ValueError
+        If it is no column, or of a type that cannot be read.
+    """
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = pd.Series(values).cat.codes.to_numpy()
+        cells = find(entries_of(dtype.categories, called))
+        return np.append(cells, -1)[codes]  # code −1: missing
+    return find(entries_of(values, called))
 
 
-def refuse_type(column: "pd.Series[Any]", wanted: str) -> NoReturn:
-    """Refuse a column for its type, which is public."""
-    raise ValueError(
-        f"{name_of(column)} must hold {wanted}, got type {column.dtype}; convert it first."
-    )
+def entries_of(values: "ArrayLike | pd.Series[Any]", called: str) -> Entries:
+    """Return the entries of a column, not of pandas' categorical type.
+
+    Raises
+    ------
+    ValueError
+        As `read`.
+    """
+    if isinstance(values, pd.Series | pd.Index | ExtensionArray):
+        column = pd.Series(values)
+        if not isinstance(column.dtype, np.dtype):
+            return _extended(column, called)
+        values = column.to_numpy()
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{called} must be a pandas.Series or a plain array, got a masked array.")
+    return _plain(_as_array(values, called), called)
+
+
+def _as_array(values: Any, called: str) -> NDArray[Any]:
+    """Return an array as it is, and a list as one of objects."""
+    if hasattr(values, "__array__"):
+        array = np.asarray(values)
+        if array.ndim != 1:
+            raise ValueError(f"{called} must be of shape (n,), got shape {array.shape}.")
+        return array
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise ValueError(
+            f"{called} must be a pandas.Series, an array or a list, got {type(values).__name__}."
+        )
+    return objects(values, len(values))
+
+
+def objects(entries: Any, count: int) -> NDArray[Any]:
+    """Return an array of objects, shape (count,), whatever the entries are."""
+    return np.fromiter(entries, object, count)
+
+
+def _plain(array: NDArray[Any], called: str) -> Entries:
+    kind, name = array.dtype.kind, array.dtype.type.__name__
+    if kind not in _HELD:
+        refuse_type(called, _WANTED, name)
+    held, there = _HELD[kind], np.ones(len(array), np.bool_)
+    if held == "texts":
+        array = array.astype(object)
+    elif held == "numbers":
+        with np.errstate(over="ignore"):  # of longer floats, which a warning would tell
+            array = array.astype(np.float64)
+        there = ~np.isnan(array)
+    elif held == "whole numbers":
+        array = array.astype(np.uint64 if kind == "u" else np.int64)
+    return Entries(called, held, name, array, there)
+
+
+def _extended(column: "pd.Series[Any]", called: str) -> Entries:
+    """Return the entries of a column of one of pandas' own types."""
+    dtype: Any = column.dtype
+    kind, name = dtype.kind, type(dtype).__name__
+    there = column.notna().to_numpy(np.bool_)
+    if isinstance(dtype, pd.StringDtype) or kind == "U":
+        return Entries(called, "texts", name, column.to_numpy(object), there)
+    if kind not in "biuf":
+        refuse_type(called, _WANTED, name)
+    made = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind]
+    filled = column if there.all() else column.where(there, made(0))
+    values = filled.to_numpy(made)
+    if kind == "f":
+        there = there & ~np.isnan(values)
+    return Entries(called, _HELD[kind], name, values, there)
+
+
+def refuse_type(called: str, wanted: str, type_name: str) -> NoReturn:
+    """Refuse a column for its type."""
+    raise ValueError(f"{called} must hold {wanted}, got type {type_name}; convert it first.")
 
 
 def kind_of(value: Value) -> Kind:
@@ -56,32 +192,35 @@ def kind_of(value: Value) -> Kind:
 
 
 def key_of(entry: object) -> tuple[Kind, Value] | None:
-    """Return what an entry of an object column is looked up by; None if it can match nothing."""
-    if isinstance(entry, str):
-        return "text", entry
-    if isinstance(entry, bool | np.bool_):
-        return "truth value", bool(entry)
-    if isinstance(entry, Integral):
-        return "whole number", int(entry)
-    if isinstance(entry, float | np.floating) and float(entry).is_integer():
-        return "whole number", int(entry)
+    """Return what an entry of a list is looked up by; None if it can match nothing."""
+    try:
+        if isinstance(entry, str):
+            return "text", str.__str__(entry)
+        if isinstance(entry, bool | np.bool_):
+            return "truth value", bool(entry)
+        if isinstance(entry, Integral) and not isinstance(entry, _NO_NUMBERS):
+            return "whole number", int(entry)
+        if isinstance(entry, float | np.floating) and float(entry).is_integer():
+            return "whole number", int(entry)
+    except Exception:  # an object that fails when it is looked at must not stop the reading
+        return None
     return None
 
 
-def whole_numbers_of(column: "pd.Series[Any]") -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return the whole numbers of a numeric column, and where there are any."""
-    whole = column.notna().to_numpy()
-    if not whole.all():
-        column = column.where(whole, False if pd.api.types.is_bool_dtype(column.dtype) else 0)
-    if pd.api.types.is_float_dtype(column.dtype):
-        floats = column.to_numpy(np.float64)
-        whole = whole & (np.floor(floats) == floats) & (np.abs(floats) < 2.0**63)
-        return np.where(whole, floats, 0).astype(np.int64), whole
-    if pd.api.types.is_unsigned_integer_dtype(column.dtype):
-        counts = column.to_numpy(np.uint64)
-        whole = whole & (counts < 2**63)
-        return counts.astype(np.int64), whole
-    return column.to_numpy(np.int64), whole
+def number_of(entry: object) -> float:
+    """Return an entry of a list as a float, NaN if it is no number."""
+    if type(entry) is float:
+        return entry
+    try:
+        if isinstance(entry, _NO_NUMBERS) or not isinstance(entry, Real | Decimal):
+            return math.nan
+        number: Any = entry
+        try:
+            return float(number)
+        except OverflowError:  # a whole number of more than 308 digits
+            return math.inf if number > 0 else -math.inf
+    except Exception:  # as in key_of
+        return math.nan
 
 
 def lookup(known: Mapping[Value, int], numbers: IntArray, there: NDArray[np.bool_]) -> IntArray:
@@ -89,38 +228,3 @@ def lookup(known: Mapping[Value, int], numbers: IntArray, there: NDArray[np.bool
     found = pd.Index([int(value) for value in known], dtype=np.int64).get_indexer(pd.Index(numbers))
     cells = np.array([*known.values(), -1], np.int64)[found]
     return np.where(there, cells, -1)
-
-
-def lookup_texts(known: Mapping[Value, int], texts: NDArray[Any]) -> IntArray:
-    """Return what each text is mapped to, −1 if it is not known."""
-    found = pd.Index(list(known), dtype=object).get_indexer(pd.Index(texts, dtype=object))
-    return np.array([*known.values(), -1], np.int64)[found]
-
-
-def numbers_of(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return the numbers of a column, NaN where they are missing."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        numbers = numbers_of(pd.Series(column.cat.categories, name=column.name))
-        return np.append(numbers, math.nan)[column.cat.codes.to_numpy()]  # code −1: missing
-    if pd.api.types.is_object_dtype(dtype):
-        return np.array([_number(entry, column) for entry in column.to_numpy(object)], np.float64)
-    is_number = pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_float_dtype(dtype)
-    if not is_number:
-        refuse_type(column, "numbers")
-    return column.to_numpy(np.float64, na_value=math.nan)
-
-
-def _number(entry: object, column: "pd.Series[Any]") -> float:
-    """Return an entry of an object column as a float."""
-    if entry is None or entry is pd.NA:
-        return math.nan
-    if isinstance(entry, bool | np.bool_) or not isinstance(entry, Real | Decimal):
-        raise ValueError(
-            f"{name_of(column)} must hold numbers, and holds something else; convert it first."
-        )
-    number: Any = entry
-    try:
-        return float(number)
-    except OverflowError:  # a whole number of more than 308 digits
-        return math.inf if number > 0 else -math.inf

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl.schema.columns import Bins, Categories, Column
-from privrl.schema.entries import IntArray, kept_dtype
+from privrl.schema.columns import Bins, Categories, Column, encode_column
+from privrl.schema.entries import IntArray
 from privrl.schema.plain import (
     check_name,
     check_names,
@@ -100,10 +100,11 @@ class Schema:
             If a column is absent or there twice, or a value does not fit. The message names the
             column and does not show the value.
         """
-        table = self._as_frame(frame)
-        codes = np.empty((len(table), len(self.columns)), np.int64)
+        self._check_columns(frame)
+        codes = np.empty((len(frame), len(self.columns)), np.int64)
         for k, (name, column) in enumerate(self.columns.items()):
-            codes[:, k] = column.encode(table[name])
+            values = frame[name] if isinstance(frame, pd.DataFrame) else frame[:, k]
+            codes[:, k] = encode_column(column, values, name)
         return codes
 
     def decode(self, codes: ArrayLike) -> pd.DataFrame:
@@ -231,15 +232,15 @@ class Schema:
         # A read-only view of a dictionary cannot be pickled or copied.
         return type(self), (dict(self.columns),)
 
-    def _as_frame(self, frame: "pd.DataFrame | NDArray[Any]") -> pd.DataFrame:
-        """Return a frame in which each of the schema's columns is there once."""
+    def _check_columns(self, frame: "pd.DataFrame | NDArray[Any]") -> None:
+        """Check that each of the schema's columns is there once."""
         if isinstance(frame, np.ndarray) and not isinstance(frame, np.ma.MaskedArray):
             if frame.ndim != 2 or frame.shape[1] != len(self.columns):
                 raise ValueError(
                     f"frame must have the {len(self.columns)} columns {listed(self.names)}, got "
                     f"an array of shape {frame.shape}."
                 )
-            return pd.DataFrame(frame, columns=list(self.names), dtype=kept_dtype(frame))
+            return
         if not isinstance(frame, pd.DataFrame):
             raise ValueError(
                 f"frame must be a pandas.DataFrame or a plain array, got {type(frame).__name__}."
@@ -251,4 +252,3 @@ class Schema:
         twice = [name for name in self.names if name in repeated]
         if twice:
             raise ValueError(f"frame must have each column once; {listed(twice)} there twice.")
-        return frame

@@ -287,7 +287,7 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
         ([*HISTOGRAM, "--schema", "empty.toml"], "still to be filled in"),
         (["histogram", "none.csv", *HISTOGRAM[2:]], "No such file"),
         (["histogram", "bad.csv", *HISTOGRAM[2:]], "column 'age' must hold numbers"),
-        (["histogram", "missing.csv", *HISTOGRAM[2:]], "no missing value"),
+        (["histogram", "missing.csv", *HISTOGRAM[2:]], "numbers everywhere"),
         (["histogram", "absent.csv", *HISTOGRAM[2:]], "'age' absent"),
         (["histogram", "twice.csv", *HISTOGRAM[2:]], "'age' there twice"),
         (["histogram", "void.csv", *HISTOGRAM[2:]], "must have a header row"),

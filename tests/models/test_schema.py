@@ -232,9 +232,8 @@ def test_truth_values_of_every_type(dtype) -> None:
         (pd.Series([1.0, NAN, 1.5]), [0, 1, 1]),
         (pd.Series([1.0, INF, -INF]), [0, 1, 1]),
         (pd.Series([1, 2**64 - 1], dtype="uint64"), [0, 1]),
-        (pd.Series([True, None], dtype="boolean"), [1, 1]),
-        (pd.Series([True, False]), [1, 1]),
-        (pd.Series(["1", " 1", None]), [1, 1, 1]),
+        ([True, False, np.True_], [1, 1, 1]),
+        (["1", " 1", None, np.str_("1")], [1, 1, 1, 1]),
         (pd.Series([1, "1", True, None, 1.0, dt.date(2020, 1, 1), [1]], dtype=object),
          [0, 1, 1, 1, 0, 1, 1]),
         (pd.Series([1, None, 2]).astype("category"), [0, 1, 1]),
@@ -244,6 +243,35 @@ def test_truth_values_of_every_type(dtype) -> None:
 )  # fmt: skip
 def test_what_is_not_the_number_one(series, cells) -> None:
     assert Categories((1,), other=True).encode(series).tolist() == cells
+
+
+@pytest.mark.parametrize(
+    ("column", "series", "message"),
+    [
+        (Categories((1, 2), True), pd.Series(["1"], dtype="string"), "numbers, got type String"),
+        (Categories((1, 2), True), np.array(["1", "2"]), "whole numbers, got type str_"),
+        (Categories((1, 2), True), pd.Series([True, False]), "whole numbers, got type bool"),
+        (Categories((1, 2), True), pd.Series([True, None], dtype="boolean"), "got type Boolean"),
+        (Categories((1, 2), True), pd.Categorical(np.array(["1"])), "got type "),
+        (Categories((True,), True), np.array([1, 0]), "truth values, got type int64"),
+        (Categories((True,), True), np.array(["True"]), "truth values, got type str_"),
+        (Categories(("1", "2"), True), pd.Series([1, 2]), "texts, got type int64"),
+        (Categories(("1", "2"), True), np.array([1.0]), "texts, got type float64"),
+        (Categories(("1", "2"), True), np.array([b"1"]), "got type bytes_"),
+        (Categories(("a", 1), True), np.array(["a", "1"]), "of several kinds, got type str_"),
+        (Categories((2, True), True), np.array([2, 5]), "of several kinds, got type int64"),
+        (Categories((0, 2**53), True), np.array([0.5]), "64 bits, .* got type float64"),
+        (Bins((0, 1), True), np.array(["1"]), "numbers, got type str_"),
+        (Bins((0, 1), True), np.array([True]), "numbers, got type bool"),
+        (Bins((0, 1), True), pd.Series(["1"], dtype="string"), "numbers, got type String"),
+        (Bins((0, 1), True), np.zeros(2, [("a", int)]), "got type void"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_types_that_cannot_hold_what_the_schema_says(column, series, message) -> None:
+    """Whoever made such a column may have let one record decide what all others became."""
+    with pytest.raises(ValueError, match=message):
+        column.encode(series)
 
 
 def test_large_unsigned_numbers_are_not_negative_ones() -> None:
@@ -298,11 +326,12 @@ def test_types_that_are_refused(series, column) -> None:
         column.encode(series)
 
 
-@pytest.mark.parametrize("entry", ["5", True, 1j, dt.date(2020, 1, 1), [5]])
+@pytest.mark.parametrize("entry", ["5", True, 1j, dt.date(2020, 1, 1), [5], np.timedelta64(5)])
 def test_entries_that_are_no_numbers(entry) -> None:
     series = pd.Series([1, entry], dtype=object, name="x")
-    with pytest.raises(ValueError, match="column 'x' must hold numbers, and holds something else"):
-        Bins((0, 10), missing=True).encode(series)
+    with pytest.raises(ValueError, match="column 'x' must hold numbers everywhere, and holds some"):
+        Bins((0, 5, 10)).encode(series)
+    assert Bins((0, 10), missing=True).encode(series).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("series", [pd.Series(["5"], dtype="string"), pd.Series([True])], ids=str)
@@ -331,7 +360,14 @@ def test_columns_absent_or_twice() -> None:
 def test_a_column_of_two_dimensions() -> None:
     for column in (Categories((1, 2)), Bins((0, 1, 2))):
         with pytest.raises(ValueError, match=r"shape \(n,\), got shape \(2, 1\)"):
-            column.encode([[1], [2]])
+            column.encode(np.array([[1], [2]]))
+        with pytest.raises(ValueError, match=r"shape \(n,\), got shape \(\)"):
+            column.encode(np.array(1))
+        for none in ("12", b"12", {1, 2}, 1, None, iter([1, 2])):
+            with pytest.raises(ValueError, match="an array or a list, got"):
+                column.encode(none)
+        with pytest.raises(ValueError, match="adds a cell"):
+            column.encode([[1], [2]])  # two entries that are lists
         with pytest.raises(ValueError, match="masked"):
             column.encode(np.ma.masked_array([1, 2], [True, False]))
 
@@ -347,10 +383,10 @@ def test_a_column_of_two_dimensions() -> None:
         (Categories((1, 2)), [1, 2, SECRET_NUMBER], "other=True"),
         (Categories((1, 2)), [1.0, 2.0, SECRET_NUMBER + 0.5], "other=True"),
         (Categories((1, 2)), [1, 2, SECRET], "other=True"),
-        (Categories((1, 2)), [SECRET, SECRET], "not numeric"),
-        (Categories(("1", "2")), [SECRET_NUMBER], "numeric, its categories are texts"),
-        (Categories((True, False)), [SECRET_NUMBER], "other=True"),
-        (Bins((0, 1)  , True), [SECRET_NUMBER, SECRET], "convert it"),
+        (Categories((1, 2)), pd.array([SECRET], dtype="string"), "whole numbers, got type String"),
+        (Categories(("1", "2")), [SECRET_NUMBER, "1"], "other=True"),
+        (Categories((True, False)), [SECRET_NUMBER, True], "other=True"),
+        (Bins((0, 1, 2)), [SECRET_NUMBER, SECRET], "missing=True"),
         (Bins((0, 1, 2)), [SECRET_NUMBER, NAN], "missing=True"),
         (Bins((0, 1, 2)), [SECRET_NUMBER, None], "missing=True"),
     ],
