@@ -319,7 +319,7 @@ def _replayed(setup: Setup, data: Any) -> None:
 
 
 @settings(
-    max_examples=400, deadline=None,
+    max_examples=200, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 @given(setup=SETUPS, data=st.data())
