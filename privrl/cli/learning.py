@@ -260,6 +260,9 @@ def train(
 ) -> None:
     """Train one private agent on a Gymnasium environment.
 
+    Rewards are taken to depend on the state that is arrived in, which costs more, unless the
+    environment's own tables show that they do not.
+
     Writes policy.npy (the private policy: an action for each step and state), record.csv (what
     the agent earned: the researcher's view, not covered by the guarantee) and train.json.
     """

@@ -9,7 +9,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from privrl.noise import GaussianRelease, LaplaceRelease
+from privrl.noise import (
+    DiscreteGaussianRelease,
+    DiscreteLaplaceRelease,
+    GaussianRelease,
+    LaplaceRelease,
+)
 from privrl.relations import (
     DAMPED,
     AddRemoveRecord,
@@ -278,3 +283,46 @@ def test_what_is_about_norms_is_for_gaussian_noise_only() -> None:
             DirichletRelease(scale=1, alpha=1, relation=relation, table=DAMPED)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
             LaplaceRelease(scale=1, relation=relation, table=DAMPED)
+
+
+# Smaller changes -----------------------------------------------------------------------------
+
+COSTS = {
+    "dirichlet": lambda relation, size: DirichletRelease(
+        scale=1 / size, alpha=0.7, relation=relation
+    ),
+    "gaussian": lambda relation, size: GaussianRelease(sigma=size, relation=relation),
+    "laplace": lambda relation, size: LaplaceRelease(scale=size, relation=relation),
+    "discrete gaussian": lambda relation, size: DiscreteGaussianRelease(
+        sigma=size, relation=relation
+    ),
+    "discrete laplace": lambda relation, size: DiscreteLaplaceRelease(
+        scale=size, relation=relation
+    ),
+}
+LOWERED = [
+    ((3, -3), [(2, -2), (1, -3), (2, -1), (3,), (-3,), (1,)]),
+    ((2,), [(1,)]),
+    ((-5,), [(-4,), (-1,)]),
+    ((1, -1, 1, -1), [(1, -1), (1, 1, -1), (-1,)]),
+    ((-2, 1, 1), [(-1, 1), (-1, 1, 1), (-2, 1), (1, 1)]),
+]
+
+
+@pytest.mark.parametrize("cost", COSTS.values(), ids=COSTS)
+@pytest.mark.parametrize(("vector", "lower"), LOWERED, ids=[str(v) for v, _ in LOWERED])
+@pytest.mark.parametrize("size", [0.8, 3.0, 20.0])
+def test_lowering_a_change_is_never_dearer(cost, vector, lower, size: float) -> None:
+    """At Rényi orders, and in delta where a change is a cell or a pair, which is exact."""
+
+    def made(change: tuple[int, ...]):
+        return cost(Relation("mine", {"counts": [change]}), size)
+
+    orders, epsilons = np.array([1.1, 1.5, 2.0, 4.0]), np.array([0.0, 0.01, 0.3, 1.0, 3.0])
+    highest = made(vector)
+    for change in lower:
+        lowered = made(change)
+        assert (lowered.rdp(orders) <= highest.rdp(orders) * (1 + 1e-9)).all(), change
+        if len(vector) <= 2:
+            blur = 1e-3 if len(vector) == 2 else 1e-9  # two cells by convolution, of some noises
+            assert (lowered.delta(epsilons) <= highest.delta(epsilons) * (1 + blur)).all(), change
