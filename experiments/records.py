@@ -56,8 +56,9 @@ def read_records(
     Returns
     -------
     pandas.DataFrame
-        Categories as pandas' categorical type, missing where a field is none of them; bins as
-        numbers, missing where a field is none. `Schema.encode` decides what becomes of those.
+        Categories as pandas' categorical type, or as objects where they are of several kinds,
+        missing where a field is none of them; bins as numbers, missing where a field is none.
+        `Schema.encode` decides what becomes of those.
 
     Raises
     ------
@@ -159,12 +160,16 @@ def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name, each in parts.items():
         found, column = np.concatenate([np.empty(0), *each]), schema.columns[name]
-        if isinstance(column, Categories):
-            # Categories of several kinds stay objects, so that True is not 1.
-            values = pd.Index(list(column.values), dtype=_dtype(column))
-            columns[name] = pd.Categorical.from_codes(found.astype(np.int64), categories=values)
-        else:
+        if isinstance(column, Bins):
             columns[name] = found
+            continue
+        codes, dtype = found.astype(np.int64), _dtype(column)
+        if dtype is None:
+            values = np.array([*column.values, None], object)[codes]
+            columns[name] = pd.Series(values, dtype=object)
+        else:
+            values = pd.Index(list(column.values), dtype=dtype)
+            columns[name] = pd.Categorical.from_codes(codes, categories=values)
     return pd.DataFrame(columns, columns=list(parts))
 
 
@@ -175,7 +180,7 @@ def _number(text: str) -> float:
 
 def _dtype(column: Categories) -> Any:
     kinds = {type(value) for value in column.values}
-    return {str: object, int: np.int64, bool: np.bool_}[kinds.pop()] if len(kinds) == 1 else object
+    return {str: object, int: np.int64, bool: np.bool_}[kinds.pop()] if len(kinds) == 1 else None
 
 
 def _cells_of_texts(name: str, column: Categories) -> dict[Value, int]:

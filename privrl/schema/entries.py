@@ -12,7 +12,7 @@ what it is decides about no other one.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Literal, NoReturn
@@ -104,8 +104,13 @@ def read(
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         codes = pd.Series(values).cat.codes.to_numpy()
-        cells = find(entries_of(dtype.categories, called))
-        return np.append(cells, -1)[codes]  # code −1: missing
+        if not len(dtype.categories):
+            return np.full(len(codes), -1)
+        entries = entries_of(dtype.categories, called)
+        if entries.held == "anything":
+            # Of equal objects pandas keeps the first: where a record has True, 1 is True in all.
+            entries = replace(entries, held="texts")
+        return np.append(find(entries), -1)[codes]  # code −1: missing
     return find(entries_of(values, called))
 
 
