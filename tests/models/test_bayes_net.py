@@ -514,6 +514,7 @@ def test_single_and_isolated_nodes(net, rng, parents):
             assert fitted.probabilities[node][0, cell] == pytest.approx(share, abs=0.01)
 
 
+@pytest.mark.slow
 def test_an_audit_finds_no_more_than_the_claim_and_catches_half_the_noise():
     # 800 fits of each of two neighbouring data sets of 100 records; false alarm 1e-3.
     # Balanced, so that normalised rows keep three quarters of the squared change of the counts.

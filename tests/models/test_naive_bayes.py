@@ -287,6 +287,7 @@ def test_a_replaced_record_changes_every_table_as_paid_for(monkeypatch):
     assert (largest[3:] > 0.4).all()  # records of either kind, some of them clipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True], ids=["sound", "a third of the noise"])
 def test_audit_of_a_whole_fit(monkeypatch, broken):
     """400 fits at delta 0.05 to each data set; a false alarm once in 1,000 seeds.
