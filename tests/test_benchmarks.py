@@ -24,6 +24,7 @@ def _load(path):
 maker = _load(ROOT / "docs" / "make_benchmarks.py")
 
 
+@pytest.mark.slow
 def test_the_suite_is_collected() -> None:
     pytest.importorskip(
         "pytest_benchmark", reason="no pytest_benchmark: pip install 'privrl[bench]'"

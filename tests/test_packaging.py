@@ -37,6 +37,7 @@ def _modules() -> dict[str, Path]:
     }
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_tree(tmp_path: Path) -> None:
     copy = tmp_path / "copy"  # building leaves files behind
     copy.mkdir()

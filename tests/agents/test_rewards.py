@@ -126,7 +126,7 @@ def test_normal_gamma_posterior_is_conjugate() -> None:
     table = np.tile(model.encode(seen, rng()).sum(0), (20_000, 1, 1, 1))
     drawn = model.fresh().update(table, rng(5)).sample(rng()).ravel()
 
-    means, precisions = np.linspace(-1, 3.5, 901), np.linspace(1e-4, 60, 4001)
+    means, precisions = np.linspace(-1, 3.5, 451), np.linspace(1e-4, 60, 1001)
     m, p = np.meshgrid(means, precisions, indexing="ij")
     log_density = (
         stats.norm.logpdf(m, prior["mean"], 1 / np.sqrt(prior["weight"] * p))

@@ -47,7 +47,7 @@ def test_table_1_within_monte_carlo_error() -> None:
     mechanism, rng = SimplexMechanism(scale=24, **EXAMPLE), np.random.default_rng(0)
     for average, means, variances in zip(INPUTS, MEANS, VARIANCES, strict=True):
         data = _vectors(average / average.sum())
-        drawn = mechanism.release(np.tile(data, (100_000, 1, 1)), rng)
+        drawn = mechanism.release(np.broadcast_to(data, (100_000, *data.shape)), rng)
         p = average / average.sum()
         np.testing.assert_allclose(drawn.mean(0), p, atol=5 * np.sqrt(0.01 / 100_000))
         np.testing.assert_allclose(drawn.var(0), p * (1 - p) / 25, rtol=0.03)  # Proposition 1

@@ -248,10 +248,11 @@ def p_values_of_pairs(env, times):
 
 
 @each_mode
-def test_environments_and_episodes_are_independent(mode):
-    """Chi-square over the joint paths of two episodes of two steps, 64 outcomes, 40000 times."""
+@pytest.mark.parametrize("times", [4000, pytest.param(40_000, marks=pytest.mark.slow)])
+def test_environments_and_episodes_are_independent(mode, times):
+    """Chi-square over the joint paths of two episodes of two steps, 64 outcomes."""
     env = TabularVectorEnv(2, TWO_STATES, autoreset_mode=mode)
-    assert min(p_values_of_pairs(env, 40_000)) > FALSE_ALARM / 3
+    assert min(p_values_of_pairs(env, times)) > FALSE_ALARM / 3
 
 
 class OneDrawForAll(TabularVectorEnv):

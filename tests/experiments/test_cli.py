@@ -19,7 +19,8 @@ from privrl._rounding import up
 from privrl.cli import app
 
 RUNNER = CliRunner()
-QUICK = ["--episodes", "30", "--runs", "2", "--epsilons", "0.1,1"]
+HERE = ["--backend", "sequential"]  # without processes that import everything anew
+QUICK = ["--episodes", "30", "--runs", "2", "--epsilons", "0.1,1", *HERE]
 
 
 def run(*arguments: str):
@@ -27,7 +28,8 @@ def run(*arguments: str):
 
 
 def test_sweep_writes_its_files_and_prints_a_table(tmp_path: Path) -> None:
-    result = run("sweep", *QUICK, "--out", str(tmp_path / "new" / "folder"))
+    arguments = ["--backend", "loky", "--out", str(tmp_path / "new" / "folder")]
+    result = run("sweep", *QUICK, *arguments)
     assert result.exit_code == 0, result.output
     out = tmp_path / "new" / "folder"
     assert sorted(p.name for p in out.iterdir()) == [
@@ -67,7 +69,7 @@ def test_a_saved_spec_repeats_the_sweep_and_can_be_overridden(tmp_path: Path) ->
 
 
 def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
-    command = ["sweep", *QUICK, "--backend", "sequential", "--out", str(tmp_path)]
+    command = ["sweep", *QUICK, "--out", str(tmp_path)]
     first = run(*command)
     assert "already" not in first.output
     before = (tmp_path / "results.csv").read_bytes()
@@ -201,7 +203,7 @@ def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
 
 
 def test_one_draw_in_all(tmp_path: Path) -> None:
-    result = run("sweep", "--episodes", "1", "--runs", "2", "--out", str(tmp_path))
+    result = run("sweep", "--episodes", "1", "--runs", "2", *HERE, "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     table = pd.read_csv(tmp_path / "results.csv")
     assert (table["draws"] == 1).all()

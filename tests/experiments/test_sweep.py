@@ -130,6 +130,7 @@ def test_processes_change_nothing(spread, workers: int) -> None:
     same(run_sweep(spec, backend="loky", workers=workers), expected)
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
     distributed = pytest.importorskip(
         "distributed", reason="no distributed: pip install 'privrl[dask]'"
@@ -196,6 +197,7 @@ run_sweep(spec, workers=2, database=Path(sys.argv[1]), on_progress=kill)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
     """Killed in the middle, with no time to say anything, and run again: the same numbers."""
     spec, expected = spread
@@ -356,6 +358,7 @@ def test_reward_kept_with_a_geometric_schedule(shares, epsilon: float, least: fl
     assert shares[epsilon] >= least
 
 
+@pytest.mark.slow
 def test_reward_kept_with_a_draw_every_episode() -> None:
     """What the same budgets buy without a schedule, and without privacy: 0.034, 0.16, 0.978."""
     free = Method(sampler="non-private", schedule="every-episode", alpha=10.0)

@@ -64,6 +64,7 @@ def test_nothing_to_do() -> None:
     assert list(on_workers(double, [], 5, backend="loky")) == []
 
 
+@pytest.mark.slow
 def test_dask_does_every_item_though_a_worker_is_killed(cluster) -> None:
     results = on_workers(slowly, ITEMS, 5, backend="dask", address=cluster.scheduler_address)
     done = dict([next(results)])
@@ -75,6 +76,7 @@ def test_dask_does_every_item_though_a_worker_is_killed(cluster) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_dask_does_every_item_though_all_workers_are_killed(cluster) -> None:
     results = on_workers(slowly, ITEMS, 5, backend="dask", address=cluster.scheduler_address)
     done = dict([next(results)])

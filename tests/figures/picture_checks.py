@@ -5,6 +5,16 @@ import re
 
 from matplotlib.text import Text
 
+from privrl.experiments.figures import FIGURES
+
+
+class QuickTables(dict):
+    """The tables of figures at their quick sizes, each computed when it is first asked for."""
+
+    def __missing__(self, name):
+        self[name] = FIGURES[name].compute(True)
+        return self[name]
+
 
 def check_picture(figure, table) -> None:
     """The picture can be written, its axes are labelled, and the privacy unit stands on it."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import check_caption, check_picture
+from picture_checks import QuickTables, check_caption, check_picture
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, digamma, polygamma
@@ -20,7 +20,7 @@ HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])
 
 @pytest.fixture(scope="module")
 def tables():
-    return {name: FIGURES[name].compute(True) for name in IDS}
+    return QuickTables()
 
 
 @pytest.mark.parametrize("name", [name for name in IDS if name != "dkl-fig1"])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpmath import mp, mpf
-from picture_checks import check_caption, check_picture
+from picture_checks import QuickTables, check_caption, check_picture
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln, polygamma
 
@@ -20,7 +20,7 @@ IDS = ("dps-fig1", "dps-example", "dps-fig2", "dps-fig5")
 
 @pytest.fixture(scope="module")
 def tables():
-    return {name: FIGURES[name].compute(True) for name in IDS}
+    return QuickTables()
 
 
 @pytest.mark.parametrize("name", IDS)

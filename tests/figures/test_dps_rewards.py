@@ -33,6 +33,7 @@ def test_picture_and_caption(table) -> None:
     assert sum("NOT A GUARANTEE" in title for title in titles) == len(titles) / 2
 
 
+@pytest.mark.slow
 def test_computed_again_it_is_the_same(table) -> None:
     pd.testing.assert_frame_equal(FIGURE.compute(True), table)
 
