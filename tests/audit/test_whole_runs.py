@@ -12,15 +12,15 @@ import pytest
 import whole_runs
 from whole_runs import (
     EPSILON,
+    STREAMS,
     audit_agent,
     audit_dirichlet_agent,
     claimed_separation,
     exact_separation,
 )
 
-from privrl.experiments.methods import SAMPLERS, Method
+from privrl.experiments.methods import Method
 
-STREAMS = [name for name in SAMPLERS if name.startswith("noisy") or name == "local-counts"]
 CASES = [
     *(("psrl", sampler, "step", False) for sampler in STREAMS),
     *(("ucbvi", sampler, "step", False) for sampler in ("noisy-counts", "local-counts")),

@@ -25,7 +25,7 @@ from privrl.audit import (
     separation,
 )
 from privrl.calibration import calibrate_alpha, calibrate_scale
-from privrl.experiments.methods import Method, Task, make_agent
+from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.factorisations import factorise
 from privrl.noisy_counts import NoisyCounts
 from privrl.pld import PldAccountant
@@ -42,6 +42,7 @@ ORDER = 2.0
 EPSILON = 2.0  # so that two histories are √2 apart
 DRAWS = 34  # more than the 32 whose noise is mixed at once
 REWARD_SHARE = 1 / 3
+STREAMS = [name for name in SAMPLERS if name.startswith("noisy") or name == "local-counts"]
 MOVES_RIGHT = np.array([[0.2, 0.7], [0.4, 0.9]])  # chance of arriving in state 1
 REWARD = np.array([[0.0, 0.75], [1.0, 0.5]])
 ENDS = 0.1  # chance that a step ends its episode, where that can be
