@@ -618,6 +618,21 @@ def test_an_agent_checks_the_loops_that_its_guarantee_rests_on(kind, terminates,
             made(wrong)
 
 
+@pytest.mark.parametrize("terminates", [False, True])
+def test_self_loops_are_where_a_state_follows_itself(terminates: bool) -> None:
+    """Agent and sampler share this function, so neither sees where it is wrong."""
+    for state, action, cell in np.ndindex(4, 2, 4 + terminates):
+        loops = self_loops(4, 2, terminates=terminates)
+        assert loops[state, action, cell] == (cell == state)
+    mask = np.random.default_rng(3).random((4, 2, 4 + terminates)) < 0.7
+    mask[..., 0] |= ~mask.any(axis=-1)
+    support = Support.from_mask(mask)
+    narrow = self_loops(4, 2, terminates=terminates, support=support)
+    for state, action, cell in np.ndindex(narrow.shape):
+        assert narrow[state, action, cell] == (support.next_states[state, action, cell] == state)
+    assert narrow.sum() == sum(mask[state, :, state].sum() for state in range(4))
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
