@@ -307,6 +307,18 @@ def test_tables_are_kept_apart() -> None:
     np.testing.assert_allclose(accountant.rdp, added_up(spent, accountant.orders), rtol=1e-14)
 
 
+@pytest.mark.parametrize("block", [1, 2**10, 2**12])
+def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few numbers are worked out at once."""
+    monkeypatch.setattr("privrl.pending._BLOCK", block)
+    spent = [
+        (DirichletRelease(scale=0.1, alpha=a, relation=ReplaceRecord()), 2)
+        for a in np.linspace(1, 3, 23)
+    ]
+    accountant = composed(spent)
+    np.testing.assert_allclose(accountant.rdp, added_up(spent, accountant.orders), rtol=1e-14)
+
+
 def test_a_table_that_never_changes_costs_nothing() -> None:
     free = {"relation": ReplaceTransition(), "table": "rewards"}
     spent = [(DirichletRelease(scale=1, alpha=a, **free), 1) for a in np.linspace(1, 2, 50)]
