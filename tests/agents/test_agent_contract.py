@@ -481,6 +481,49 @@ def test_a_failed_draw_never_releases_a_count_twice(monkeypatch) -> None:
     assert not seen
 
 
+@pytest.mark.parametrize("name", ["diffuse", "noisy"])
+def test_what_was_drawn_is_not_drawn_again(name: str, monkeypatch) -> None:
+    """A record enters one draw: afterwards there are only new ones."""
+    learner = ALL_AGENTS[name]()
+    batches: list[float] = []
+    for each in (DirichletSampler, NoisyCounts):
+        monkeypatch.setattr(each, "update", _noting(each.update, batches))
+    learner.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
+    learner.begin_episode(0)
+    learner.observe(Transition(0, 0, 1.0, 0))
+    for episode in (1, 2):
+        learner.begin_episode(episode)
+    assert batches == [32, 32, 1, 1, 0, 0]  # of transitions and of rewards
+
+
+def _noting(update: Callable, batches: list[float]) -> Callable:
+    def noting(self, counts, rng):
+        batches.append(float(counts.sum()))
+        return update(self, counts, rng)
+
+    return noting
+
+
+def test_agents_work_on_samplers_of_their_own() -> None:
+    """A stream is paid for once: two agents that shared it would pay for one."""
+    sampler, rewards = noisy("transitions"), NoisyRewards(noisy("rewards"))
+    learners = [agent(sampler, rewards) for _ in range(2)]
+    for learner in learners:
+        learner.begin_episode(0)
+    first, second = (learner.accountant.rdp for learner in learners)
+    np.testing.assert_array_equal(first, second)
+    assert sampler.release is not None
+    assert rewards.release is not None
+
+
+def test_a_draw_does_not_depend_on_whether_there_are_data() -> None:
+    """Neither when it is made nor what it costs."""
+    learner = ALL_AGENTS["diffuse"]()
+    for episode in range(3):
+        learner.begin_episode(episode)
+    assert learner.draws == 3
+
+
 def test_a_refused_draw_keeps_its_counts_for_later(monkeypatch) -> None:
     learner = ALL_AGENTS["diffuse"](accountant=RdpAccountant(budget=Rdp(2, 1e-9)))
     learner.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
@@ -620,6 +663,21 @@ def test_an_agent_checks_the_loops_that_its_guarantee_rests_on(kind, terminates,
     for wrong in (~loops, np.roll(loops, 1, axis=-1)):
         with pytest.raises(ValueError, match="loops must have at most one cell in each row"):
             made(wrong)
+
+
+@pytest.mark.parametrize("terminates", [False, True])
+def test_self_loops_are_where_a_state_follows_itself(terminates: bool) -> None:
+    """Agent and sampler share this function, so neither sees where it is wrong."""
+    for state, action, cell in np.ndindex(4, 2, 4 + terminates):
+        loops = self_loops(4, 2, terminates=terminates)
+        assert loops[state, action, cell] == (cell == state)
+    mask = np.random.default_rng(3).random((4, 2, 4 + terminates)) < 0.7
+    mask[..., 0] |= ~mask.any(axis=-1)
+    support = Support.from_mask(mask)
+    narrow = self_loops(4, 2, terminates=terminates, support=support)
+    for state, action, cell in np.ndindex(narrow.shape):
+        assert narrow[state, action, cell] == (support.next_states[state, action, cell] == state)
+    assert narrow.sum() == sum(mask[state, :, state].sum() for state in range(4))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from privrl.agents import BetaRewards, KnownRewards, NormalGamma, RewardModel
+from privrl.agents import BetaRewards, KnownRewards, NoisyRewards, NormalGamma, RewardModel
+from privrl.noisy_counts import NoisyCounts
 from privrl.relations import ReplaceStep
 from privrl.releases import NoPrivacy
 from privrl.samplers import Diffuse, NonPrivate
@@ -101,6 +102,34 @@ def test_beta_rewards_want_the_rewards_table() -> None:
     for low, high in ((1.0, 0.0), (0.0, 0.0), (np.nan, 1.0), (0.0, np.inf)):
         with pytest.raises(ValueError, match="low must be < high"):
             BetaRewards(NonPrivate(), low=low, high=high)
+
+
+def test_noisy_rewards_want_noise_on_fractions() -> None:
+    """What a Dirichlet draw costs is stated for whole counts."""
+    with pytest.raises(ValueError, match="sampler must be NoisyCounts, got Diffuse"):
+        NoisyRewards(Diffuse(scale=0.1, table="rewards"))
+    NoisyRewards(NonPrivate())  # claims nothing
+
+
+def test_one_changed_reward_moves_no_more_than_one_success() -> None:
+    """In either of two rows a squared norm of at most 1, whatever was paid there."""
+    model = NoisyRewards(NoisyCounts(sigma=1.0, updates=1, table="rewards"), low=-2, high=3)
+    rewards = np.linspace(-2, 3, 101)
+    added = model.encode(rewards, rng())
+    assert (added >= 0).all()
+    assert ((added**2).sum(axis=-1) <= 1).all()
+    together = [
+        model.encode_counts(np.ones((1, 1, 1)), np.full((1, 1, 1), reward), rng())
+        for reward in rewards
+    ]
+    np.testing.assert_allclose(np.ravel(together), added.ravel(), atol=1e-12)
+
+
+def test_a_failed_draw_spoils_the_sampler_inside() -> None:
+    model = BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"))
+    model.spoil()
+    with pytest.raises(ValueError, match="after a draw that failed midway"):
+        model.check(np.zeros((2, 2, 2)))
 
 
 def test_known_rewards_cost_nothing() -> None:

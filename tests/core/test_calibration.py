@@ -1,6 +1,8 @@
 """Calibrated values meet the target, never exceed it, and waste nothing."""
 
 import math
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from oracle_mpmath import pair_delta, relation_divergence
 
 from privrl.accounting import RdpAccountant
-from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
+from privrl.calibration import ApproxDP, Rdp, calibrate, calibrate_alpha, calibrate_scale
 from privrl.relations import (
     AddRemoveRecord,
     Relation,
@@ -157,6 +159,31 @@ def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None
 def test_a_prior_that_the_relation_refuses() -> None:
     with pytest.raises(ValueError, match=r"alpha.*0\.3"):
         calibrate_scale(Rdp(2, 1), alpha=0.3, relation=ReplaceEpisode(3))
+
+
+@dataclass(frozen=True)
+class Stairs:
+    """A release whose cost rises, or falls, with a parameter by so many steps to a unit."""
+
+    steps: int
+    rises: bool
+    size: float
+    relation: Relation = RECORD
+
+    def rdp(self, orders):
+        size = self.size if self.rises else 1 / self.size
+        return np.full(np.shape(orders), np.ceil(size * self.steps) / self.steps)
+
+
+@pytest.mark.parametrize("costs", ["rise", "fall"])
+def test_the_root_of_a_cost_with_steps_is_on_the_safe_side(costs: str) -> None:
+    """At a step a solver ends on either side; twenty of them, so that one is wrong by chance."""
+    for steps in range(20, 40):
+        target, release = Rdp(2, 0.5 + 0.3 / steps), partial(Stairs, steps, costs == "rise")
+        size = calibrate(target, release, costs=costs)
+        assert float(release(size).rdp(2.0)) <= target.epsilon
+        further = size * (1 + 1e-6 if costs == "rise" else 1 - 1e-6)
+        assert float(release(further).rdp(2.0)) > target.epsilon
 
 
 def test_numpy_numbers_are_numbers() -> None:

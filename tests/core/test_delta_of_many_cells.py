@@ -6,12 +6,17 @@ trapezoid rule, which converges exponentially for them, in logarithms; the last 
 that loses, enters by its exact profile. No grid point is rounded to any side.
 """
 
+from collections import Counter
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from oracle_mpmath import pair_delta, two_pairs_delta
 from scipy import special
 
+from privrl.convolution import ProductProfile
 from privrl.noise import DiscreteGaussianRelease, DiscreteLaplaceRelease
+from privrl.profiles import Factor, Shape
 from privrl.relations import Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.releases import DirichletRelease, Together
 
@@ -19,6 +24,45 @@ Array = np.ndarray
 CHANGES = [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)]
 SETTINGS = [(0.1, 0.7), (0.01, 10.0), (5.0, 1.0)]
 DELTAS = [0.1, 1e-5, 1e-120]
+
+
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("last", [100, 150])
+def test_mass_beyond_a_grid_counts_as_infinite(shape: Shape, last: int) -> None:
+    """A grid that ends in the upper tail of the losses: none of the mass is lost."""
+    masses, beyond = Factor(shape, alpha=2.0, shift=1.0).grid_masses(0.01, -500, last)
+    assert beyond > 1e-3
+    assert masses.sum() + beyond >= 1 - 1e-11
+
+
+@dataclass(frozen=True)
+class Catastrophe:
+    """A pair that tells all with a probability, and nothing otherwise."""
+
+    failure: float
+
+    def rdp(self, orders: Array) -> Array:
+        return np.full_like(orders, np.inf)
+
+    def log_delta(self, epsilon: Array) -> Array:
+        return np.full_like(epsilon, np.log(self.failure))
+
+    def loss_range(self, level: float) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def grid_masses(self, step: float, first: int, last: int) -> tuple[Array, float]:
+        masses = np.zeros(last - first + 1)
+        masses[-first] = 1 - self.failure
+        return masses, self.failure
+
+
+def test_infinite_losses_add_up() -> None:
+    """Three failures of 1e-3: delta is at least the chance of any, at every epsilon."""
+    pairs = Counter({Catastrophe(1e-3): 2, Catastrophe(1e-3 + 1e-12): 1})
+    profile = ProductProfile(pairs, np.log(1e-20))
+    delta = np.exp(profile.log_delta(np.array([0.0, 0.5, 20.0])))
+    assert (delta >= 1 - (1 - 1e-3) ** 3).all()
+    assert (delta <= 3.01e-3).all()
 
 
 def log_density_of_loss(loss: Array, shift: float, alpha: float, gains: bool) -> Array:

@@ -277,12 +277,44 @@ def test_a_subclass_has_its_own_say() -> None:
     np.testing.assert_allclose(accountant.rdp, 5 * plain.rdp(accountant.orders), rtol=1e-14)
 
 
+def test_a_subclass_of_several_has_its_own_say() -> None:
+    class Doubled(Together):
+        def rdp(self, orders: np.ndarray) -> np.ndarray:
+            return 2 * super().rdp(orders)
+
+    plain = DirichletRelease(scale=0.1, alpha=2, relation=ReplaceRecord())
+    accountant = composed([(Doubled([plain, plain]), 3)])
+    np.testing.assert_allclose(accountant.rdp, 12 * plain.rdp(accountant.orders), rtol=1e-14)
+
+
+def test_bounds_are_kept_apart() -> None:
+    spent = [
+        (DirichletRelease(scale=0.1, alpha=a, relation=ReplaceRecord(), bound=bound), 1)
+        for a in np.linspace(1, 3, 30)
+        for bound in ("exact", "dps", "geumlek")
+    ]
+    accountant = composed(spent)
+    np.testing.assert_allclose(accountant.rdp, added_up(spent, accountant.orders), rtol=1e-14)
+
+
 def test_tables_are_kept_apart() -> None:
     relation = ReplaceStep()
     spent = [
         (DirichletRelease(scale=0.1, alpha=a, relation=relation, table=t), 1)
         for a in np.linspace(1, 3, 30)
         for t in ("transitions", "rewards")
+    ]
+    accountant = composed(spent)
+    np.testing.assert_allclose(accountant.rdp, added_up(spent, accountant.orders), rtol=1e-14)
+
+
+@pytest.mark.parametrize("block", [1, 2**10, 2**12])
+def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few numbers are worked out at once."""
+    monkeypatch.setattr("privrl.pending._BLOCK", block)
+    spent = [
+        (DirichletRelease(scale=0.1, alpha=a, relation=ReplaceRecord()), 2)
+        for a in np.linspace(1, 3, 23)
     ]
     accountant = composed(spent)
     np.testing.assert_allclose(accountant.rdp, added_up(spent, accountant.orders), rtol=1e-14)

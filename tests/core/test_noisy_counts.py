@@ -130,6 +130,26 @@ def test_noise_goes_on_from_one_block_of_updates_to_the_next(name: Any, damped: 
     assert p_value(afresh) < FALSE_ALARM
 
 
+@pytest.mark.parametrize("sigma", [0.7, 20.0, 3e5])
+def test_sums_lie_on_a_grid_far_finer_than_the_noise(sigma: float) -> None:
+    """The last bits of a floating-point sum can tell its terms: 30 bits below the noise is none."""
+    sampler = NoisyCounts(sigma=sigma, updates=40, relation=ReplaceRecord())
+    rng, size = np.random.default_rng(8), sigma * factorise("square-root", 40).column_norm
+    grid = 2.0 ** (math.floor(math.log2(size)) - 30)
+    for _ in range(40):
+        steps = sampler.update(rng.integers(0, 1000, 50).astype(float), rng).counts / grid
+        np.testing.assert_array_equal(steps, np.rint(steps))
+
+
+def test_noise_depends_on_no_cell_but_its_own() -> None:
+    """20,000 cells in rows and columns: means over either are as small as those of 141 draws."""
+    sampler = NoisyCounts(sigma=1.0, updates=1, relation=ReplaceRecord())
+    noise = sampler.update(np.zeros((141, 141)), np.random.default_rng(9)).counts
+    for axis in (0, 1):
+        assert abs(noise.mean(axis)).max() < 6 / math.sqrt(141)
+    assert len(np.unique(noise)) == noise.size
+
+
 @pytest.mark.parametrize("n", [3, 20, 114])
 def test_optimal_is_the_best_of_all(n: int) -> None:
     """No better than what any factorisation must have, and better than those that are known.
@@ -197,7 +217,9 @@ def test_runs_side_by_side_are_the_runs_alone() -> None:
     rng = np.random.default_rng(2)
     posterior = stacked.update(np.full((2, 5000, 3), 1000.0), rng)
     spread = (posterior.counts - 1000).std(axis=(1, 2))
-    np.testing.assert_allclose(spread, stacked.deviations[:, 0], rtol=0.05)
+    first = [float(each.deviations[0]) for each in alone]
+    np.testing.assert_allclose(stacked.deviations[:, 0], first)
+    np.testing.assert_allclose(spread, first, rtol=0.05)
     assert posterior.alpha.ravel().tolist() == [0.5, 2.0]
     unused = stacked.fresh().release
     assert unused is not None

@@ -301,6 +301,27 @@ def test_each_row_of_a_batch_has_its_budget() -> None:
     np.testing.assert_array_equal(accountant.rdp, before)
 
 
+def test_rows_and_budgets_are_equally_many() -> None:
+    accountant = RdpAccountant(budget=[Rdp(2, 10), Rdp(2, 0.001)])
+    for rows in ([RELEASE], [RELEASE] * 3):
+        with pytest.raises(ValueError, match=f"one for each of the {len(rows)} rows"):
+            accountant.compose(BatchRelease(rows))
+
+
+@pytest.mark.parametrize("cost", [np.nan, -1.0])
+def test_a_cost_that_is_none_is_refused(cost: float) -> None:
+    class Wrong:
+        relation = RECORD
+
+        def rdp(self, orders):
+            return np.full(np.shape(orders), cost)
+
+    accountant = RdpAccountant(budget=Rdp(2, 1))
+    with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
+        accountant.compose(Wrong())
+    assert not accountant.rdp.any()
+
+
 # An honest refusal needs an honest sum: the oracle counts what was let through --------------
 
 

@@ -136,6 +136,23 @@ def test_rewards_paid_on_arrival_change_twice() -> None:
     assert uncovered(frozenset(observed), ReplaceStep(), "rewards")
 
 
+def test_a_replaced_arrival_changes_the_reward_that_it_pays() -> None:
+    """Under the weakest unit too, where the steps that follow stay as they are."""
+    n_states, n_actions, horizon = SIZES[0]
+    observed = set()
+    for states, actions, rewards in trajectories(n_states, n_actions, horizon):
+        counts = reward_counts((states, actions, rewards))
+        for i, paid in product(range(horizon), range(2)):
+            there = states, actions, put(rewards, i, paid)
+            observed.add(difference(reward_counts(there), counts))
+    on_arrival = ReplaceTransition(arrival_rewards=True)
+    assert not uncovered(frozenset(observed), on_arrival, "rewards")
+    assert in_order(on_arrival, "rewards") <= observed
+    for kind in (ReplaceTransition, ReplaceStep):
+        assert kind(arrival_rewards=True).covers_arrival
+        assert not kind().covers_arrival
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_replaced_next_state_is_covered(size: tuple[int, int, int]) -> None:
     """The outcome of one transition only: the step that follows stays as it is."""

@@ -28,7 +28,15 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import BatchRelease, DirichletRelease, NoPrivacy, Release, Together
+from privrl.releases import (
+    BatchRelease,
+    DirichletRelease,
+    NoPrivacy,
+    Release,
+    Together,
+    tables_released,
+    together,
+)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PaperStepWarning)
@@ -269,6 +277,62 @@ def test_a_batch_is_accounted_for_row_by_row() -> None:
         for ask, at in (("epsilon", 1e-6), ("delta", 0.5), ("spent", 2.0)):
             found, expected = (np.asarray(getattr(each, ask)(at)) for each in (together, alone))
             np.testing.assert_allclose(found[row], expected, rtol=1e-12)
+
+
+def test_a_single_release_goes_with_every_row_of_a_batch() -> None:
+    rows = [DirichletRelease(scale=r, alpha=3, relation=STEP) for r in (0.01, 0.1)]
+    single = DirichletRelease(scale=0.2, alpha=3, relation=STEP, table="rewards")
+    both = together([BatchRelease(rows), single]).rdp(ORDERS)
+    for row, release in enumerate(rows):
+        np.testing.assert_allclose(both[row], release.rdp(ORDERS) + single.rdp(ORDERS))
+    with pytest.raises(ValueError, match="equally many rows"):
+        together([BatchRelease(rows), BatchRelease(rows[:1])])
+
+
+@pytest.mark.parametrize("bound", ["exact", "dps", "dkl", "geumlek", "laplace", "gaussian"])
+def test_the_worst_change_vector_decides_wherever_it_is_listed(bound: str) -> None:
+    def costs(*vectors: tuple[float, ...]) -> np.ndarray:
+        relation = Relation("listed", {"counts": vectors})
+        release: Release
+        if bound == "laplace":
+            release = LaplaceRelease(scale=20, relation=relation)
+        elif bound == "gaussian":
+            release = GaussianRelease(sigma=20, relation=relation)
+        else:
+            release = DirichletRelease(scale=0.1, alpha=5, relation=relation, bound=bound)
+        return np.concatenate([release.rdp([1.5, 2.0, 8.0]), release.delta([0.01, 0.1])])
+
+    small, large = (1.0, -1.0), (3.0, -1.0, -2.0)
+    for listed in ((small, large), (large, small)):
+        np.testing.assert_allclose(costs(*listed), costs(large), rtol=1e-6)
+    assert (costs(small) < 0.9 * costs(large)).all()
+
+
+def test_parts_change_each_as_they_may() -> None:
+    """Neighbours are all combinations of what the parts list, not only the first with the first."""
+
+    def both(*second: tuple[float, ...]) -> Together:
+        relation = Relation("two tables", {"one": [(1.0, -1.0)], "other": second})
+        return Together(
+            [
+                DirichletRelease(scale=0.2, alpha=5, relation=relation, table=table)
+                for table in ("one", "other")
+            ]
+        )
+
+    listed, worst = both((1.0, -1.0), (3.0, -3.0)), both((3.0, -3.0))
+    np.testing.assert_allclose(listed.delta([0.1, 1.0]), worst.delta([0.1, 1.0]), rtol=1e-9)
+    assert float(both((1.0, -1.0)).delta(1.0)) < 0.9 * float(worst.delta(1.0))
+
+
+def test_all_tables_of_a_release_are_named() -> None:
+    parts = [
+        DirichletRelease(scale=0.1, alpha=3, relation=STEP, table=table)
+        for table in ("transitions", "rewards")
+    ]
+    for several in (Together(parts), BatchRelease(parts), BatchRelease([Together(parts)])):
+        assert tables_released(several) == {"transitions", "rewards"}
+    assert tables_released(NoPrivacy(STEP)) == set()
 
 
 @pytest.mark.parametrize("several", [Together, BatchRelease])

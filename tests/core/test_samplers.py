@@ -9,6 +9,7 @@ from scipy import stats
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.calibration import ApproxDP, Rdp
+from privrl.dirichlet import dirichlet_rows
 from privrl.noise import GaussianRelease
 from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
 from privrl.relations import DAMPED, ReplaceEpisode, ReplaceStep, ReplaceTransition
@@ -354,6 +355,34 @@ def test_a_draw_that_fails_midway_spoils_its_samplers(sampler: Sampler, monkeypa
         with pytest.raises(ValueError, match="after a draw that failed midway"):
             draw(RdpAccountant(), [(spoiled, COUNTS)], rng())
     assert first.fresh().release == cost
+
+
+def test_samplers_in_use_are_not_stacked() -> None:
+    """What was charged to one of them would be free to the stack."""
+    used = Diffuse(scale=0.1, window=1)
+    used.update(COUNTS, rng())
+    with pytest.raises(ValueError, match="samplers must be at least one, unused"):
+        stack([Diffuse(scale=0.1, window=1), used])
+
+
+def test_the_way_of_drawing_is_told_by_the_prior_alone(monkeypatch) -> None:
+    """Which way was taken can be seen in what is drawn, so it must not depend on the counts."""
+    told = []
+    monkeypatch.setattr(
+        "privrl.samplers.dirichlet_rows",
+        lambda alpha, rng, least: [told.append(least), dirichlet_rows(alpha, rng, least=least)][1],
+    )
+    for counts in (0 * COUNTS, COUNTS + 100.0):
+        Diffuse(scale=1.0, alpha=0.2).update(counts, rng())
+    assert told == [0.2, 0.2]
+
+
+def test_batches_keep_their_shape() -> None:
+    """A batch of another shape would be broadcast: each record counted many times."""
+    for sampler in (Diffuse(scale=0.1), NoisyCounts(sigma=1.0, updates=3)):
+        sampler.update(COUNTS, rng())
+        with pytest.raises(ValueError, match="same shape as the batches before"):
+            sampler.check(COUNTS[:1])
 
 
 def test_a_dirichlet_sampler_costs_what_a_dirichlet_draw_costs() -> None:

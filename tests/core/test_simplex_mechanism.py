@@ -9,6 +9,7 @@ from mpmath import mp, mpf
 from scipy.stats import beta, kstest
 
 from privrl.bounds import SimplexRelease, probability_some_below
+from privrl.dirichlet import dirichlet_rows
 from privrl.mechanisms import SimplexMechanism
 from privrl.releases import DirichletRelease
 from privrl.targets import ApproxDP, Rdp
@@ -138,6 +139,20 @@ def test_all_components_may_be_sensitive() -> None:
     )
     with pytest.raises(ValueError, match="K at least 3"):
         paper.release([0.1, 0.9], np.random.default_rng(0))
+
+
+def test_what_rounding_takes_from_the_bound_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost rests on concentrations of at least scale times eta, to the last bit."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(
+        "privrl.mechanisms.simplex.dirichlet_rows",
+        lambda alpha, rng: [drawn.append(alpha.copy()), dirichlet_rows(alpha, rng)][1],
+    )
+    mechanism = SimplexMechanism(scale=40, eta=0.05, sensitive=(0, 1), distance=0.2)
+    least = 0.05 - 0.9e-9  # within what a vector may miss its bound by
+    mechanism.release([least, 0.5, 0.5 - least], np.random.default_rng(0))
+    assert isinstance(mechanism.cost, DirichletRelease)
+    assert drawn[0].min() >= mechanism.cost.alpha
 
 
 def test_law_of_an_average() -> None:

@@ -1,0 +1,110 @@
+"""Agents made from methods: what they may spend, and what they plan for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privrl.agents import TabularAgent
+from privrl.envs import riverswim
+from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
+from privrl.noisy_counts import LocalCounts
+from privrl.relations import ReplaceEpisode, ReplaceStep
+from privrl.samplers import DirichletSampler
+from privrl.targets import Rdp
+
+MDP = riverswim(n_states=3, horizon=4)
+TASK = Task(
+    n_states=3,
+    n_actions=2,
+    horizon=4,
+    reward_range=(0.0, 1.0),
+    relation=ReplaceStep(),
+    episodes=20,
+    expected_reward=MDP.expected_reward,
+)
+PRIVATE = [name for name in SAMPLERS if name != "non-private"]
+METHODS = [
+    *(Method(sampler=name, schedule="geometric:2") for name in PRIVATE),
+    Method(agent="ucbvi"),
+    Method(rewards="known"),
+    Method(reward_epsilon=0.5),
+    Method(sampler="diffuse", window=2),
+    Method(rewards="beta"),
+]
+
+
+def made(method: Method, *budgets: Rdp | None, task: Task = TASK, **options) -> TabularAgent:
+    return make_agent(method, task, budgets, np.random.default_rng(0), **options)
+
+
+def learn(agent: TabularAgent) -> None:
+    for episode in range(TASK.episodes):
+        agent.begin_episode(episode)
+        counts = MDP.rollout_counts(agent.policy, 1, np.random.default_rng(episode))
+        agent.observe_counts(counts, MDP.reward_table)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+def test_the_budget_is_kept_and_spent(method: Method) -> None:
+    """The accountant holds it, all that is planned fits, and nothing more does."""
+    budget = Rdp(2, 0.8)
+    agent = made(method, budget)
+    whole = Rdp(2, 0.8 + (method.reward_epsilon or 0.0))
+    assert agent.accountant.budget == [whole]
+    learn(agent)
+    spent = float(agent.accountant.spent(2.0))
+    assert 0.99 * whole.epsilon <= spent <= whole.epsilon
+    if method.window is None:  # otherwise a record enters no more draws, however many there are
+        due = next(e for e in range(TASK.episodes, 100) if agent.schedule.is_due(e))
+        with pytest.raises(ValueError, match=r"over the budget|must cover all"):
+            agent.begin_episode(due)
+
+
+def test_every_budget_is_its_own() -> None:
+    budgets = [Rdp(2, 0.1), Rdp(2, 1.0)]
+    agent = made(Method(), *budgets, runs=2)
+    assert agent.accountant.budget == budgets
+    assert agent.batch_shape == (2, 2)
+    agent.begin_episode(0)
+    np.testing.assert_allclose(agent.accountant.spent(2.0), [0.1, 1.0], rtol=1e-6)
+
+
+def test_users_are_those_whose_episodes_are_in_a_batch() -> None:
+    """Draws before episodes 0, 1, 3, 7 and 15: one user too many is noise that nobody adds."""
+    agent = made(Method(sampler="local-counts", schedule="geometric:2"), Rdp(2, 1.0))
+    assert isinstance(agent.sampler, LocalCounts)
+    assert agent.sampler.users == (0, 1, 2, 4, 8)
+
+
+def test_a_window_is_planned_for() -> None:
+    """A record takes part in as many draws as it has batches, so it costs these and no more."""
+    agent = made(Method(sampler="diffuse", schedule="every-episode", window=3), Rdp(2, 0.8))
+    assert isinstance(agent.sampler, DirichletSampler)
+    assert agent.sampler.window == 3
+
+
+def test_transitions_and_rewards_share_the_budget() -> None:
+    agent = made(Method(reward_share=0.25), Rdp(2, 0.8))
+    transitions, rewards = agent.sampler.release, agent._rewards.release
+    assert transitions is not None
+    assert rewards is not None
+    assert float(transitions.rdp(2.0)) == pytest.approx(0.6, rel=1e-6)
+    assert float(rewards.rdp(2.0)) == pytest.approx(0.2, rel=1e-6)
+
+
+@pytest.mark.parametrize("terminates", [False, True])
+def test_loops_are_damped_where_the_relation_gains_by_it(terminates: bool) -> None:
+    task = replace(TASK, relation=ReplaceEpisode(4), terminates=terminates)
+    agent = made(Method(), Rdp(2, 1.0), task=task)
+    loops = agent.sampler.loops  # type: ignore[attr-defined]
+    assert loops.shape == (3, 2, 3 + terminates)
+    assert loops.sum() == 6
+
+
+def test_who_claims_nothing_has_no_budget() -> None:
+    for method in (Method(sampler="non-private"), Method(agent="random")):
+        assert not method.is_private
+        agent = made(method, None)
+        agent.begin_episode(0)
+    assert Method().is_private
