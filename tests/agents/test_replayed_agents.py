@@ -254,7 +254,7 @@ def episodes(draw: Any, setup: Setup) -> Episode:
     states = draw(
         st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=length + 1, max_size=length + 1)
     )
-    actions = draw(st.lists(st.sampled_from([0, 0, 1]), min_size=length, max_size=length))
+    actions = draw(st.lists(st.sampled_from([0] * 4 + [1]), min_size=length, max_size=length))
     rewards = draw(st.lists(amounts(setup), min_size=length, max_size=length))
     ends = setup.terminates and draw(st.booleans())
     return [
@@ -319,7 +319,7 @@ def _replayed(setup: Setup, data: Any) -> None:
 
 
 @settings(
-    max_examples=200, deadline=None,
+    max_examples=300, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 @given(setup=SETUPS, data=st.data())
