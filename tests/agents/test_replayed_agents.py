@@ -251,10 +251,9 @@ class Replayed(gym.Env[Any, Any]):
 def episodes(draw: Any, setup: Setup) -> Episode:
     length = draw(st.integers(1, H))
     # Few states, and often the same: where counts pile up a change is largest.
-    states = draw(
-        st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=length + 1, max_size=length + 1)
-    )
-    actions = draw(st.lists(st.sampled_from([0] * 4 + [1]), min_size=length, max_size=length))
+    few, most = st.sampled_from([0] * 5 + [1, 2]), st.sampled_from([0] * 4 + [1])
+    states = draw(st.lists(few, min_size=length + 1, max_size=length + 1))
+    actions = draw(st.lists(most, min_size=length, max_size=length))
     rewards = draw(st.lists(amounts(setup), min_size=length, max_size=length))
     ends = setup.terminates and draw(st.booleans())
     return [
