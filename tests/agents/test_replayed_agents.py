@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pytest
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -324,3 +325,20 @@ def _replayed(setup: Setup, data: Any) -> None:
 @given(setup=SETUPS, data=st.data())
 def test_agents(setup: Setup, data: Any) -> None:
     _replayed(setup, data)
+
+
+@pytest.mark.parametrize("sampler", ["diffuse", "noisy square-root", "damped square-root", "local"])
+@pytest.mark.parametrize(
+    ("relation", "states", "others"),
+    [("step", [0, 0, 0], [0, 1, 0]), ("step", [0, 1, 0], [0, 0, 0]), ("episode", [0] * 5, [1] * 5)],
+)  # fmt: skip
+def test_the_largest_changes_are_paid_for(sampler, relation, states, others) -> None:
+    setup = Setup(
+        agent="psrl", sampler=sampler, rewards="noisy", schedule="every", resamples=False,
+        terminates=False, support=False, relation=relation, told="step by step",
+    )  # fmt: skip
+    history, other = (
+        [[Transition(s, 0, 1.0, t) for s, t in pairwise(each)]] for each in (states, others)
+    )
+    findings = audit_replay(lambda told: run(setup, told), history, other).findings
+    assert not findings, findings
