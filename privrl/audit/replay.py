@@ -53,10 +53,13 @@ class ReplayResult:
         the two data sets hold.
     releases : int
         How many releases were recorded. None at all says that nothing was tried.
+    error : str, optional
+        The exception that ended the first run, if one did: what comes after it was not tried.
     """
 
     findings: tuple[str, ...]
     releases: int
+    error: str | None
 
     @property
     def violated(self) -> bool:
@@ -108,7 +111,7 @@ def audit_replay(pipeline: Pipeline[Data], data: Data, neighbour: Data) -> Repla
         )
     second = _replay(pipeline, neighbour, first)
     findings = [*_unpaid(first), *_differences(first, second), *_uncovered(first, second)]
-    return ReplayResult(tuple(findings), len(first.calls))
+    return ReplayResult(tuple(findings), len(first.calls), first.error)
 
 
 @dataclass(frozen=True)

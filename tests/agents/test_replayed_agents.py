@@ -130,7 +130,7 @@ def rewards_of(setup: Setup, updates: int) -> Any:
 
 def agent_of(setup: Setup, episodes: int) -> Any:
     schedule = EveryEpisode() if setup.schedule == "every" else Geometric(1.5)
-    updates = len(schedule.starts(episodes))
+    updates = len(schedule.starts(episodes + 1))  # one after the last
     options = {
         "sampler": sampler_of(setup, updates),
         "rewards": rewards_of(setup, updates),
@@ -315,6 +315,7 @@ def _replayed(setup: Setup, data: Any) -> None:
     history, other = data.draw(neighbours(setup))
     result = audit_replay(lambda told: run(setup, told), history, other)
     assert not result.violated, result.findings
+    assert result.error is None
     assert result.releases >= 1
 
 
@@ -340,5 +341,7 @@ def test_the_largest_changes_are_paid_for(sampler, relation, states, others) -> 
     history, other = (
         [[Transition(s, 0, 1.0, t) for s, t in pairwise(each)]] for each in (states, others)
     )
-    findings = audit_replay(lambda told: run(setup, told), history, other).findings
-    assert not findings, findings
+    result = audit_replay(lambda told: run(setup, told), history, other)
+    assert not result.violated, result.findings
+    assert result.error is None
+    assert result.releases == 4  # of transitions and rewards, before and after the episode

@@ -66,6 +66,7 @@ def test_nothing_is_found(pipeline) -> None:
     result = audit_replay(pipeline, RECORDS, OTHERS)
     assert not result.violated, result.findings
     assert result.releases > 0
+    assert result.error is None
 
 
 def test_what_follows_from_a_release_may_depend_on_it() -> None:

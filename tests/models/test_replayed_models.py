@@ -54,6 +54,7 @@ OPTIONS = settings(
 def _nothing_is_found(pipeline: Any, records: Any, other: Any) -> None:
     result = audit_replay(pipeline, records, other)
     assert not result.violated, result.findings
+    assert result.error is None
     assert result.releases >= 1
 
 
