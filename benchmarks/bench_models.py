@@ -37,7 +37,9 @@ def test_naive_bayes(measure, adult, mechanism, verb):
 @pytest.mark.parametrize("verb", ["fit", "predict"])
 def test_scikit_learn(measure, adult, verb):
     X, y = adult
-    sklearn = pytest.importorskip("sklearn.naive_bayes", reason="no sklearn: pip install 'privrl[bench]'")
+    sklearn = pytest.importorskip(
+        "sklearn.naive_bayes", reason="no sklearn: pip install 'privrl[bench]'"
+    )
     model = sklearn.CategoricalNB(min_categories=ADULT_SIZES).fit(X, y)
     calls = {"fit": lambda: model.fit(X, y), "predict": lambda: model.predict_proba(X)}
     measure(f"{verb}, scikit-learn", calls[verb], work=ADULT_RECORDS)
