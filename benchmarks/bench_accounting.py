@@ -63,7 +63,7 @@ _fresh = _Fresh()
 
 def _needs_dp_accounting(module=""):
     name = f"dp_accounting.{module}".rstrip(".")
-    return pytest.importorskip(name, reason="dp-accounting is not installed")
+    return pytest.importorskip(name, reason="no dp-accounting: pip install 'privrl[bench]'")
 
 
 def _epsilon(accountant, releases):

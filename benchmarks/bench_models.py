@@ -19,7 +19,7 @@ def adult():
 
 
 def _ours(mechanism):
-    pytest.importorskip("sklearn", reason="scikit-learn is in the extra models")
+    pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[bench]'")
     ours = pytest.importorskip("privrl.naive_bayes")
     target = None if mechanism == "none" else _TARGET
     return ours.PrivateNaiveBayes(ADULT_SIZES, classes=[0, 1], target=target, mechanism=mechanism)
@@ -37,7 +37,9 @@ def test_naive_bayes(measure, adult, mechanism, verb):
 @pytest.mark.parametrize("verb", ["fit", "predict"])
 def test_scikit_learn(measure, adult, verb):
     X, y = adult
-    sklearn = pytest.importorskip("sklearn.naive_bayes", reason="scikit-learn is not installed")
+    sklearn = pytest.importorskip(
+        "sklearn.naive_bayes", reason="no sklearn: pip install 'privrl[bench]'"
+    )
     model = sklearn.CategoricalNB(min_categories=ADULT_SIZES).fit(X, y)
     calls = {"fit": lambda: model.fit(X, y), "predict": lambda: model.predict_proba(X)}
     measure(f"{verb}, scikit-learn", calls[verb], work=ADULT_RECORDS)

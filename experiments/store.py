@@ -83,7 +83,7 @@ def parquet_writer(table: pd.DataFrame) -> Write:
 
 
 def figure_writer(figure: Figure, kind: Literal["png", "svg"] = "png") -> Write:
-    """Return what writes a figure, the same bytes each time."""
+    """Return what writes a figure, on one machine the same bytes each time."""
     stamps = {"Date": None} if kind == "svg" else {}
 
     def write(file: BinaryIO) -> None:

@@ -19,7 +19,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from privrl.special import FloatArray
 
@@ -60,6 +59,8 @@ class ProductProfile:
     """
 
     def __init__(self, pairs: "Counter[Pair]", log_level: float) -> None:
+        from scipy.signal import lfilter  # noqa: PLC0415 -- as slow to import as all the rest
+
         level = log_level - _MARGIN
         ranges = [pair.loss_range(level) for pair in pairs]
         step = max(high - low for low, high in ranges) / _POINTS

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
+pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
+
 from scipy.special import log_ndtr
 from scipy.stats import binom
 

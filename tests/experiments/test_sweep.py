@@ -86,7 +86,7 @@ def test_same_spec_same_numbers() -> None:
 
 
 def test_rows_do_not_depend_on_their_company() -> None:
-    """One method, one budget and fewer whole blocks of runs: those rows, to the last bit."""
+    """One method, one budget and fewer whole blocks of runs: on one machine the same bits."""
     alone = run_sweep(small(methods=(DIFFUSE,), epsilons=(1.0,), runs=4, block=2)).results
     beside = run_sweep(small(methods=(NOISY, DIFFUSE), runs=7, block=2)).results
     there = beside.query("method == @DIFFUSE.label and epsilon == 1.0 and run < 4")

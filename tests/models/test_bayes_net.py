@@ -7,6 +7,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+
+pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
+pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[models]'")
+
 from oracle_pyagrum import pyagrum
 from scipy.stats import chisquare
 

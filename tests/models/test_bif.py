@@ -2,6 +2,10 @@ import re
 
 import numpy as np
 import pytest
+
+pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
+pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[models]'")
+
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_pyagrum import pyagrum
