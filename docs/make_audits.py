@@ -208,7 +208,7 @@ def _agents() -> str:
         rows.append([name, note, f"{apart.claimed:.3f}", f"{exact:.3f}", measured, _verdict(law)])
         _judge(f"{name}, {note}", law, apart)
     header = ["agent", "what is replaced", "claimed d′", "exact d′", "measured d′", "law"]
-    return _table(header, rows)
+    return f"{RUNS:,} runs of each history:\n\n" + _table(header, rows)
 
 
 def _draws() -> str:
@@ -227,7 +227,8 @@ def _draws() -> str:
             claimed, found = f"{audit.claimed:.2f}", f"{audit.epsilon_lower:.2f}"
             rows.append([name, claimed, found, *map(_verdict, laws)])
             _judge(name, *laws, audit)
-    return _table(["agent", "claimed ε", "seen ε", "law of transitions", "of rewards"], rows)
+    header = ["agent", "claimed ε", "seen ε", "law of transitions", "of rewards"]
+    return f"{10 * RUNS:,} runs of each history:\n\n" + _table(header, rows)
 
 
 def _models() -> str:

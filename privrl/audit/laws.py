@@ -87,7 +87,7 @@ class Law(ABC):
         Raises
         ------
         ValueError
-            If they are not numbers of that shape.
+            If they are not finite numbers of that shape.
         """
         checked = check_numbers("draws", draws)
         if checked.ndim < 1 or checked.shape[1:] != self.shape:
@@ -95,6 +95,8 @@ class Law(ABC):
                 f"draws must have shape {('n', *self.shape)}, one draw of the law for each entry "
                 f"of the first axis, got {checked.shape}."
             )
+        if not np.isfinite(checked).all():
+            raise ValueError("draws must be finite; a release that is not has no law like this.")
         return checked
 
     def log_likelihood(self, draws: ArrayLike) -> FloatArray:
@@ -140,7 +142,7 @@ class LawResult:
     def found(self) -> tuple[str, ...]:
         """Which questions have a wrong answer."""
         least = self.false_alarm / len(self.p_values)
-        return tuple(name for name, p_value in self.p_values.items() if p_value < least)
+        return tuple(name for name, p_value in self.p_values.items() if not p_value >= least)
 
     @property
     def violated(self) -> bool:

@@ -14,6 +14,7 @@ J. Dong, A. Roth and W. J. Su. *Gaussian differential privacy* (2022). d′ is t
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import nctdtr, ndtri
 
@@ -54,7 +55,7 @@ class SeparationResult:
     @property
     def violated(self) -> bool:
         """Whether the claim is contradicted."""
-        return self.p_value < self.false_alarm
+        return not self.p_value >= self.false_alarm  # NaN, beyond all floats, is no proof
 
 
 def separation(
@@ -86,7 +87,8 @@ def separation(
     Raises
     ------
     ValueError
-        If the scores are no two arrays of one length >= 10, or a number is out of range.
+        If the scores are no two arrays of one length >= 10 of finite numbers, or a number is out
+        of range.
 
     Notes
     -----
@@ -103,6 +105,8 @@ def separation(
             f"scores must be two arrays of one length >= 10, got shapes {one.shape} and "
             f"{other.shape}; run equally often on both histories."
         )
+    if not (np.isfinite(one) & np.isfinite(other)).all():
+        raise ValueError("scores must be finite; a ratio that is not tells the histories apart.")
     gap = float(one.mean() - other.mean())
     pooled = math.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2)
     measured = gap / pooled if pooled > 0 else math.copysign(math.inf, gap) if gap else 0.0

@@ -4,6 +4,7 @@ Seeds are fixed. Where a number of tests is judged, the limit is binomial, with 
 that a sound library fails.
 """
 
+import dataclasses
 import math
 from typing import Any
 
@@ -303,6 +304,8 @@ def test_bad_laws(make: Any, words: str) -> None:
         (np.zeros((10, 3)), "draws must have shape"),
         (np.zeros(()), "draws must have shape"),
         (np.zeros((7, 2)), "draws must be at least 8"),
+        (np.full((10, 2), np.nan), "draws must be finite"),
+        (np.full((10, 2), -np.inf), "draws must be finite"),
         (np.array([["a", "b"]] * 9), "draws must be an array of numbers"),
     ],
 )
@@ -324,3 +327,13 @@ def test_bad_scores(scores: Any) -> None:
         separation(*scores, claimed=1.0)
     with pytest.raises(ValueError, match="claimed must be"):
         separation(np.zeros(10), np.zeros(10), claimed=0.0)
+    with pytest.raises(ValueError, match="scores must be finite"):
+        separation(np.full(10, np.inf), np.zeros(10), claimed=1.0)
+
+
+def test_what_cannot_be_computed_is_no_proof() -> None:
+    sound = separation(*normal_scores(100, 1.0, 0), claimed=1.0)
+    assert not sound.violated
+    assert dataclasses.replace(sound, p_value=math.nan).violated
+    honest = law_test(rng().normal(size=100), GaussianLaw(sigma=1.0))
+    assert dataclasses.replace(honest, p_values={"shape": math.nan}).violated
