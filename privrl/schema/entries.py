@@ -198,6 +198,8 @@ def kind_of(value: Value) -> Kind:
 
 def key_of(entry: object) -> tuple[Kind, Value] | None:
     """Return what an entry of a list is looked up by; None if it can match nothing."""
+    if type(entry) is int:  # most are
+        return "whole number", entry
     try:
         if isinstance(entry, str):
             return "text", str.__str__(entry)
@@ -214,7 +216,7 @@ def key_of(entry: object) -> tuple[Kind, Value] | None:
 
 def number_of(entry: object) -> float:
     """Return an entry of a list as a float, NaN if it is no number."""
-    if type(entry) is float:
+    if type(entry) is float:  # most are
         return entry
     try:
         if isinstance(entry, _NO_NUMBERS) or not isinstance(entry, Real | Decimal):

@@ -7,6 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
 
@@ -28,7 +30,7 @@ from privrl.mechanisms import (
     LaplaceMechanism,
     normalise,
 )
-from privrl.relations import AddRemoveRecord, Relation
+from privrl.relations import AddRemoveRecord, Relation, ReplaceRecord
 from privrl.schema import Bins, Categories
 from privrl.targets import ApproxDP, Rdp
 
@@ -548,6 +550,62 @@ def test_intervals_without_a_public_number_have_no_upper_limit() -> None:
     assert np.mean(held) > 0.75
     empty = histogram([], [0, 1, 2], target=TARGET, rng=rng(), relation=AddRemoveRecord())
     assert np.isfinite(empty.kl_error(0.999))
+
+
+def test_an_estimate_far_from_the_noise_is_in_its_interval() -> None:
+    """Nearly all records in one of many cells: unlike most histograms, by more than the noise."""
+    values = np.zeros(32_561)
+    h = histogram(values, list(range(43)), target=TARGET, rng=rng(1))
+    assert h.counts[0] < h.noisy[0] - 10
+    low, high = h.intervals()[0]
+    assert low <= h.counts[0]
+    assert high == 32_561
+    np.testing.assert_array_equal(h.to_frame()["lower"] <= h.to_frame()["count"], True)
+
+
+SIZES = st.floats(1e-3, 1e4)
+
+
+@st.composite
+def released_histograms(draw) -> PrivateHistogram:
+    """Of every mechanism, size and prior, with noise as it falls and as it never does."""
+    relation = draw(st.sampled_from([ReplaceRecord(), AddRemoveRecord()]))
+    n, d = draw(st.integers(1, 10**6)), draw(st.integers(2, 12))
+    column, name = Bins(tuple(range(d + 1))), draw(st.sampled_from(ALL))
+    generator = rng(draw(st.integers(0, 2**32)))
+    shape = draw(st.sampled_from([1e-3, 0.1, 1.0, 100.0]))
+    true = generator.multinomial(n, normalise(generator.dirichlet(np.full(d, shape)), floor=1e-9))
+    if name == "dirichlet":
+        assume(relation == ReplaceRecord())
+        prior = draw(st.floats(1e-2, 1e4))
+        used = DirichletMechanism(scale=draw(SIZES), alpha=prior, relation=relation)
+        return PrivateHistogram(column, used.release(true, generator), n, used, None)
+    kind = {
+        "discrete-gaussian": DiscreteGaussianMechanism,
+        "discrete-laplace": DiscreteLaplaceMechanism,
+        "gaussian": GaussianMechanism,
+        "laplace": LaplaceMechanism,
+    }[name]
+    size = {"sigma" if name.endswith("gaussian") else "scale": draw(SIZES)}
+    used = kind(**size, relation=relation)
+    noisy = used.release(true, generator) + draw(st.sampled_from([0, 0, -5000, 10**7]))
+    total = float(n) if relation == ReplaceRecord() else total_records(noisy, used)
+    return PrivateHistogram(column, frequencies(noisy, used, total), total, used, noisy)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(released_histograms(), st.floats(1e-9, 1 - 1e-9))
+def test_no_interval_excludes_its_estimate(h: PrivateHistogram, confidence: float) -> None:
+    """Nor as it is printed, rounded to whole records."""
+    low, high = h.intervals(confidence).T
+    assert (low >= 0).all()
+    assert (low <= h.counts).all()
+    assert (h.counts <= high).all()
+    if h.is_size_public:
+        assert (high <= h.n_records).all()
+    for each in zip(low, h.counts, high, strict=True):
+        printed = [int(f"{end:.0f}") for end in each]
+        assert printed == sorted(printed)
 
 
 @pytest.mark.parametrize("confidence", [0, 1, math.nan, "0.9"])

@@ -3,7 +3,7 @@
 import json
 import pickle
 import re
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,21 @@ import pytest
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.metrics import (
+    average_precision_score,
+    brier_score_loss,
+    get_scorer,
+    make_scorer,
+    recall_score,
+)
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cross_val_score
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -22,7 +33,7 @@ from privrl.accounting import BudgetExceeded, RdpAccountant
 from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
 from privrl.mechanisms.tables import least_noise_shares
 from privrl.naive_bayes import TEMPERATURES, PrivateNaiveBayes
-from privrl.naive_bayes.temperature import derivative_tables, least_loss
+from privrl.naive_bayes.temperature import SHAPES, derivative_tables, least_loss
 from privrl.releases import NoPrivacy
 from privrl.schema import Bins, Categories, Schema
 from privrl.targets import ApproxDP, Rdp
@@ -175,6 +186,57 @@ def test_the_measured_sums_are_the_loss_s_derivatives():
         assert np.abs(each).max() < 2
         assert table.sum() == 50
         assert table[0, 0] - table[0, 1] == pytest.approx(each.sum(), abs=0.5 * 50 / 32)
+
+
+INFINITE = st.sampled_from(
+    [-np.inf, np.inf, np.nan, -1e308, 1e308, -800.0, -1.0, -0.0, 0.5, 5e-324]
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(st.data(), st.integers(1, 4), st.integers(1, 5))
+def test_one_record_changes_the_measured_sums_by_at_most_one(data, n_classes, n):
+    """Of any logarithms, infinite ones and what is no number too; and no warning tells of them."""
+    numbers = st.floats() | INFINITE
+    prior = data.draw(arrays(float, n_classes, elements=numbers))
+    ratios = data.draw(arrays(float, (n_classes, n), elements=numbers))
+    labels = data.draw(arrays(np.int64, n, elements=st.integers(0, n_classes - 1)))
+    before = derivative_tables(prior, ratios, labels)
+    i = data.draw(st.integers(0, n - 1))
+    ratios[:, i] = data.draw(arrays(float, n_classes, elements=numbers))
+    labels[i] = data.draw(st.integers(0, n_classes - 1))
+    after = derivative_tables(prior, ratios, labels)
+    assert [table.shape for table in before] == list(SHAPES)
+    for one, other in zip(before, after, strict=True):
+        assert (one >= 0).all()
+        assert one.sum() == n
+        change = (other - one).ravel()
+        assert -1 <= change[0] == -change[1] <= 1
+        assert (64 * one == np.rint(64 * one)).all()
+
+
+def test_infinite_logarithms_are_limits():
+    """Every place of infinities in two classes: as large numbers have it, where they agree.
+
+    Large ones of the prior above those of the ratios and below, of one class above the other.
+    """
+    values = (-np.inf, -1.0, 0.5, np.inf)
+    n_infinite = 0
+    for *logs, label in product(values, values, values, values, (0, 1)):
+        place = np.array(logs)
+        found = set()
+        for sizes in product((1e6, 1e8), (2e6, 3e8), (4e6, 5e8), (7e6, 9e8)):
+            finite = np.where(np.isinf(place), np.sign(place) * sizes, place)
+            found.add(_derivatives(finite, label))
+        if len(found) == 1:
+            n_infinite += np.isinf(place).any()
+            assert _derivatives(place, label) in found
+    assert n_infinite > 200
+
+
+def _derivatives(logs, label):
+    tables = derivative_tables(logs[:2], logs[2:, None], np.array([label]))
+    return tuple(table[0, 0] for table in tables)
 
 
 def test_noise_draws_to_the_typical_temperature():
@@ -338,6 +400,149 @@ def test_cross_validation_works_on_copies():
     scores = cross_val_score(made(), *records(), scoring="neg_log_loss", cv=3)
     assert np.isfinite(scores).all()
     assert clone(made(alpha=None)).get_params()["target"] == Rdp(5, 1.0)
+
+
+# scikit-learn takes classes_ as sorted: the second is positive, and scores are in its order.
+
+LABELS = [
+    ("no", "yes"),
+    (0, 1),
+    (-1, 1),
+    (False, True),
+    (10, 9),
+    (">50K", "<=50K"),
+    ("b", "a", "C"),
+]
+LABELS += [(3, 1, 2), ("2", "10", "1")]
+ORDERS = [order for labels in LABELS for order in permutations(labels)]
+
+
+def labelled(classes, seed=0):
+    """Records of two or three classes; the first in sorted order has low values."""
+    X, y = records(900, seed)
+    if len(classes) == 3:
+        y = y + (X[:, 0] == 2) * (X[:, 2] == 3) * (np.arange(900) % 2)
+    return X, np.array(sorted(classes))[y]
+
+
+def binary_auc(scores, is_positive):
+    """The chance that a positive record's score is above a negative one's, by all pairs."""
+    above = np.sign(scores[is_positive][:, None] - scores[~is_positive])
+    return (above.mean() + 1) / 2
+
+
+@pytest.mark.parametrize("classes", ORDERS, ids=repr)
+def test_classes_in_every_order(classes):
+    """The same model, whichever is stated first; and what scores it agrees with all pairs."""
+    X, y = labelled(classes)
+    model = made(classes=classes).fit(X, y)
+    assert model.classes_.tolist() == sorted(classes)
+    np.testing.assert_array_equal(model.classes_, np.unique(y))
+    same = made(classes=sorted(classes)).fit(X, y)
+    chances = model.predict_proba(X)
+    np.testing.assert_array_equal(chances, same.predict_proba(X))
+    np.testing.assert_array_equal(model.predict(X), model.classes_[chances.argmax(axis=1)])
+    assert model.score(X, y) > 0.75
+    known = chances[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+    assert get_scorer("neg_log_loss")(model, X, y) == pytest.approx(np.log(known).mean())
+    aucs = [binary_auc(chances[:, j], y == label) for j, label in enumerate(model.classes_)]
+    assert min(aucs) > 0.7
+    assert get_scorer("roc_auc_ovr")(model, X, y) == pytest.approx(np.mean(aucs))
+    again = PrivateNaiveBayes.from_dict(json.loads(json.dumps(model.to_dict())))
+    np.testing.assert_array_equal(again.predict_proba(X), chances)
+    np.testing.assert_array_equal(again.classes_, model.classes_)
+
+
+@pytest.mark.parametrize("classes", [each for each in ORDERS if len(each) == 2], ids=repr)
+def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
+    X, y = labelled(classes)
+    other_X, other_y = labelled(classes, seed=1)
+    model = made(classes=classes).fit(X, y)
+    positive = max(classes)
+    score = model.predict_proba(other_X)[:, 1]
+    auc = get_scorer("roc_auc")(model, other_X, other_y)
+    assert auc == pytest.approx(binary_auc(score, other_y == positive))
+    assert auc > 0.8
+    brier = make_scorer(brier_score_loss, response_method="predict_proba", pos_label=positive)
+    squared = ((other_y == positive) - score) ** 2
+    assert brier(model, other_X, other_y) == pytest.approx(squared.mean())
+    average = make_scorer(
+        average_precision_score, response_method="predict_proba", pos_label=positive
+    )
+    assert average(model, other_X, other_y) > 1.5 * (other_y == positive).mean()
+    exact = made("none", classes=classes)  # no noise to be calibrated in every fold
+    calibrated = CalibratedClassifierCV(exact, cv=3).fit(X, y)
+    assert calibrated.classes_.tolist() == sorted(classes)
+    assert get_scorer("roc_auc")(calibrated, other_X, other_y) > 0.8
+    assert get_scorer("neg_log_loss")(calibrated, other_X, other_y) > -0.55
+    recall = make_scorer(recall_score, pos_label=positive)
+    cut = TunedThresholdClassifierCV(exact, scoring=recall, cv=3).fit(X, y)
+    assert recall(cut, other_X, other_y) > 0.9 > recall(model, other_X, other_y)
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("yes", "no"), (1, 0)], ids=repr)
+def test_a_grid_search_prefers_the_larger_budget(classes):
+    X, y = labelled(classes)
+    targets = [Rdp(5, 1e-5), Rdp(5, 1.0)]
+    search = GridSearchCV(made(classes=classes), {"target": targets}, scoring="roc_auc", cv=3)
+    assert search.fit(X, y).best_params_ == {"target": targets[1]}
+
+
+def test_classes_of_several_kinds_keep_their_columns():
+    """Which scikit-learn cannot compare: numbers and truth values stand before texts."""
+    X, y = labelled(("no", "yes", "z"))
+    for labels in permutations(["b", 7, False]):
+        names = dict(zip(("no", "yes", "z"), ("b", 7, False), strict=True))
+        kinds = np.array([names[each] for each in y], object)
+        model = made(classes=labels).fit(X, kinds)
+        assert model.classes_.tolist() == [False, 7, "b"]
+        assert (model.predict(X) == kinds).mean() > 0.7
+        again = PrivateNaiveBayes.from_dict(json.loads(json.dumps(model.to_dict())))
+        assert [type(each) for each in again.classes_] == [bool, int, str]
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_file_has_the_classes_as_they_are_stated():
+    """As files written before classes_ were sorted have them: those read as they did."""
+    X, y = labelled(("no", "yes"))
+    data = made(classes=["yes", "no"]).fit(X, y).to_dict()
+    swapped = made(classes=["no", "yes"]).fit(X, y).to_dict()
+    assert data["classes"] == ["yes", "no"]
+    assert data["class_log_prior"] == swapped["class_log_prior"][::-1]
+    assert data["feature_log_prob"] == [table[::-1] for table in swapped["feature_log_prob"]]
+    table = frame()
+    schema = Schema(dict(SCHEMA.columns) | {"ill": Categories(("yes", "no"))})
+    model = from_schema().set_params(schema=schema).fit(table, table["ill"])
+    assert model.classes_.tolist() == ["no", "yes"]
+    again = PrivateNaiveBayes.from_dict(model.to_dict())
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+
+
+def test_texts_that_numpy_cuts_short_are_two_classes():
+    model = made(classes=["a\0", "a"]).fit(*records()[:1], y=["a\0", "a"] * 250)
+    assert model.classes_.tolist() == ["a", "a\0"]
+
+
+def test_a_failed_fit_leaves_everything_as_it_was():
+    """Neither the number of features nor their names tell how far it came."""
+    X, y = records()
+    named = pd.DataFrame(X, columns=["a", "b", "c"])
+    for fit in (
+        lambda model: model.fit(named, [5, *y[1:]]),
+        lambda model: model.fit([[77, 0, 0], *X[1:].tolist()], y),
+        lambda model: model.fit(named, y, accountant=RdpAccountant(budget=Rdp(5, 0.1))),
+    ):
+        model = made()
+        with pytest.raises(ValueError, match=r"y must|X must|budget"):
+            fit(model)
+        assert set(vars(model)) == set(model.get_params())
+        model.fit(X, y)
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match=r"y must|X must|budget"):
+            fit(model)
+        assert vars(model) == before
+    named_model = made().fit(named, y)
+    assert not hasattr(named_model.fit(X, y), "feature_names_in_")
 
 
 # Files.
