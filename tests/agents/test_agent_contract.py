@@ -481,6 +481,27 @@ def test_a_failed_draw_never_releases_a_count_twice(monkeypatch) -> None:
     assert not seen
 
 
+def test_whatever_goes_wrong_no_count_is_handed_over_twice(monkeypatch) -> None:
+    """Not even to a sampler that would take it, because spoiling it does nothing."""
+    learner = ALL_AGENTS["diffuse"]()
+    learner.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
+    batches: list[float] = []
+
+    def failing(self, counts, rng):
+        if len(batches) == 1:
+            batches.append(float(counts.sum()))
+            raise MemoryError
+        return whole(self, counts, rng)
+
+    whole = _noting(DirichletSampler.update, batches)
+    monkeypatch.setattr(DirichletSampler, "update", failing)
+    monkeypatch.setattr(DirichletSampler, "spoil", lambda self: None)
+    with pytest.raises(MemoryError):
+        learner.begin_episode(0)
+    learner.begin_episode(0)
+    assert batches == [32, 32, 0, 0]
+
+
 @pytest.mark.parametrize("name", ["diffuse", "noisy"])
 def test_what_was_drawn_is_not_drawn_again(name: str, monkeypatch) -> None:
     """A record enters one draw: afterwards there are only new ones."""

@@ -3,12 +3,15 @@
 import copy
 import dataclasses
 import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.agents.policy_release import PolicyMechanism
 from privrl.audit import audit_mechanism
 from privrl.mechanisms import (
     DirichletMechanism,
@@ -185,6 +188,40 @@ def test_a_seed_is_no_generator(case: Case) -> None:
     with pytest.raises(ValueError, match=r"rng must be a numpy\.random\.Generator, got 3"):
         case.mechanism.release(case.data, 3, accountant=accountant)
     assert accountant.relation is None
+
+
+#: From a target and a number of releases to the mechanism; one line for each way to calibrate.
+CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
+    "dirichlet, scale": partial(DirichletMechanism.calibrated, alpha=2.0),
+    "dirichlet, prior": partial(DirichletMechanism.calibrated, scale=0.5),
+    "dirichlet, designed": partial(DirichletMechanism.designed, n_records=500, n_cells=4),
+    "dirichlet, algorithm 1": DirichletMechanism.algorithm_1,
+    "simplex": partial(SimplexMechanism.calibrated, eta=0.4, sensitive=(0, 1), distance=0.02),
+    "policy": partial(PolicyMechanism.calibrated, n_actions=3, mixing=0.9, distance=0.1),
+    "gaussian": GaussianMechanism.calibrated,
+    "laplace": LaplaceMechanism.calibrated,
+    "discrete gaussian": DiscreteGaussianMechanism.calibrated,
+    "discrete laplace": DiscreteLaplaceMechanism.calibrated,
+    "noisy posterior": partial(NoisyPosteriorMechanism.calibrated, alpha=1.0),
+    "exponential": partial(PosteriorExponentialMechanism.calibrated, prior=(7, 4), n=20),
+}
+
+
+@pytest.mark.parametrize("target", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=str)
+@pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED)
+def test_as_many_releases_fit_as_were_calibrated_for(make: Callable[..., Any], target: Any) -> None:
+    mechanism, accountant = make(target, count=6), RdpAccountant(budget=target)
+    accountant.compose(mechanism.cost, 6)
+    if mechanism != DirichletMechanism.algorithm_1(target, count=6):  # whose bound is loose
+        with pytest.raises(BudgetExceeded):
+            accountant.compose(mechanism.cost)
+
+
+@pytest.mark.parametrize("make", [LaplaceMechanism, DiscreteLaplaceMechanism])
+def test_as_many_pure_releases_fit(make: Any) -> None:
+    assert 6 * make.pure(1.5, count=6).cost.pure_epsilon <= 1.5 * (1 + 1e-15)
+    posterior = NoisyPosteriorMechanism.pure(1.5, alpha=1.0, count=6)
+    assert 6 * posterior.noise.cost.pure_epsilon <= 1.5 * (1 + 1e-15)
 
 
 @each_case

@@ -251,6 +251,8 @@ def test_damped_self_loops_have_more_noise_and_the_rest_less() -> None:
         np.testing.assert_allclose(noise.std(0), stated, rtol=0.03)
         np.testing.assert_allclose(posterior.deviation[0], stated)
         np.testing.assert_allclose(noise.mean(0), 0, atol=5 * stated.max() / np.sqrt(runs))
+    with pytest.raises(ValueError, match="read-only"):
+        damped.loops[0, 0] = False
     with pytest.raises(ValueError, match="counts must end with the axes of loops"):
         damped.fresh().check(np.ones((2, 3, 4)))
     with pytest.raises(ValueError, match="loops must be an array of bool"):

@@ -167,6 +167,16 @@ def test_law_of_an_average() -> None:
     assert kstest(drawn[:, 0], beta(8 * 0.9, 32 * 0.9).cdf).pvalue < FALSE_ALARM
 
 
+@pytest.mark.parametrize("n_vectors", [1, 3])
+def test_an_average_is_of_as_many_vectors_as_are_paid_for(n_vectors: int) -> None:
+    """Of fewer, one of them would move the average further."""
+    mechanism = SimplexMechanism(
+        scale=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2, n_vectors=2
+    )
+    with pytest.raises(ValueError, match="data must have shape"):
+        mechanism.release([[0.3, 0.3, 0.4]] * n_vectors, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -186,6 +186,18 @@ def test_over_budget_nothing_is_drawn(mechanism: str) -> None:
 # What is released ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mechanism", ["auto", *ALL])
+def test_what_is_spent_is_about_the_relation_that_was_asked_for(mechanism: str) -> None:
+    """Two records replaced at once: noise for one of them would spend four times the target."""
+    relation = Relation("replace two records", {"counts": [(2, -2)]})
+    released = histogram(
+        rng().normal(0, 1, 500), 5, (-2, 2), relation=relation,
+        target=Rdp(2, 0.5), rng=rng(), mechanism=mechanism,
+    )  # fmt: skip
+    assert released.release.relation == relation
+    assert 0.495 < float(released.release.rdp(2.0)) <= 0.5
+
+
 @pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.5)], ids=repr)
 @pytest.mark.parametrize("mechanism", ["auto", *ALL])
 def test_the_target_is_spent_and_met(mechanism: str, target) -> None:

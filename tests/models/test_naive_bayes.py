@@ -124,6 +124,12 @@ def test_over_budget_nothing_is_learned(mechanism):
         model.predict(records()[0])
 
 
+def test_over_budget_nothing_is_drawn(monkeypatch):
+    monkeypatch.setattr(TablesMechanism, "_draw", lambda *_: pytest.fail("there was a draw"))
+    with pytest.raises(BudgetExceeded):
+        made().fit(*records(), accountant=RdpAccountant(budget=Rdp(5, 0.1)))
+
+
 def test_the_settings_are_the_ones_promised():
     X, y = records()
     shapes = [(1, 2), (2, 3), (2, 2), (2, 4)]
@@ -237,6 +243,16 @@ def test_infinite_logarithms_are_limits():
 def _derivatives(logs, label):
     tables = derivative_tables(logs[:2], logs[2:, None], np.array([label]))
     return tuple(table[0, 0] for table in tables)
+
+
+def test_the_measured_sums_lie_on_the_noise_s_grid():
+    """Sums that do not would be rounded, and by how much would tell the records."""
+    rng = np.random.default_rng(2)
+    ratios, numbers = rng.normal(0, 3, (2, 999)), rng.integers(0, 2, 999)
+    for table in derivative_tables(np.log([0.3, 0.7]), ratios, numbers):
+        np.testing.assert_array_equal(64 * table, np.rint(64 * table))
+        assert table.sum() == 999
+        assert (table >= 0).all()
 
 
 def test_noise_draws_to_the_typical_temperature():
@@ -851,6 +867,12 @@ def test_bad_records_are_refused_and_cost_nothing(X, message):
     with pytest.raises(ValueError, match=message):
         made().fit(X, [0] * len(X), accountant=accountant)
     assert accountant.relation is None
+
+
+def test_a_code_outside_is_not_shown():
+    with pytest.raises(ValueError, match="0 to 3 in column 2") as caught:
+        made().fit([[0, 0, 987]], [0])
+    assert "987" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

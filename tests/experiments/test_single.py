@@ -1,0 +1,70 @@
+"""One agent on one environment: under which relation, with whose randomness, and what is said."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privrl.experiments import single
+from privrl.experiments.names import rl_relation
+from privrl.experiments.single import TrainSpec, run_training
+from privrl.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+
+
+def guarantee(**settings: Any) -> dict[str, Any]:
+    return run_training(TrainSpec(**({"env": "FrozenLake-v1", "episodes": 2} | settings))).guarantee
+
+
+@pytest.mark.parametrize("env", ["FrozenLake-v1", "privrl/Blackjack-v0"])
+def test_rewards_that_may_depend_on_the_arrival_are_covered(env: str) -> None:
+    """As the tables say, or because there are none that say otherwise."""
+    said = guarantee(env=env, reward_range=(-1.0, 1.0))
+    assert said["relation"] == str(ReplaceStep(arrival_rewards=True))
+
+
+def test_an_episode_is_as_long_as_it_is() -> None:
+    said = guarantee(relation="replace-episode", horizon=7)
+    assert said["relation"] == str(ReplaceEpisode(7))
+
+
+def test_what_is_no_guarantee_is_said() -> None:
+    assert not guarantee()["caveats"]
+    assert "seed" in guarantee(seed=0)["caveats"][0]
+    with pytest.warns(UserWarning, match="too small"):
+        assert "too small" in guarantee(relation="paper-step")["caveats"][0]
+
+
+def test_the_agents_randomness_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the environment's nor, without a seed, that of another run: it is the noise."""
+    seen: list[np.random.Generator] = []
+    make_agent, train = single.make_agent, single.train
+
+    def making(method: Any, task: Any, budgets: Any, rng: np.random.Generator) -> Any:
+        seen.append(rng)
+        return make_agent(method, task, budgets, rng)
+
+    def training(agent: Any, env: Any, episodes: int, rng: np.random.Generator, **rest: Any) -> Any:
+        seen.append(rng)
+        return train(agent, env, episodes, rng, **rest)
+
+    monkeypatch.setattr(single, "make_agent", making)
+    monkeypatch.setattr(single, "train", training)
+    states = []
+    for seed in (None, None, 1, 1):
+        seen.clear()
+        guarantee(seed=seed)
+        keys = [each.bit_generator.seed_seq.generate_state(4).tolist() for each in seen]
+        assert keys[0] != keys[1]
+        states.append(keys)
+    assert states[0] != states[1]
+    assert states[2] == states[3]
+
+
+@pytest.mark.parametrize("arrival", [False, True])
+def test_names_of_relations(arrival: bool) -> None:
+    def named(name: str) -> object:
+        return rl_relation(name, horizon=9, arrival_rewards=arrival)
+
+    assert named("replace-transition") == ReplaceTransition(arrival_rewards=arrival)
+    assert named("replace-step") == ReplaceStep(arrival_rewards=arrival)
+    assert named("replace-episode") == ReplaceEpisode(9)
