@@ -223,7 +223,7 @@ class _List:
     def _columns(self) -> tuple[FloatArray, FloatArray]:
         """Return how often, shape (n, 1), and the numbers, shape (n, ...), of each release."""
         rows = np.array(self._rows).reshape(-1, self._width)
-        return rows[:, :1], rows[:, 1:]
+        return rows[:, :1].copy(), rows[:, 1:].copy()
 
 
 def two_sum(total: FloatArray, lost: FloatArray, more: FloatArray) -> tuple[FloatArray, FloatArray]:
