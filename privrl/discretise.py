@@ -53,7 +53,7 @@ def discretise(
     grid : int
         Into how many even steps the bounds are cut, >= ``bins``: edges are on this grid.
     missing : bool
-        Whether the columns may have missing values, and their bins a cell for them.
+        Whether the columns may hold what is missing or no number, and their bins a cell for that.
     accountant : RdpAccountant or PldAccountant, optional
         Is charged before anything is drawn.
 

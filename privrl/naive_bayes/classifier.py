@@ -150,9 +150,10 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : DataFrame or array_like, shape (n, K)
-            The private records, as the schema says.
+            The private records, as the schema says. Rows of a list are read entry by entry; an
+            array or column must be of a type that holds what the schema says.
         y : array_like, shape (n,)
-            Their classes.
+            Their classes, likewise.
         accountant : RdpAccountant or PldAccountant, optional
             Is charged with the whole cost before anything is drawn. It is no parameter of the
             estimator, for scikit-learn copies those, and a copy would be charged instead.

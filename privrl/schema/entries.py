@@ -210,7 +210,7 @@ def key_of(entry: object) -> tuple[Kind, Value] | None:
         if isinstance(entry, float | np.floating) and float(entry).is_integer():
             return "whole number", int(entry)
     except Exception:  # an object that fails when it is looked at must not stop the reading
-        return None
+        pass
     return None
 
 

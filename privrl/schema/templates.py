@@ -12,8 +12,9 @@ from privrl.schema.plain import check_names, dump, is_unfilled, listed, plain
 _ADVICE = """\
 # A schema is public. Fill in each empty list of categories from what everybody may know of the
 # column, not from the data: texts in quotes, whole numbers, or true and false, at least two.
-# other = true adds a cell for whatever is unknown or missing, missing = true one for a number
-# that is missing.
+# other = true adds a cell for whatever is unknown or missing, missing = true one for whatever is
+# missing or no number. Without them a record that does not fit stops the reading, which tells of
+# it.
 
 """
 
