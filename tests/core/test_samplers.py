@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.audit import audit_replay
 from privrl.calibration import ApproxDP, Rdp
 from privrl.dirichlet import dirichlet_rows
 from privrl.noise import GaussianRelease
@@ -114,6 +115,31 @@ def test_one_table_too_dear_refuses_both(sampler: Sampler) -> None:
 def test_bad_counts_are_refused(sampler: Sampler, bad: float) -> None:
     with pytest.raises(ValueError, match="counts"):
         sampler.fresh().update(np.array([[1.0, bad, 0.0]]), rng())
+
+
+@each_sampler
+@pytest.mark.parametrize("place", [0, 2])
+def test_one_record_changes_nothing_but_what_is_paid_for(sampler: Sampler, place: int) -> None:
+    """Replayed with each change of its relation in one batch of three: same charges, same words."""
+    cost = sampler.release
+    assert cost is not None
+    table = getattr(cost, "table", None)
+    batches = [np.full((2, 3), 40.0), np.arange(6.0).reshape(2, 3), np.full((2, 3), 40.0)]
+
+    def pipeline(data: list[np.ndarray]) -> object:
+        used, accountant, generator = sampler.fresh(), RdpAccountant(), rng()
+        shown = []
+        for batch in data:
+            (posterior,) = draw(accountant, [(used, batch)], generator)
+            shown.append((posterior.sample(generator), used.release, repr(used)))
+        return shown, accountant.rdp
+
+    for vector in cost.relation.changes(table):
+        other = [batch.copy() for batch in batches]
+        other[place].ravel()[: len(vector)] += vector
+        result = audit_replay(pipeline, batches, other)
+        assert not result.violated, result.findings
+        assert result.releases == 3
 
 
 @each_sampler
