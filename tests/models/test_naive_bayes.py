@@ -124,6 +124,16 @@ def test_over_budget_nothing_is_learned(mechanism):
         model.predict(records()[0])
 
 
+def test_what_measures_the_temperature_is_paid_for_too():
+    accountant = RdpAccountant(budget=Rdp(5, 1.0))
+    model = made().fit(*records(), accountant=accountant)
+    assert len(model.mechanism_.sizes) == 1 + len(SIZES) + len(TEMPERATURES)
+    by_hand = 2.5 * sum(2 / sigma**2 for sigma in model.mechanism_.sizes)
+    assert by_hand == pytest.approx(1, rel=1e-6)
+    assert float(accountant.spent(5)) == pytest.approx(by_hand, rel=1e-6)
+    assert float(model.release_.rdp(5)) == pytest.approx(by_hand, rel=1e-6)
+
+
 def test_over_budget_nothing_is_drawn(monkeypatch):
     monkeypatch.setattr(TablesMechanism, "_draw", lambda *_: pytest.fail("there was a draw"))
     with pytest.raises(BudgetExceeded):

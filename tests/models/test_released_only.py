@@ -23,7 +23,7 @@ TARGET = Rdp(2, 1.0)
 
 def naive_bayes(frame: pd.DataFrame) -> Any:
     sklearn = pytest.importorskip("privrl.naive_bayes", reason="an extra: privrl[models]")
-    model = sklearn.PrivateNaiveBayes(SCHEMA, classes="kind", target=TARGET, random_state=0)
+    model = sklearn.PrivateNaiveBayes(SCHEMA, classes="kind", target=Rdp(2, 50.0), random_state=0)
     return model.fit(frame[["age"]], frame["kind"]).to_dict()
 
 

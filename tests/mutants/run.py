@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import textwrap
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -155,43 +156,36 @@ def main() -> int:
         if (mutant.speed == "fast" or not given.fast)
         and (not given.names or any(part in str(mutant) for part in given.names))
     ]
-    outcomes, jobs = [], []
+    jobs, outcomes = [], []
     for mutant in chosen:
         job = Job(mutant.tests, mutant)
         try:
             mutant.check()
             jobs.append(job)
         except ValueError as error:
-            outcomes.append(Outcome(job, "broken", 0.0, str(error)))
+            outcomes.append(_shown(Outcome(job, "broken", 0.0, str(error))))
     if not given.fast:  # then left to the suite, which runs the same tests
         jobs += [Job((test,)) for test in {test: 0 for job in jobs for test in job.tests}]
-    for done, outcome in enumerate(run_all(jobs, given.j), 1):
-        outcomes.append(outcome)
-        if sys.stderr.isatty():
-            print(f"\r{done} of {len(jobs)}", end="", file=sys.stderr, flush=True)
-    _report(chosen, outcomes)
-    return 0 if chosen and all(outcome.is_as_wanted for outcome in outcomes) else 1
-
-
-def _report(chosen: list[Mutant], outcomes: list[Outcome]) -> None:
-    """Print a line for each mutant, what went wrong in full, and how many there are of each."""
-    of = {outcome.job.mutant: outcome for outcome in outcomes if outcome.job.mutant}
-    for mutant in chosen:
-        mark = " " if of[mutant].is_as_wanted else "!"
-        print(f"{mark} {of[mutant].fate:10} {of[mutant].seconds:6.1f} s  {mutant}")
-    for outcome in outcomes:
-        if not outcome.is_as_wanted:
-            what = outcome.job.mutant or "without any mutant"
-            print(
-                f"\n--- {what} ({outcome.fate})\n    {' '.join(outcome.job.tests)}\n{outcome.why}"
-            )
-    counts = Counter(outcome.fate for outcome in of.values())
+    outcomes += map(_shown, run_all(jobs, given.j))
+    counts = Counter(outcome.fate for outcome in outcomes if outcome.job.mutant)
+    fates = ", ".join(f"{number} {fate}" for fate, number in counts.most_common())
     seconds = sum(outcome.seconds for outcome in outcomes)
-    print(
-        f"\n{len(chosen)} mutants: "
-        + ", ".join(f"{number} {fate}" for fate, number in counts.most_common())
-        + f"; {seconds:.0f} s of processor time."
-    )
+    print(f"{len(chosen)} mutants: {fates or 'none'}; {seconds:.0f} s of processor time.")
+    wrong = [outcome for outcome in outcomes if not outcome.is_as_wanted]
+    if wrong:
+        print(f"{len(wrong)} of {len(outcomes)} are not as they should be, see the lines with !.")
+    return 1 if wrong or not chosen else 0
+
+
+def _shown(outcome: Outcome) -> Outcome:
+    """Print a line for a mutant, and in full what is not as it should be."""
+    what = outcome.job.mutant or f"without a mutant: {' '.join(outcome.job.tests)}"
+    mark = " " if outcome.is_as_wanted else "!"
+    if outcome.job.mutant or mark == "!":
+        print(f"{mark} {outcome.fate:10} {outcome.seconds:5.1f} s  {what}", flush=True)
+    if mark == "!":
+        print(textwrap.indent(f"{' '.join(outcome.job.tests)}\n{outcome.why}", "    "), flush=True)
+    return outcome
 
 
 if __name__ == "__main__":
