@@ -171,8 +171,12 @@ def test_no_mechanism_damps() -> None:
 
 @each_kind
 def test_the_audit_finds_most_of_the_claim_and_no_violation(kind: Any) -> None:
-    """200,000 draws at delta 0.01, confidence 0.9999."""
-    for size, least in ((1.0, 0.75), (3.0, 0.8)):
+    """200,000 draws at delta 0.01, confidence 0.9999.
+
+    Over seeds the lowest means of the share are 0.81 and 0.84, with standard deviations 0.034 and
+    0.026: five of them lie between mean and bound.
+    """
+    for size, least in ((1.0, 0.64), (3.0, 0.71)):
         mechanism = of_size(kind, size)
         claimed = float(mechanism.cost.epsilon(0.01))
         result = audit_mechanism(
