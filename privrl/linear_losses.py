@@ -40,6 +40,7 @@ class Density(Protocol):
         """Return the derivative of ``bend``."""
 
 
+LEAST_LOG = -1e300  # of a tail: too small for a float, but never nothing
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _STEPS = np.concatenate([[0.0], 2.0 ** np.arange(-2, 8)])  # in widths of the integrand
 _REACH = 50.0  # widths: beyond, a log-concave integrand is below e^-50 of its peak
@@ -51,7 +52,7 @@ def _peak_and_widths(
     """Find where the integrand peaks, and how far on either side it falls by a factor e."""
 
     def rises(u: FloatArray) -> BoolArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return shift / np.expm1(shift * u) > density.slope(start + u)
 
     def height(u: FloatArray) -> FloatArray:
@@ -84,7 +85,7 @@ def log_tail_integral(density: Density, shift: float, start: FloatArray) -> Floa
 
     peak, left, right = _peak_and_widths(density, shift, start)
     centres = [
-        (np.zeros_like(start), right),
+        (np.zeros_like(start), np.minimum(right, 1 / shift)),
         (peak, right),
         (peak, left),
         (-start, np.minimum(left, right)),
@@ -101,13 +102,13 @@ def log_tail_integral(density: Density, shift: float, start: FloatArray) -> Floa
     values = log_integrand(nodes.reshape(len(start), -1)).reshape(nodes.shape)
     weights = half[..., None] * _WEIGHTS
     total = logsumexp(values, b=weights, axis=(1, 2)) + density.constant
-    return np.minimum(total, 0.0)
+    return np.clip(total, LEAST_LOG, 0.0)
 
 
 _FEW_NODES: FloatArray
 _FEW_WEIGHTS: FloatArray
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(5)
-_DISTANCES = np.exp(np.arange(-60.0, 60.0, 0.02))
+_DISTANCES = np.exp(np.arange(-60.0, 80.0, 0.02))
 # In widths, over which the density falls by a factor e where it is least steep: fine around the
 # bend, then even steps, which a density that is log-concave has left behind after 800.
 _GRADES = np.concatenate([[0.0], 2.0 ** np.arange(-3, 1), np.arange(2.0, 800.0, 2.0)])
