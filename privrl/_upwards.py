@@ -15,7 +15,7 @@ from privrl.special import FloatArray
 #: Relative, of a Rényi divergence that takes special functions.
 DIVERGENCE = 1e-13
 #: Of the logarithm of a delta that takes an integral or a long sum.
-LOG_DELTA = 2e-11
+LOG_DELTA = 3e-12
 #: Relative, of what a few operations in a row round away.
 FEW = 2.0**-50
 _SPLITTER = 2.0**27 + 1
@@ -56,7 +56,8 @@ def product_down(x: ArrayLike, y: ArrayLike) -> FloatArray:
 
 def quotient_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
     """Return ``x / y``, rounded upwards; ``x >= 0`` and ``y > 0``."""
-    quotient = np.divide(x, y)
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    quotient = x / y
     product, error = _two_product(quotient, y)
     with np.errstate(invalid="ignore"):
         left = (x - product) - error
@@ -68,7 +69,8 @@ def exp_up(log: ArrayLike) -> FloatArray:
 
     Zero only for minus infinity: what is too small for a float becomes the smallest one.
     """
-    value = np.exp(np.asarray(log, np.float64))
+    log = np.asarray(log, np.float64)
+    value = np.exp(log)
     up = np.minimum(np.nextafter(value * (1 + FEW), np.inf), 1.0)
     return np.where(np.isneginf(log), 0.0, up)
 

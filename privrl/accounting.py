@@ -332,7 +332,9 @@ def _cannot_change(release: Release) -> bool:
 
 
 def _rdp_of_all(parts: tuple[Release, ...], count: int, orders: FloatArray) -> FloatArray:
-    return product_up(count, parts[0].rdp(orders) if len(parts) == 1 else Together(parts).rdp(orders))
+    return product_up(
+        count, parts[0].rdp(orders) if len(parts) == 1 else Together(parts).rdp(orders)
+    )
 
 
 def _is_affordable(

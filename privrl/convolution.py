@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._upwards import LOG_DELTA, outward
 from privrl.linear_losses import LEAST_LOG
 from privrl.special import FloatArray
 
@@ -71,6 +72,7 @@ class ProductProfile:
         for pair, (low, high) in zip(pairs, ranges, strict=True):
             first, last = int(np.floor(low / step)), int(np.ceil(high / step))
             masses, beyond = pair.grid_masses(step, first, last)
+            masses, beyond = outward(masses, LOG_DELTA), float(outward(beyond, LOG_DELTA))
             for _ in range(pairs[pair]):
                 mass, one = np.convolve(mass, one), masses
                 start += first

@@ -109,9 +109,11 @@ _FEW_NODES: FloatArray
 _FEW_WEIGHTS: FloatArray
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(5)
 _DISTANCES = np.exp(np.arange(-60.0, 80.0, 0.02))
-# In widths, over which the density falls by a factor e where it is least steep: fine around the
-# bend, then even steps, which a density that is log-concave has left behind after 800.
-_GRADES = np.concatenate([[0.0], 2.0 ** np.arange(-3, 1), np.arange(2.0, 800.0, 2.0)])
+# Nats below the mode between which panels lie: what five nodes integrate to a part in 1e13.
+_FALLS = np.concatenate([[0.02, 0.1, 0.25, 0.5], np.arange(0.8, 800.0, 0.4)])
+_RISES = np.concatenate([np.arange(0.5, 8.0, 0.75), np.arange(8.0, 20.0, 2.0), [20, 24, 28, 36]])
+# Distances from another sharp bend, in units of its own; beyond, it is left behind.
+_GRADES = np.concatenate([np.arange(0.0, 3.0, 0.25), np.arange(3.0, 60.0, 0.5)])
 
 
 def loss_range(density: Density, shift: float, level: float) -> tuple[float, float]:
@@ -136,14 +138,11 @@ def grid_masses(
     # Panels end at grid points and also close in on the places where the density bends, which
     # may be narrower than a step.
     grid = np.arange(first, last + 1) * (step / shift) + at_zero
-    widths = {sign: _reach(density, 1.0, sign) for sign in (-1, 1)}
-    inside = np.concatenate(
-        [
-            centre + sign * size * _GRADES
-            for sign, width in widths.items()
-            for centre, size in ((0.0, width), (density.knee, min(width, 1.0)))
-        ]
-    )
+    inside = np.concatenate([_falls(density, -1), [0.0], _falls(density, 1)])
+    if min(abs(inside[0]), inside[-1]) > 0.1:  # so flat a density turns within a few units
+        inside = np.concatenate([inside, density.knee - _GRADES, density.knee + _GRADES])
+    if step > _RISES[0]:  # the share that goes up rises within a nat of each point
+        inside = np.append(inside, grid[:-1, None] + _RISES[step > _RISES] / shift)
     inside = inside[(inside > grid[0]) & (inside < grid[-1])]
     edges: FloatArray = np.union1d(grid, inside)
     cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
@@ -159,6 +158,13 @@ def grid_masses(
     # log-concave tail holds less than its density over its slope.
     outer = np.array([grid[0], grid[-1]])
     ends = np.exp(density.constant - density.bend(outer))
-    below, beyond = ends / np.abs(density.slope(outer))
+    below, beyond = np.nextafter(ends / np.abs(density.slope(outer)), np.inf)
     masses[0] += below
     return masses, float(beyond)
+
+
+def _falls(density: Density, side: int) -> FloatArray:
+    """Return about where the density has fallen by each of `_FALLS`, on one side of its mode."""
+    with np.errstate(over="ignore"):
+        bend = density.bend(side * _DISTANCES)
+    return side * np.interp(_FALLS, bend, _DISTANCES)

@@ -507,7 +507,7 @@ class _PureRelease(NoiseRelease):
 
     @property
     def pure_epsilon(self) -> float:
-        """The epsilon (nats) of pure differential privacy, with ``delta = 0``, never rounded down."""
+        """The epsilon (nats) of pure privacy, with ``delta = 0``, never rounded down."""
         most = max((sum(map(abs, map(Fraction, v))) for v in self.changes), default=0)
         return float(quotient_up(_float_up(most), self.scale))
 
@@ -566,7 +566,9 @@ class GaussianRelease(NoiseRelease):
         return [self._pairs(Counter([math.sqrt(square)]))] if square else []
 
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
-        return Counter([GaussianPair(float(outward(math.hypot(*amounts.elements()) / self.sigma, FEW)))])
+        return Counter(
+            [GaussianPair(float(outward(math.hypot(*amounts.elements()) / self.sigma, FEW)))]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

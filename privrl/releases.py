@@ -409,8 +409,8 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
         return np.asarray(0.0)
     high = 1e-6
     while excess(high) > 0:
-        high *= 4
-        if high > 1e12:
+        high *= 4 if high < 1e12 else 1e6
+        if high > FARTHEST:
             return np.asarray(np.inf)
     low = high / 4
     while low > 1e-300 and excess(low) <= 0:
