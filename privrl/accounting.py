@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_orders
+from privrl._upwards import exp_up, product_up, sum_up, two_sum
 from privrl.conversion import (
     DEFAULT_ORDERS,
     epsilon_by_order,
@@ -18,7 +19,7 @@ from privrl.conversion import (
     rdp_to_log_delta,
 )
 from privrl.noise import DiscreteGaussianRelease, DiscreteLaplaceRelease, LaplaceRelease
-from privrl.pending import Indices, Pending, is_known, two_sum
+from privrl.pending import Indices, Pending, is_known
 from privrl.relations import Relation
 from privrl.releases import (
     BatchRelease,
@@ -106,7 +107,7 @@ class RdpAccountant:
     def rdp(self) -> FloatArray:
         """Rényi divergence spent so far (nats), shape (..., n_orders)."""
         self._settle()
-        return self._sum + self._lost
+        return sum_up(self._sum, self._lost)
 
     @property
     def budget(self) -> Target | Sequence[Target | None] | None:
@@ -144,11 +145,11 @@ class RdpAccountant:
             for part in parts:
                 self._pending.add(part, count)
         else:
-            curve = count * self._rdp_of(release)
+            curve = product_up(count, self._rdp_of(release))
             if self._budget is not None or curve.ndim > 1:
                 self._settle()
             total, lost = two_sum(self._sum, self._lost, curve)
-            self._check_budget(total + lost, only)
+            self._check_budget(sum_up(total, lost), only)
             self._sum, self._lost = total, lost
             if self._limit is not None:
                 self._limit.spent = math.inf  # to be worked out again
@@ -169,7 +170,7 @@ class RdpAccountant:
                 "orders= when making the accountant."
             )
         total, lost = self._spent_at(at)
-        return np.asarray((total + lost)[..., 0])
+        return np.asarray(sum_up(total, lost)[..., 0])
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
@@ -186,12 +187,12 @@ class RdpAccountant:
         if self._search_pays:
             return np.reshape([self._delta_by_search(e) for e in epsilon.flat], epsilon.shape)
         rdp = self.rdp.reshape(*self._sum.shape[:-1], *(1,) * epsilon.ndim, -1)
-        by_order = np.exp(rdp_to_log_delta(self._orders, rdp, epsilon))
+        by_order = exp_up(rdp_to_log_delta(self._orders, rdp, epsilon))
         return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
 
     def _delta_by_search(self, epsilon: float) -> FloatArray:
         at, rdp = self._best(partial(log_delta_by_order, self._orders, epsilon=epsilon))
-        return np.exp(rdp_to_log_delta(self._orders[at], rdp, epsilon))
+        return exp_up(rdp_to_log_delta(self._orders[at], rdp, epsilon))
 
     @property
     def _search_pays(self) -> bool:
@@ -203,7 +204,7 @@ class RdpAccountant:
         """Return indices of orders, the best among them, and what is spent there with ``more``."""
         more = np.broadcast_to(more, self._orders.shape)
         at = self._pending.best(self._sum + self._lost + more, objective)
-        return at, np.add(*two_sum(*self._spent_at(at), more[at]))
+        return at, sum_up(*two_sum(*self._spent_at(at), more[at]))
 
     def _spent_at(self, at: Indices) -> tuple[FloatArray, FloatArray]:
         """Return the sum at the orders of some indices, and what rounding took from it."""
@@ -258,10 +259,10 @@ class RdpAccountant:
         budget = limit.budget
         if isinstance(budget, Rdp):
             at = np.searchsorted(self._orders, [budget.order])
-            more = count * _rdp_of_all(parts, self._orders[at])
-            rdp = np.add(*two_sum(*self._spent_at(at), more))
+            more = _rdp_of_all(parts, count, self._orders[at])
+            rdp = sum_up(*two_sum(*self._spent_at(at), more))
         else:
-            curve = count * _rdp_of_all(parts, self._orders)
+            curve = _rdp_of_all(parts, count, self._orders)
             at, rdp = self._best(limit.share, curve)
             more = curve[at]
         if not _is_affordable(budget, self._orders[at], rdp, only):
@@ -330,8 +331,10 @@ def _cannot_change(release: Release) -> bool:
     return is_known(release) or type(release) in _OURS
 
 
-def _rdp_of_all(parts: tuple[Release, ...], orders: FloatArray) -> FloatArray:
-    return np.asarray(sum(part.rdp(orders) for part in parts))
+def _rdp_of_all(parts: tuple[Release, ...], count: int, orders: FloatArray) -> FloatArray:
+    return product_up(
+        count, parts[0].rdp(orders) if len(parts) == 1 else Together(parts).rdp(orders)
+    )
 
 
 def _is_affordable(

@@ -19,6 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import betainc, digamma, polygamma
 
 from privrl._checks import check_between, check_count, check_orders, check_positive
+from privrl._upwards import FEW, LOG_DELTA, exp_up, outward
 from privrl.conversion import DEFAULT_ORDERS
 from privrl.curves import sensitivities
 from privrl.relations import Relation
@@ -329,7 +330,7 @@ class SimplexRelease:
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
-        return np.exp(self._log_delta(epsilon))
+        return exp_up(self._log_delta(epsilon))
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
@@ -344,7 +345,8 @@ class SimplexRelease:
         a, c, s = self._parameters()
         looser = math.log((c - 1) / ((2 * a - 1) * (2 * (c - a) - 1))) - (2 - c)
         exact = _log_beta(a, c - a) - _log_beta(a + s, c - a - s)
-        return self.epsilon(delta) + (looser - exact)
+        more = looser - exact + FEW * (abs(looser) + abs(exact))
+        return outward(self.epsilon(delta) + more, FEW)
 
     def gamma(self, epsilon: ArrayLike) -> FloatArray:
         """Return the gamma of the theorem at each epsilon >= 0; 1 where it gives no guarantee."""
@@ -352,7 +354,9 @@ class SimplexRelease:
         a, c, s = self._parameters()
         # log B(a, c − a) / B(a + s, c − a − s), less its part that is linear in s
         bend = -bregman_lgamma(a, s) - bregman_lgamma(c - a, -s)
-        log_ratio = (epsilon - bend) / s - (digamma(c - a) - digamma(a))
+        slopes = digamma(c - a), digamma(a)
+        log_ratio = (epsilon - bend) / s - (slopes[0] - slopes[1])
+        log_ratio -= FEW * ((epsilon - bend) / s + abs(slopes[0]) + abs(slopes[1]))
         least = max(digamma(a + s) - digamma(c - a - s), 0.0)
         valid = log_ratio >= least
         small = np.exp(-np.where(valid, log_ratio, 0.0))
@@ -370,7 +374,7 @@ class SimplexRelease:
             for gamma in gammas.flat
         ]
         with np.errstate(divide="ignore"):
-            return np.log(each).reshape(gammas.shape)
+            return np.minimum(np.log(each).reshape(gammas.shape) + LOG_DELTA, 0.0)
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from privrl._upwards import FEW
 from privrl.special import FloatArray
 
 #: Orders at which curves are kept when the user names none: dense enough that the best of
@@ -17,6 +18,8 @@ from privrl.special import FloatArray
 DEFAULT_ORDERS: FloatArray = np.union1d(
     1 + np.geomspace(1e-6, 1e6, 480), [1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64]
 )
+#: Nats beyond which nothing is left that a float could hold, and nothing changes any more.
+FARTHEST = 1e90
 DEFAULT_ORDERS.flags.writeable = False
 
 
@@ -35,7 +38,7 @@ def rdp_to_epsilon(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> Flo
     Returns
     -------
     array
-        Epsilon in nats, at least 0.
+        Epsilon in nats, at least 0, never rounded down.
     """
     return np.maximum(epsilon_by_order(orders, rdp, delta).min(axis=-1), 0.0)
 
@@ -44,22 +47,31 @@ def epsilon_by_order(orders: FloatArray, rdp: FloatArray, delta: ArrayLike) -> F
     """Return the epsilon that each order implies, below 0 perhaps; shapes as `rdp_to_epsilon`."""
     log_delta = np.log(np.asarray(delta, np.float64))[..., None]
     # log(λ − 1) − λ log(λ) / (λ − 1), without cancellation at large orders
-    return rdp + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
+    share, log_order, more = _log_share(orders), np.log(orders), orders - 1
+    epsilon = rdp + share - (log_delta + log_order) / more
+    return epsilon + FEW * (rdp - share + (log_order - log_delta) / more)
 
 
 def rdp_to_log_delta(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) -> FloatArray:
     """Return the logarithm of the smallest delta that the curve implies at each ``epsilon``.
 
-    The shapes are those of `rdp_to_epsilon`; the result is at most 0.
+    The shapes are those of `rdp_to_epsilon`; the result is at most 0 and never rounded down.
     """
     return np.minimum(log_delta_by_order(orders, rdp, epsilon).min(axis=-1), 0.0)
 
 
 def log_delta_by_order(orders: FloatArray, rdp: FloatArray, epsilon: ArrayLike) -> FloatArray:
     """Return the log delta that each order implies, above 0 perhaps; shapes as before."""
-    gap = rdp - np.asarray(epsilon, np.float64)[..., None]
+    epsilon, more = np.minimum(epsilon, FARTHEST)[..., None], orders - 1
     # With the order's own terms written as one: log(1 − 1/λ)^λ / (λ − 1).
-    return (orders - 1) * gap - np.log(orders - 1) + orders * np.log1p(-1 / orders)
+    own, log_more = orders * _log_share(orders), np.log(more)
+    log_delta = more * (rdp - epsilon) - log_more + own
+    return log_delta + FEW * (more * (rdp + epsilon) + np.abs(log_more) - own)
+
+
+def _log_share(orders: FloatArray) -> FloatArray:
+    """Return ``log(1 − 1/λ)``, which is negative."""
+    return np.where(orders < 2, np.log((orders - 1) / orders), np.log1p(-1 / orders))
 
 
 def best_log_delta(rdp: Callable[[FloatArray], FloatArray], epsilon: FloatArray) -> FloatArray:

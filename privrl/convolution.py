@@ -20,6 +20,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._upwards import LOG_DELTA, outward
+from privrl.linear_losses import LEAST_LOG
 from privrl.special import FloatArray
 
 _POINTS = 4096
@@ -70,6 +72,7 @@ class ProductProfile:
         for pair, (low, high) in zip(pairs, ranges, strict=True):
             first, last = int(np.floor(low / step)), int(np.ceil(high / step))
             masses, beyond = pair.grid_masses(step, first, last)
+            masses, beyond = outward(masses, LOG_DELTA), float(outward(beyond, LOG_DELTA))
             for _ in range(pairs[pair]):
                 mass, one = np.convolve(mass, one), masses
                 start += first
@@ -93,14 +96,14 @@ class ProductProfile:
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return an upper bound on ``log delta`` at each epsilon; same shape."""
         # The next grid point at or above each epsilon, and how far away it is.
-        last = self._start + len(self._above) - len(self._one) - 1
-        near = np.clip(np.ceil(np.asarray(epsilon, np.float64) / self._step), self._start, last)
-        gap = np.minimum(epsilon - self._step * near, 0.0)
-        points, at = np.unique(near.astype(np.int64) - self._start, return_inverse=True)
+        last = len(self._above) - len(self._one) - 1
+        near = np.clip(np.ceil(np.asarray(epsilon, np.float64) / self._step) - self._start, 0, last)
+        gap = np.minimum(epsilon - self._step * (near + self._start), 0.0)
+        points, at = np.unique(near.astype(np.int64), return_inverse=True)
         above, delta = self._at(points)
         delta = -np.expm1(gap) * above[at] + np.exp(gap) * delta[at] + self._lost
         with np.errstate(divide="ignore"):
-            return np.minimum(np.log(delta), 0.0)
+            return np.clip(np.log(delta), LEAST_LOG, 0.0)
 
     def _at(self, points: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
         """Return the mass above some points of the grid, and delta there."""

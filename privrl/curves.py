@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from scipy.special import polygamma
 
+from privrl._upwards import FEW
 from privrl.relations import ChangeVector
 from privrl.special import FloatArray
 
@@ -84,7 +85,8 @@ BOUNDS: dict[str, RdpBound] = {"dps": dps_rdp, "dkl": dkl_rdp, "geumlek": geumle
 
 def _furthest(largest: float, scale: Numbers, alpha: Numbers, orders: FloatArray) -> FloatArray:
     """Return the least concentration on the proofs' way at each order."""
-    return alpha - (orders - 1) * scale * largest
+    # A little further than neighbours go: near the end the last digits of the way decide.
+    return alpha - (1 + FEW) * ((orders - 1) * scale * largest)
 
 
 def sensitivities(vectors: Iterable[ChangeVector]) -> tuple[float, float]:

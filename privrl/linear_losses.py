@@ -40,6 +40,7 @@ class Density(Protocol):
         """Return the derivative of ``bend``."""
 
 
+LEAST_LOG = -1e300  # of a tail: too small for a float, but never nothing
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _STEPS = np.concatenate([[0.0], 2.0 ** np.arange(-2, 8)])  # in widths of the integrand
 _REACH = 50.0  # widths: beyond, a log-concave integrand is below e^-50 of its peak
@@ -51,7 +52,7 @@ def _peak_and_widths(
     """Find where the integrand peaks, and how far on either side it falls by a factor e."""
 
     def rises(u: FloatArray) -> BoolArray:
-        with np.errstate(over="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return shift / np.expm1(shift * u) > density.slope(start + u)
 
     def height(u: FloatArray) -> FloatArray:
@@ -84,7 +85,7 @@ def log_tail_integral(density: Density, shift: float, start: FloatArray) -> Floa
 
     peak, left, right = _peak_and_widths(density, shift, start)
     centres = [
-        (np.zeros_like(start), right),
+        (np.zeros_like(start), np.minimum(right, 1 / shift)),
         (peak, right),
         (peak, left),
         (-start, np.minimum(left, right)),
@@ -101,16 +102,18 @@ def log_tail_integral(density: Density, shift: float, start: FloatArray) -> Floa
     values = log_integrand(nodes.reshape(len(start), -1)).reshape(nodes.shape)
     weights = half[..., None] * _WEIGHTS
     total = logsumexp(values, b=weights, axis=(1, 2)) + density.constant
-    return np.minimum(total, 0.0)
+    return np.clip(total, LEAST_LOG, 0.0)
 
 
 _FEW_NODES: FloatArray
 _FEW_WEIGHTS: FloatArray
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(5)
-_DISTANCES = np.exp(np.arange(-60.0, 60.0, 0.02))
-# In widths, over which the density falls by a factor e where it is least steep: fine around the
-# bend, then even steps, which a density that is log-concave has left behind after 800.
-_GRADES = np.concatenate([[0.0], 2.0 ** np.arange(-3, 1), np.arange(2.0, 800.0, 2.0)])
+_DISTANCES = np.exp(np.arange(-60.0, 80.0, 0.02))
+# Nats below the mode between which panels lie: what five nodes integrate to a part in 1e13.
+_FALLS = np.concatenate([[0.02, 0.1, 0.25, 0.5], np.arange(0.8, 800.0, 0.4)])
+_RISES = np.concatenate([np.arange(0.5, 8.0, 0.75), np.arange(8.0, 20.0, 2.0), [20, 24, 28, 36]])
+# Distances from another sharp bend, in units of its own; beyond, it is left behind.
+_GRADES = np.concatenate([np.arange(0.0, 3.0, 0.25), np.arange(3.0, 60.0, 0.5)])
 
 
 def loss_range(density: Density, shift: float, level: float) -> tuple[float, float]:
@@ -135,14 +138,11 @@ def grid_masses(
     # Panels end at grid points and also close in on the places where the density bends, which
     # may be narrower than a step.
     grid = np.arange(first, last + 1) * (step / shift) + at_zero
-    widths = {sign: _reach(density, 1.0, sign) for sign in (-1, 1)}
-    inside = np.concatenate(
-        [
-            centre + sign * size * _GRADES
-            for sign, width in widths.items()
-            for centre, size in ((0.0, width), (density.knee, min(width, 1.0)))
-        ]
-    )
+    inside = np.concatenate([_falls(density, -1), [0.0], _falls(density, 1)])
+    if min(abs(inside[0]), inside[-1]) > 0.1:  # so flat a density turns within a few units
+        inside = np.concatenate([inside, density.knee - _GRADES, density.knee + _GRADES])
+    if step > _RISES[0]:  # the share that goes up rises within a nat of each point
+        inside = np.append(inside, grid[:-1, None] + _RISES[step > _RISES] / shift)
     inside = inside[(inside > grid[0]) & (inside < grid[-1])]
     edges: FloatArray = np.union1d(grid, inside)
     cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
@@ -158,6 +158,13 @@ def grid_masses(
     # log-concave tail holds less than its density over its slope.
     outer = np.array([grid[0], grid[-1]])
     ends = np.exp(density.constant - density.bend(outer))
-    below, beyond = ends / np.abs(density.slope(outer))
+    below, beyond = np.nextafter(ends / np.abs(density.slope(outer)), np.inf)
     masses[0] += below
     return masses, float(beyond)
+
+
+def _falls(density: Density, side: int) -> FloatArray:
+    """Return about where the density has fallen by each of `_FALLS`, on one side of its mode."""
+    with np.errstate(over="ignore"):
+        bend = density.bend(side * _DISTANCES)
+    return side * np.interp(_FALLS, bend, _DISTANCES)

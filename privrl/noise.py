@@ -37,6 +37,8 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
@@ -45,8 +47,9 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from privrl._checks import check_between, check_orders
+from privrl._upwards import DIVERGENCE, FEW, outward, product_down, product_up, quotient_up
 from privrl.convolution import Pair
-from privrl.linear_losses import grid_masses, log_tail_integral, loss_range
+from privrl.linear_losses import LEAST_LOG, grid_masses, log_tail_integral, loss_range
 from privrl.relations import ChangeVector, Relation
 from privrl.releases import PairsRelease, check_cells, check_epsilons, sharpened
 from privrl.special import FloatArray, expm1mx
@@ -67,7 +70,7 @@ class GaussianPair:
 
     def rdp(self, orders: FloatArray) -> FloatArray:
         """Return the exact Rényi divergence at each order > 1."""
-        return orders * (self.shift**2 / 2)
+        return orders * self.shift**2 / 2
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return ``log delta`` at each epsilon, exact to about ten digits of delta."""
@@ -96,7 +99,7 @@ class _Normal:
         self._shift = shift
 
     def start(self, epsilon: FloatArray) -> FloatArray:
-        return epsilon / self._shift - self._shift / 2
+        return epsilon / self._shift - self._shift / 2 * (1 + FEW)
 
     def bend(self, y: FloatArray) -> FloatArray:
         return y**2 / 2
@@ -260,7 +263,7 @@ class DiscreteGaussianPair:
             log_weight + _log_lattice_sum(self._width, offset, rise, start)
             for offset, log_weight in self._lattices()
         ]
-        total = np.minimum(np.logaddexp.reduce(sums), 0.0)
+        total = np.clip(np.logaddexp.reduce(sums), LEAST_LOG, 0.0)
         return np.asarray(total.reshape(np.shape(epsilon)))
 
     def loss_range(self, level: float) -> tuple[float, float]:
@@ -410,6 +413,28 @@ def _dual_weight(k: int, sigma: float) -> float:
 # Releases -------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)
+def largest_square(changes: tuple[ChangeVector, ...]) -> float:
+    """Return the largest square of the norm of a change, rounded upwards."""
+    return _float_up(max((sum(map(_square, vector)) for vector in changes), default=Fraction(0)))
+
+
+def gaussian_rdp(square: float, sigma: ArrayLike, orders: FloatArray) -> FloatArray:
+    """Return ``λ square / (2 sigma²)``, rounded upwards: no more than it is where it is a float."""
+    return product_up(orders, quotient_up(square, 2 * product_down(sigma, sigma)))
+
+
+def _square(amount: float) -> Fraction:
+    # An amount with many digits, such as √2, is itself rounded.
+    whole = amount == np.float32(amount)
+    return Fraction(abs(amount) if whole else math.nextafter(abs(amount), math.inf)) ** 2
+
+
+def _float_up(value: Fraction | int) -> float:
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
 class NoiseRelease(PairsRelease):
     """What releases share that add independent noise to every cell of a table.
 
@@ -435,7 +460,7 @@ class NoiseRelease(PairsRelease):
         for pairs in self._options():
             cost = np.sum([n * pair.rdp(orders) for pair, n in pairs.items()], axis=0)
             worst = np.maximum(worst, cost)
-        return worst
+        return outward(worst, DIVERGENCE)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
@@ -482,8 +507,9 @@ class _PureRelease(NoiseRelease):
 
     @property
     def pure_epsilon(self) -> float:
-        """The epsilon (nats) of pure differential privacy, with ``delta = 0``."""
-        return max((math.fsum(map(abs, v)) for v in self.changes), default=0.0) / self.scale
+        """The epsilon (nats) of pure privacy, with ``delta = 0``, never rounded down."""
+        most = max((sum(map(abs, map(Fraction, v))) for v in self.changes), default=0)
+        return float(quotient_up(_float_up(most), self.scale))
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
@@ -527,16 +553,22 @@ class GaussianRelease(NoiseRelease):
     def __post_init__(self) -> None:
         self._settle("sigma", cells=False)
 
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
+        return gaussian_rdp(largest_square(self.changes), self.sigma, check_orders(orders))
+
     def dominating_pairs(self) -> "list[Counter[Pair]]":
         """Return the one pair of the change vector with the largest norm."""
         return self._options()
 
     def _options(self) -> "list[Counter[Pair]]":
-        norms = [math.hypot(*vector) for vector in self.changes]
-        return [Counter([GaussianPair(max(norms) / self.sigma)])] if norms else []
+        square = largest_square(self.changes)
+        return [self._pairs(Counter([math.sqrt(square)]))] if square else []
 
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
-        return Counter([GaussianPair(math.hypot(*amounts.elements()) / self.sigma)])
+        return Counter(
+            [GaussianPair(float(outward(math.hypot(*amounts.elements()) / self.sigma, FEW)))]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -576,8 +608,9 @@ class LaplaceRelease(_PureRelease):
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
         pairs: Counter[Pair] = Counter()
         for amount, times in amounts.items():
-            pairs[LaplacePair(amount / self.scale, 2)] += times // 2
-            pairs[LaplacePair(amount / self.scale)] += times % 2
+            shift = float(quotient_up(amount, self.scale))
+            pairs[LaplacePair(shift, 2)] += times // 2
+            pairs[LaplacePair(shift)] += times % 2
         return +pairs
 
 

@@ -20,8 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._upwards import product_up, sum_up, two_sum
 from privrl.curves import sensitivities
-from privrl.noise import GaussianRelease
+from privrl.noise import GaussianRelease, gaussian_rdp, largest_square
 from privrl.releases import DirichletRelease, Release, dirichlet_rdp
 from privrl.special import FloatArray
 
@@ -69,17 +70,16 @@ class _Dirichlet:
 
 class _Gaussian:
     def __init__(self, like: GaussianRelease) -> None:
-        self._norm = max((math.hypot(*vector) for vector in like.changes), default=0.0)
+        self._square = largest_square(like.changes)
 
     def numbers(self, release: GaussianRelease) -> tuple[float, ...]:
         return (release.sigma,)
 
     def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
-        return ((self._norm / numbers) ** 2 / 2) * orders
+        return gaussian_rdp(self._square, numbers, orders)
 
     def at_most(self, release: GaussianRelease, order: float) -> float:
-        shift = self._norm / release.sigma
-        return order * shift * shift / 2
+        return order * self._square / release.sigma / release.sigma / 2
 
 
 _KINDS: dict[type, Callable[..., _Kind]] = {
@@ -143,7 +143,7 @@ class Pending:
         guess = int(objective(known + self._estimate()).argmin())
         at: Indices = np.arange(max(guess - 1, 0), min(guess + 2, len(above)))
         while True:
-            spent = np.add(*self.sums(at))
+            spent = sum_up(*self.sums(at))
             least = _chords(above, at, spent * above[at]) / above
             least[at] = spent
             values = objective(known + least)
@@ -206,7 +206,9 @@ class _List:
             block = max(_BLOCK // len(some), 1)
             for first in range(start, n, block):
                 part = slice(first, first + block)
-                costs = counts[part] * self.kind.rdp(numbers[part], self._orders[some])
+                costs = self.kind.rdp(numbers[part], self._orders[some])
+                if (counts[part] != 1).any():
+                    costs = product_up(counts[part], costs)
                 total, lost = _exact_sum(costs)
                 self.total[some], more = two_sum(self.total[some], self.lost[some], total)
                 self.lost[some] = more + lost
@@ -224,15 +226,6 @@ class _List:
         """Return how often, shape (n, 1), and the numbers, shape (n, ...), of each release."""
         rows = np.array(self._rows).reshape(-1, self._width)
         return rows[:, :1].copy(), rows[:, 1:].copy()
-
-
-def two_sum(total: FloatArray, lost: FloatArray, more: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Add with the rounding error carried along (Knuth's two-sum)."""
-    new = total + more
-    with np.errstate(invalid="ignore"):
-        back = new - total
-        error = (total - (new - back)) + (more - back)
-    return new, lost + np.where(np.isfinite(new), error, 0.0)
 
 
 def _exact_sum(costs: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,6 +12,7 @@ In each the privacy loss is linear in one real variable with a log-concave densi
 ``−log g`` and ``logit b``; see `privrl.linear_losses` for what follows from that.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln
 
+from privrl._upwards import DIVERGENCE, FEW, outward
 from privrl.linear_losses import grid_masses, log_tail_integral, loss_range
 from privrl.relations import ChangeVector
 from privrl.special import (
@@ -28,6 +30,7 @@ from privrl.special import (
     digamma_excess,
     expm1mx,
     lgamma_excess,
+    log1pmx,
 )
 
 
@@ -101,13 +104,14 @@ def changes_rdp(
     amounts = sorted({amount for vector in changes for amount in vector})
     if not amounts:
         return worst
-    moves = np.multiply.outer(amounts, scale)[..., None]
+    # A little further than neighbours go: near the limit the last digits of a move decide.
+    moves = (1 + FEW) * np.multiply.outer(amounts, scale)[..., None]
     base = alpha[..., None] + np.maximum(moves, 0.0)
     far = moves * (orders - 1)
     # So near the limit that rounding would tell, the divergence counts as infinite.
     finite = -far < base * (1 - 1e-7)
     # A sum in which alpha would be lost: there log-gamma itself is precise enough.
-    vast = moves > 1e5 * alpha[..., None]
+    vast = moves > 1e3 * alpha[..., None]
     near = np.where(vast, 0.0, -moves)
     # In one call, since a few numbers take as long as a few hundred.
     terms = bregman_lgamma(base, np.concatenate([np.where(finite, far, 0.0), near], -1))
@@ -119,7 +123,7 @@ def changes_rdp(
     cost = dict(zip(amounts, each, strict=True))
     for vector in changes:
         worst = np.maximum(worst, sum(cost[amount] for amount in vector))
-    return worst
+    return outward(worst, DIVERGENCE)
 
 
 def factor_log_delta(factor: Factor, epsilon: ArrayLike) -> FloatArray:
@@ -147,6 +151,9 @@ def _log_delta_ahead(factor: Factor, epsilon: FloatArray) -> FloatArray:
     return flat.reshape(epsilon.shape)
 
 
+_STEEP = 600.0  # nats, from which on only exponentials matter; that of it is still a float
+
+
 class Density:
     """The log-concave density of the loss's variable, measured from its mode.
 
@@ -158,7 +165,10 @@ class Density:
         self._factor = factor
         self._gamma = a + s if factor.shape is Shape.UP else a
         self._total = 2 * a + s
-        self._share = (a + s) / self._total
+        self._share = a / self._total
+        self._start, rounded = _start(factor)
+        # Lower by more than rounding took, so that no loss is too small.
+        self._start -= FEW * rounded
         if factor.shape is Shape.PAIR:
             self.constant = lgamma_excess(self._total) - lgamma_excess(a + s) - lgamma_excess(a)
             # where logit b = 0: there the density's two exponential slopes meet
@@ -170,14 +180,7 @@ class Density:
 
     def start(self, epsilon: FloatArray) -> FloatArray:
         """Where the loss equals epsilon."""
-        a, s = self._factor.alpha, self._factor.shift
-        if self._factor.shape is Shape.PAIR:
-            return epsilon / s - np.log1p(s / a)
-        # (log Γ(a + s) − log Γ(a)) / s, less log a: all small for large a
-        slope = bregman_lgamma(a, s) / s + digamma_excess(a)
-        if self._factor.shape is Shape.UP:
-            return epsilon / s + slope - np.log1p(s / a)
-        return epsilon / s - slope
+        return epsilon / self._factor.shift + self._start
 
     def bend(self, y: FloatArray) -> FloatArray:
         """Return by how much the log density lies below its mode."""
@@ -187,9 +190,12 @@ class Density:
             case Shape.DOWN:
                 return self._gamma * expm1mx(-y)
             case Shape.PAIR:
-                # log(1 − q + q e^y) − q y, from the side on which e^y stays small
-                q, z = np.where(y > 0, 1 - self._share, self._share), -np.abs(y)
-                return self._total * (np.log1p(q * np.expm1(z)) - q * z)
+                # log(1 − p + p e^−y) + p y, with the smaller share
+                p, some = self._share, np.clip(-y, -1.0, 1.0)
+                near = log1pmx(p * np.expm1(some)) + p * expm1mx(some)
+                rise = np.minimum(-y, _STEEP)
+                far = np.log1p(p * np.expm1(rise)) - (y + rise) + p * y
+                return self._total * np.where(np.abs(y) < 1, near, far)
 
     def slope(self, y: FloatArray) -> FloatArray:
         """Return the derivative of ``bend``."""
@@ -200,8 +206,24 @@ class Density:
                 case Shape.DOWN:
                     return -self._gamma * np.expm1(-y)
                 case Shape.PAIR:
-                    q, z = np.where(y > 0, 1 - self._share, self._share), -np.abs(y)
-                    rise = np.expm1(z)
-                    return (
-                        np.where(y > 0, -1, 1) * self._total * q * ((1 - q) * rise / (1 + q * rise))
-                    )
+                    p, rise = self._share, np.expm1(np.minimum(-y, _STEEP))
+                    return -self._total * p * (1 - p) * (rise / (1 + p * rise))
+
+
+def _start(factor: Factor) -> tuple[float, float]:
+    """Return where the loss is zero, and the sum of what that was added up from."""
+    a, s = factor.alpha, factor.shift
+    apart = math.log1p(s / a)
+    if factor.shape is Shape.PAIR:
+        return -apart, apart
+    # (log Γ(a + s) − log Γ(a)) / s, less log(a + s) or log a
+    gains = factor.shape is Shape.UP
+    if a < 1:  # Γ(a) = Γ(1 + a) / a
+        last = math.log(a + s if gains else a)
+        terms = [-apart / s, float(bregman_lgamma(1 + a, s)) / s, float(digamma(1 + a)), -last]
+    elif s < a:  # all small for large a
+        terms = [float(bregman_lgamma(a, s)) / s, float(digamma_excess(a)), -apart * gains]
+    else:
+        excess = float(lgamma_excess(a + s)) / s, -float(lgamma_excess(a)) / s
+        terms = [a / s * apart, apart * (not gains), -1.0, *excess]
+    return (1 if gains else -1) * math.fsum(terms), math.fsum(map(abs, terms))

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from privrl._checks import check_between, check_orders
-from privrl.conversion import best_log_delta
+from privrl._upwards import DIVERGENCE, FEW, LOG_DELTA, exp_up, outward, product_up, sum_up, two_sum
+from privrl.conversion import FARTHEST, best_log_delta
 from privrl.convolution import Pair, product_profile
 from privrl.curves import BOUNDS
 from privrl.profiles import Factor, Shape, changes_rdp
@@ -61,8 +62,8 @@ class PairsRelease(ABC):
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
-        return np.exp(self._log_delta()(check_epsilons(epsilon)))
+        """Return delta at each epsilon >= 0 (nats), never rounded down; same shape."""
+        return exp_up(self._log_delta()(np.minimum(check_epsilons(epsilon), FARTHEST)))
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
@@ -201,7 +202,7 @@ def dirichlet_rdp(
     for vector in changes:
         cost = BOUNDS[bound](vector, scale[..., None], alpha[..., None], orders)
         worst = np.maximum(worst, cost)
-    return worst
+    return outward(worst, DIVERGENCE)
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,10 @@ class Together(PairsRelease):
         # A model of many tables has one part many times; others need not be hashable.
         times = Counter(map(id, self.parts))
         each = {id(part): part for part in self.parts}
-        return np.asarray(sum(n * each[place].rdp(orders) for place, n in times.items()))
+        total = lost = np.zeros(np.shape(orders))
+        for place, n in times.items():
+            total, lost = two_sum(total, lost, product_up(n, each[place].rdp(orders)))
+        return sum_up(total, lost)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return the products that the parts' change vectors can combine to."""
@@ -385,18 +389,18 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
     Parameters
     ----------
     log_delta : callable
-        The logarithm of delta at an array of epsilons >= 0.
+        The logarithm of delta at an array of epsilons >= 0, never rounded down.
     delta : float
         In (0, 1).
 
     Returns
     -------
     array, shape ()
-        The least epsilon >= 0 at which delta is met, from above: with a margin of 1e-9 of delta.
-        Infinite where no finite one was found.
+        The least epsilon >= 0 at which delta is met, from above. Infinite where no finite one
+        was found.
     """
-    # A margin for rounding: a profile is good to nine digits of delta.
-    wanted = np.log(check_delta(delta)) - 1e-9
+    # Lower by more than logarithms and exponentials round away.
+    wanted = np.log(check_delta(delta)) - 1e-12
 
     def excess(epsilon: float) -> float:
         return max(float(log_delta(np.asarray(epsilon))), -1e300) - wanted
@@ -405,10 +409,13 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
         return np.asarray(0.0)
     high = 1e-6
     while excess(high) > 0:
-        high *= 4
-        if high > 1e12:
+        high *= 4 if high < 1e12 else 1e6
+        if high > FARTHEST:
             return np.asarray(np.inf)
-    epsilon, margin = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
+    low = high / 4
+    while low > 1e-300 and excess(low) <= 0:
+        low, high = low / 4, low
+    epsilon, margin = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
     # At the end of a bounded loss delta falls to nothing within the last digits of epsilon.
     while excess(epsilon) > 0:
         epsilon *= 1 + margin
@@ -436,10 +443,12 @@ def _log_profile(
     profiles = [_product_profile(pairs, least) for pairs in options]
 
     def log_delta(epsilon: FloatArray) -> FloatArray:
+        # Seen from a little below: where losses are large, the last digits of epsilon decide.
+        epsilon = epsilon * (1 - FEW)
         worst = np.full_like(epsilon, -np.inf)
         for profile in profiles:
             worst = np.maximum(worst, profile(epsilon))
-        return worst
+        return np.minimum(worst + LOG_DELTA, 0.0)
 
     return log_delta
 

@@ -10,6 +10,7 @@ pseudo-observations, a scale of a thousandth). Here it is a sum of positive term
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -166,9 +167,7 @@ def lgamma_excess(a: ArrayLike) -> FloatArray:
     """Return ``log Γ(a) − a log a + a`` for ``a > 0``: small and smooth for large ``a``."""
     a = np.asarray(a, np.float64)
     large = np.maximum(a, _SHIFT)
-    series = np.log(2 * np.pi / large) / 2
-    for k, coefficient in enumerate(_STIRLING):
-        series = series + coefficient / large ** (2 * k + 1)
+    series = np.log(2 * np.pi / large) / 2 + _polynomial(_STIRLING, 1 / large**2) / large
     little = np.minimum(a, _SHIFT)
     return np.where(a < _SHIFT, gammaln(little) - little * np.log(little) + little, series)
 
@@ -177,8 +176,15 @@ def digamma_excess(a: ArrayLike) -> FloatArray:
     """Return ``ψ(a) − log a`` for ``a > 0``, precise for large ``a`` (always < 0)."""
     a = np.asarray(a, np.float64)
     large = np.maximum(a, _SHIFT)
-    series = -1 / (2 * large)
-    for k, coefficient in enumerate(_STIRLING):
-        series = series - (2 * k + 1) * coefficient / large ** (2 * k + 2)
+    slopes = [(2 * k + 1) * coefficient for k, coefficient in enumerate(_STIRLING)]
+    series = -1 / (2 * large) - _polynomial(slopes, 1 / large**2) / large**2
     little = np.minimum(a, _SHIFT)
     return np.where(a < _SHIFT, digamma(little) - np.log(little), series)
+
+
+def _polynomial(coefficients: Sequence[float], x: FloatArray) -> FloatArray:
+    """Return ``coefficients[0] + coefficients[1] x + …``, by Horner's rule."""
+    total = np.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privrl._checks import check_between, check_positive
+from privrl._upwards import product_up, quotient_up
 from privrl.conversion import DEFAULT_ORDERS, rdp_to_log_delta
 from privrl.releases import Release
 
@@ -31,8 +32,8 @@ class Rdp:
 
     def excess(self, release: Release, count: int = 1) -> float:
         """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
-        cost = count * float(release.rdp(self.order))
-        return math.log(cost / self.epsilon) if cost > 0 else -math.inf
+        cost = product_up(count, release.rdp(self.order))
+        return math.log(float(quotient_up(cost, self.epsilon))) if cost > 0 else -math.inf
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class ApproxDP:
             with np.errstate(divide="ignore"):
                 log_delta = float(np.log(release.delta(self.epsilon)))
         else:
-            curve = count * release.rdp(DEFAULT_ORDERS)
+            curve = product_up(count, release.rdp(DEFAULT_ORDERS))
             log_delta = float(rdp_to_log_delta(DEFAULT_ORDERS, curve, self.epsilon))
         return log_delta - math.log(self.delta)
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -69,6 +70,13 @@ def test_exact_accounting_of_one_draw(tables) -> None:
     assert (np.diff(ratios) < 0).all()
     assert ratios[0] > 2
     assert 1.2 < ratios[-1] < 1.3
+
+
+def test_exact_accounting_needs_loss_distributions(monkeypatch) -> None:
+    """A conversion of Rényi divergences is not to be called exact."""
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match=r"privrl\[pld\]"):
+        FIGURES["ours-exact"].compute(True)
 
 
 def test_exact_accounting_of_65_draws(tables) -> None:
