@@ -1,6 +1,5 @@
 """What exact accounting gains over the papers' bounds, for one release and for many."""
 
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
