@@ -183,6 +183,18 @@ def test_sums_keep_twice_the_digits() -> None:
     assert float(accountant.spent(2.0)) == pytest.approx(float(exact), rel=4e-16)
 
 
+def test_sums_of_other_releases_keep_twice_the_digits() -> None:
+    """Of those that are added at once: each of the small ones is less than half a last digit."""
+    relation = ReplaceRecord()
+    large, small = (LaplaceRelease(scale=b, relation=relation) for b in (0.002, 1e7))
+    accountant = composed([(large, 1), *[(small, 1)] * 3000], orders=[2.0])
+    costs = [Fraction(float(release.rdp(2.0))) for release in (large, small)]
+    assert 0 < costs[1] < costs[0] / 2**54
+    exact = costs[0] + 3000 * costs[1]
+    assert float(accountant.spent(2.0)) == pytest.approx(float(exact), rel=2e-16)
+    assert exact > costs[0] * (1 + Fraction(1, 10**14))
+
+
 def test_orders_beyond_the_last_finite_one() -> None:
     """Where one release has a short range, the search stays within it."""
     relation = ReplaceRecord()
