@@ -594,7 +594,7 @@ class LaplaceRelease(_PureRelease):
     -----
     The Rényi divergence is exact, and so is delta where each change vector is one cell or two
     that change by the same amount, such as one replaced record. For longer vectors delta is an
-    upper bound by rigorous convolution (`privrl.convolution`), about 3e-4 of epsilon away. Under
+    upper bound by convolution (`privrl.convolution`), about 3e-4 of epsilon away. Under
     a relation that is sound in Rényi divergence only (`ReplaceEpisode`) it follows from ``rdp``.
     """
 
@@ -678,7 +678,7 @@ class DiscreteGaussianRelease(NoiseRelease):
     -----
     The Rényi divergence is exact, and so is delta where each change vector is one cell or two
     that change by the same amount, such as one replaced record. For longer vectors delta is an
-    upper bound by rigorous convolution (`privrl.convolution`), about 3e-4 of epsilon away. Under
+    upper bound by convolution (`privrl.convolution`), about 3e-4 of epsilon away. Under
     a relation that is sound in Rényi divergence only (`ReplaceEpisode`) the Rényi divergence is
     that of `GaussianRelease`, an upper bound, and delta follows from it.
     """

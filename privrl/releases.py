@@ -103,7 +103,7 @@ class DirichletRelease(PairsRelease):
     Exact means: the supremum, over all pairs of neighbouring tables of any size, of the
     divergence between the two laws of the released table. See `privrl.profiles` for the
     dominating pairs. ``delta`` is exact too where each change vector is one cell or a pair
-    ``(+m, -m)``; for longer vectors it is an upper bound by rigorous convolution, about
+    ``(+m, -m)``; for longer vectors it is an upper bound by convolution, about
     2e-4 of epsilon away (`privrl.convolution`). Under a relation that is sound in Rényi
     divergence only (`ReplaceEpisode`), and for the papers' bounds, it follows from ``rdp``.
     """

@@ -10,7 +10,7 @@ narrower than any margin.
 
 Of every cost two things are asked. No printed number lies below its ball. And none lies above it by
 more than 1e-9, relative to the number, or to what it is where the inputs are off by `NUDGE` (16
-roundings): where the last digits of an input decide, no float can be closer. See "Numbers" in
+roundings): where the last digits of an input decide, no float can be closer. See "Rounding" in
 docs/exact-accounting.md.
 """
 
