@@ -205,7 +205,7 @@ def test_the_measured_sums_are_the_loss_s_derivatives(true):
     for temperature, table in zip(TEMPERATURES, tables, strict=True):
         step = 1e-5
         each = (losses(temperature * np.exp(step)) - losses(temperature * np.exp(-step))) / 2 / step
-        assert (np.abs(each) < 2).sum() > 25
+        assert (np.abs(each) < 2).sum() > 10
         assert table.sum() == 50
         right = np.clip(each, -2, 2).sum() / 2
         assert table[0, 0] - table[0, 1] == pytest.approx(right, abs=0.5 * 50 / 32)
