@@ -213,6 +213,7 @@ def test_a_first_record_taken_double_is_flagged() -> None:
 
 
 def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
+    """At 100,000 draws it shows in 6 audits of 6, with other seeds; at 20,000 in 5."""
     honest, faulty = (
         kind(scale=1, alpha=5, relation=ReplaceRecord()) for kind in (Diffuse, Careless)
     )
@@ -223,7 +224,7 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
             NEIGHBOUR,
             rng(9),
             claimed=float(sampler.release.epsilon(0.01)),
-            draws=20_000,
+            draws=100_000,
             batched=True,
         )
         assert result.violated == (sampler is faulty)

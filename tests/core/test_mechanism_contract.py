@@ -109,8 +109,10 @@ def test_same_seed_same_release(case: Case) -> None:
         _numbers(case.mechanism.release(case.data, np.random.default_rng(7))) for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)
-    other = _numbers(case.mechanism.release(case.data, np.random.default_rng(8)))
-    assert not np.array_equal(first, other)
+    others = [
+        _numbers(case.mechanism.release(case.data, np.random.default_rng(s))) for s in range(7)
+    ]
+    assert not all(np.array_equal(first, other) for other in others)  # few outcomes may agree
 
 
 @each_case

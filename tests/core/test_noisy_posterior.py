@@ -112,7 +112,11 @@ def test_accuracy_bound_covers_what_is_released() -> None:
 
 
 def test_the_audit_finds_no_violation_and_most_of_the_claim() -> None:
-    """100,000 draws at delta 0.01, confidence 0.9999: clipping hides little of large counts."""
+    """100,000 draws at delta 0.01, confidence 0.9999: clipping hides little of large counts.
+
+    Over seeds the lowest mean of the share is 0.78, with standard deviation 0.025: five of them
+    lie between mean and bound.
+    """
     for noise in NOISES.values():
         mechanism = NoisyPosteriorMechanism(noise=noise, alpha=1, n=100)
 
@@ -131,7 +135,7 @@ def test_the_audit_finds_no_violation_and_most_of_the_claim() -> None:
             batched=True,
         )
         assert not result.violated
-        assert result.epsilon_lower >= 0.75 * claimed
+        assert result.epsilon_lower >= 0.65 * claimed
 
 
 def test_a_refused_budget_leaves_nothing_spent() -> None:

@@ -535,15 +535,24 @@ def divergence(truth, totals, rows):
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
 def test_backing_off_beats_rows_on_their_own_and_the_pooled_row(rng, name):
-    truth, totals, counts = interacting(rng, 5000)
+    """Means over 20 tables of the ratios of divergences: 0.58, 0.62 and 0.15 over seeds.
+
+    Their standard errors are 0.03, 0.03 and 0.01: five lie between each and its bound.
+    """
     draw = rng.normal if name == "gaussian" else lambda m, s, size: rng.laplace(m, s / 2**0.5, size)
-    table = ReleasedTable(counts + draw(0, 10.0, counts.shape), name, 10.0)
-    found = divergence(truth, totals, conditional_rows(table, (8, 6), totals))
-    clipped = np.maximum(table.values, 10.0)
-    pooled = counts.sum(axis=0, keepdims=True) / counts.sum()
-    assert found < 0.6 * divergence(truth, totals, clipped / clipped.sum(axis=1, keepdims=True))
-    assert found < 0.8 * divergence(truth, totals, row_probabilities(table, totals))
-    assert found < 0.5 * divergence(truth, totals, pooled)
+    ratios = []
+    for _ in range(20):
+        truth, totals, counts = interacting(rng, 5000)
+        table = ReleasedTable(counts + draw(0, 10.0, counts.shape), name, 10.0)
+        found = divergence(truth, totals, conditional_rows(table, (8, 6), totals))
+        clipped = np.maximum(table.values, 10.0)
+        others = (
+            clipped / clipped.sum(axis=1, keepdims=True),
+            row_probabilities(table, totals),
+            counts.sum(axis=0, keepdims=True) / counts.sum(),
+        )
+        ratios.append([found / divergence(truth, totals, other) for other in others])
+    assert (np.mean(ratios, axis=0) < [0.75, 0.8, 0.2]).all()
 
 
 def test_without_noise_large_rows_are_their_frequencies(rng):

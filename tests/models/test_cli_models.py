@@ -122,7 +122,8 @@ def test_a_private_number_of_records_is_not_told(folder: Path, monkeypatch) -> N
     for data in ("data.csv", "none.csv"):
         result = run(
             "histogram", data, "--schema", "schema.toml", "--column", "age", "--order", 2,
-            "--relation", "add-remove-record", "--seed", 1, "--out", "out",
+            "--relation", "add-remove-record", "--mechanism", "gaussian", "--seed", 1,
+            "--out", "out",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "age of about" in said(result)

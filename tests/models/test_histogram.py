@@ -225,14 +225,14 @@ def test_the_target_is_spent_and_met(mechanism: str, target) -> None:
 
 @pytest.mark.parametrize("mechanism", NOISES)
 def test_noise_has_the_law_that_is_paid_for(mechanism: str) -> None:
-    """4000 differences from true counts; false alarm 1e-6; noise 20 % smaller must be caught."""
-    values = np.repeat([0.5, 1.5, 2.5, 3.5], [100, 0, 30, 7])
-    true = [100, 0, 30, 7]
+    """10,000 differences from true counts; false alarm 1e-6; noise 20 % smaller must be caught."""
+    true = [100, 0, 30, 7] * 10
+    values = np.repeat(np.arange(40) + 0.5, true)
     released = [
-        histogram(values, [0, 1, 2, 3, 4], target=Rdp(2, 0.01), rng=g, mechanism=mechanism)
-        for g in rng(1).spawn(1000)
+        histogram(values, range(41), target=Rdp(2, 0.01), rng=g, mechanism=mechanism)
+        for g in rng(1).spawn(250)
     ]
-    noise = np.array([h.noisy for h in released]).ravel() - np.tile(true, 1000)
+    noise = np.array([h.noisy for h in released]).ravel() - np.tile(true, 250)
     used = released[0].mechanism
     if mechanism.endswith("gaussian"):
         law = stats.norm(0, used.sigma)
@@ -274,7 +274,10 @@ def test_a_private_number_of_records_is_estimated() -> None:
     assert "about" in repr(estimates[0])
     empty = histogram([], 5, (-2, 2), rng=rng(), **options)
     assert 0 < empty.n_records < 50
-    guessed = histogram(values, 5, (-2, 2), rng=rng(), n_records=300, **options)
+    # The sum of whole-numbered noise is 0 now and then; of any other, never.
+    guessed = histogram(
+        values, 5, (-2, 2), rng=rng(), n_records=300, mechanism="gaussian", **options
+    )
     assert guessed.n_records != 300
     options["target"] = Rdp(2, 0.5)
     draw = histogram(values, 5, (-2, 2), rng=rng(), mechanism="dirichlet", n_records=250, **options)
@@ -339,14 +342,14 @@ def test_frequencies_are_the_means_of_the_tilted_law(noise) -> None:
         (DiscreteLaplaceMechanism(scale=1.5), 0.03),
         (GaussianMechanism(sigma=2), 0.03),
         (DiscreteGaussianMechanism(sigma=6), 0.04),
-        (LaplaceMechanism(scale=5), 0.07),
+        (LaplaceMechanism(scale=5), 0.09),
     ],
     ids=repr,
 )
 def test_frequencies_come_near_the_exact_posterior_mean(noise, near: float) -> None:
     """All 12,341 whole histograms of 40 records in 4 cells, each as likely: the mean, in full.
 
-    The expansion's first term is within ``near`` for 20 noisy histograms; what was released,
+    The expansion's first term is within ``near`` for 200 noisy histograms; what was released,
     clipped at the noise's size, is not.
     """
     n, d = 40, 4
@@ -357,7 +360,7 @@ def test_frequencies_come_near_the_exact_posterior_mean(noise, near: float) -> N
     gaussian = hasattr(noise, "sigma")
     size = noise.sigma if gaussian else noise.scale
     generator, worst, clipped = rng(5), 0.0, 0.0
-    for _ in range(20):
+    for _ in range(200):
         z = noise.release(every[generator.integers(len(every))], generator)
         error = (z - every) / size
         log = -(error**2).sum(1) / 2 if gaussian else -np.abs(error).sum(1)
