@@ -92,20 +92,6 @@ def test_exact_accounting_of_65_draws(tables) -> None:
     assert found.to_dict() == pytest.approx(expected, abs=6e-3)
 
 
-def test_accounting_without_the_extra(tables, monkeypatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    table = FIGURES["ours-exact"].compute(True)
-    composed = table[table.panel == "composed"]
-    assert set(composed.curve) == set(tables["ours-exact"].curve) - {
-        "exact, loss distributions", "Geumlek et al. (2017)", "DKL, Theorem 1",
-    }  # fmt: skip
-    assert (composed.epsilon[composed.curve == "exact, Rényi"] == composed.exact[
-        composed.curve == "exact, Rényi"
-    ]).all()  # fmt: skip
-    assert "3.35 by exact Rényi" in FIGURES["ours-exact"].caption(table)
-    FIGURES["ours-exact"].draw(table)
-
-
 def test_draws_have_a_best_number_and_noisy_counts_do_not_mind(tables) -> None:
     """1000 episodes, five runs, at ε = 1."""
     table = tables["ours-schedule"]
