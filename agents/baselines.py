@@ -9,8 +9,8 @@ from privrl._checks import check_count
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.tabular import IntArray, TabularAgent, Transition
 from privrl.envs.planning import as_policy
-from privrl.samplers import Posterior
-from privrl.special import FloatArray
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import Posterior
 
 
 class _Baseline(TabularAgent):

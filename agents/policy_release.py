@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers
-from privrl.calibration import Accountant
+from privrl.accounting.calibration import Accountant
+from privrl.accounting.targets import Target
+from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import TabularMDP
 from privrl.mechanisms import Mechanism, SimplexMechanism
-from privrl.releases import DirichletRelease
-from privrl.special import FloatArray
-from privrl.targets import Target
+from privrl.numerics.special import FloatArray
 
 _ROUNDING = 1e-9
 
@@ -34,8 +34,8 @@ class PolicyMechanism(Mechanism[FloatArray]):
 
     Parameters
     ----------
-    scale : float
-        Concentration of a draw, > 0: a row is drawn from ``Dirichlet(scale * row)``.
+    weight : float
+        Concentration of a draw, > 0: a row is drawn from ``Dirichlet(weight * row)``.
     n_actions : int
         A, >= 2.
     mixing : float
@@ -49,7 +49,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
         If a number is out of range.
     """
 
-    scale: float
+    weight: float
     n_actions: int
     mixing: float
     distance: float = 2.0
@@ -64,17 +64,17 @@ class PolicyMechanism(Mechanism[FloatArray]):
     @property
     def _rows(self) -> SimplexMechanism:
         return SimplexMechanism(
-            scale=self.scale,
+            weight=self.weight,
             eta=self.mixing / self.n_actions,
             sensitive=tuple(range(self.n_actions)),
             distance=(1 - self.mixing) * self.distance,
         )
 
     @property
-    def cost(self) -> DirichletRelease:
+    def cost(self) -> DirichletCost:
         """What releasing the whole policy costs."""
         cost = self._rows.cost
-        assert isinstance(cost, DirichletRelease)
+        assert isinstance(cost, DirichletCost)
         return cost
 
     def check(self, data: ArrayLike) -> FloatArray:
@@ -110,16 +110,16 @@ class PolicyMechanism(Mechanism[FloatArray]):
         count: int = 1,
         accountant: Callable[[], Accountant] | None = None,
     ) -> Self:
-        """Return the mechanism of the largest scale whose ``count`` releases meet ``target``.
+        """Return the mechanism of the largest weight whose ``count`` releases meet ``target``.
 
         Raises
         ------
         ValueError
-            If an argument is out of range, or no scale meets the target: with little mixing even
+            If an argument is out of range, or no weight meets the target: with little mixing even
             one action drawn at random gives away ``log(1 + (1 − mixing) distance n_actions /
             (2 mixing))``.
         """
-        probe = cls(scale=1.0, n_actions=n_actions, mixing=mixing, distance=distance)._rows
+        probe = cls(weight=1.0, n_actions=n_actions, mixing=mixing, distance=distance)._rows
         rows = SimplexMechanism.calibrated(
             target,
             eta=probe.eta,
@@ -128,7 +128,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
             count=count,
             accountant=accountant,
         )
-        return cls(scale=rows.scale, n_actions=n_actions, mixing=mixing, distance=distance)
+        return cls(weight=rows.weight, n_actions=n_actions, mixing=mixing, distance=distance)
 
 
 def policy_value(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:

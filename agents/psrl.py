@@ -5,7 +5,7 @@ from typing import Any
 
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.agents.tabular import IntArray, TabularAgent
-from privrl.samplers import Posterior
+from privrl.samplers.base import Posterior
 
 
 class PSRL(TabularAgent):
@@ -20,7 +20,7 @@ class PSRL(TabularAgent):
     resamples : Schedule, optional
         Before which episodes, beside those of a draw, to sample the released posterior again
         and plan afresh: free, and it changes something where the posterior is more than the one
-        draw made of it, as that of `privrl.noisy_counts.NoisyCounts` is.
+        draw made of it, as that of `privrl.samplers.noisy_counts.NoisyCounts` is.
     """
 
     def __init__(

@@ -13,17 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
-from privrl.dirichlet import row_sums
-from privrl.relations import Relation, ReplaceStep
-from privrl.releases import (
-    BatchRelease,
-    DirichletRelease,
-    NoPrivacy,
-    Release,
-    Together,
-)
-from privrl.samplers import GRID, Posterior, Sampler, SingleDraw, check_table
-from privrl.special import FloatArray
+from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import Relation, ReplaceStep
+from privrl.numerics.dirichlet_rows import row_sums
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import GRID, Posterior, Sampler, check_table
+from privrl.samplers.dirichlet import SingleDraw
 
 
 class RewardModel(Sampler, Protocol):
@@ -69,7 +65,7 @@ class KnownRewards:
             )
 
     @property
-    def release(self) -> None:
+    def cost(self) -> None:
         """None: an update is free."""
 
     def spoil(self) -> None:
@@ -142,9 +138,9 @@ class BetaRewards:
         return f"{type(self).__name__}({self._sampler!r}, low={self._low}, high={self._high})"
 
     @property
-    def release(self) -> Release | None:
+    def cost(self) -> Cost | None:
         """What the next update costs: that of the sampler inside."""
-        return self._sampler.release
+        return self._sampler.cost
 
     def fresh(self) -> Self:
         """Return a model with the same settings that has seen nothing."""
@@ -212,7 +208,7 @@ class NoisyRewards(BetaRewards):
     number, in other coordinates. One changed reward moves at most what one changed success
     does, ``r² + (1 − r)² <= 1`` in each of two rows, so Gaussian noise on it costs the same, and
     there is no Bernoulli trick to blur it. (On the sum and the number themselves, noise for
-    ``r² + 1 <= 2`` would be needed.) r is rounded to a multiple of `privrl.samplers.GRID`, each on
+    ``r² + 1 <= 2`` would be needed.) r is rounded to a multiple of `privrl.samplers.base.GRID`, each on
     its own, so that sums are exact: rounded sums could change by more than any of their terms.
 
     Parameters
@@ -230,7 +226,7 @@ class NoisyRewards(BetaRewards):
     """
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
-        if _has_dirichlet(sampler.fresh().release):
+        if _has_dirichlet(sampler.fresh().cost):
             raise ValueError(
                 f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
             )
@@ -255,12 +251,12 @@ class NoisyRewards(BetaRewards):
         return np.rint(super()._chance(reward) / GRID) * GRID
 
 
-def _has_dirichlet(cost: Release | None) -> bool:
+def _has_dirichlet(cost: Cost | None) -> bool:
     """Whether a cost is that of Dirichlet draws, in part or in some row."""
     match cost:
-        case Together(parts=costs) | BatchRelease(rows=costs):
+        case Together(parts=costs) | BatchCost(rows=costs):
             return any(map(_has_dirichlet, costs))
-    return isinstance(cost, DirichletRelease)
+    return isinstance(cost, DirichletCost)
 
 
 @dataclass(frozen=True)
@@ -328,7 +324,7 @@ class NormalGamma:
         self._total: FloatArray | float = 0.0
 
     @property
-    def release(self) -> NoPrivacy:
+    def cost(self) -> NoPrivacy:
         """No guarantee."""
         return NoPrivacy(self._relation)
 

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count, check_rng
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
+from privrl.costs.base import BatchCost, Cost, NoPrivacy
+from privrl.costs.relations import Relation, ReplaceEpisode
 from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
-from privrl.relations import Relation, ReplaceEpisode
-from privrl.releases import BatchRelease, NoPrivacy, Release
-from privrl.samplers import Posterior, Sampler, check_table, check_total, draw
-from privrl.special import FloatArray
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import Posterior, Sampler, check_table, check_total, draw
 
 IntArray = NDArray[np.intp]
 
@@ -128,7 +128,7 @@ class TabularAgent(ABC):
         self._sampler = sampler.fresh()
         self._rewards = rewards.fresh()
         # Remembered now: what is paid for once tells no cost later on.
-        costs = self._sampler.release, self._rewards.release
+        costs = self._sampler.cost, self._rewards.cost
         self._check_relation(*costs)
         self._uncovered = _without_arrival(costs[1])
         self._rng = rng
@@ -299,7 +299,7 @@ class TabularAgent(ABC):
     def check_covers_arrival(self) -> None:
         """Check that rewards may depend on the next state.
 
-        `privrl.experiments.training.train` does so where an environment's public tables say that
+        `privrl.experiments.training.loop.train` does so where an environment's public tables say that
         they do. An agent that is told of steps one by one cannot see it.
 
         Raises
@@ -475,7 +475,7 @@ class TabularAgent(ABC):
             )
         return support.width
 
-    def _check_relation(self, *costs: Release | None) -> None:
+    def _check_relation(self, *costs: Cost | None) -> None:
         """Check that a relation about whole episodes is about episodes as long as these."""
         for cost in costs:
             relation = None if cost is None else cost.relation
@@ -528,9 +528,9 @@ class TabularAgent(ABC):
         )
 
 
-def _without_arrival(cost: Release | None) -> Relation | None:
+def _without_arrival(cost: Cost | None) -> Relation | None:
     """Return the relation of a reward model that makes a claim, if not for rewards on arrival."""
-    rows = cost.rows if isinstance(cost, BatchRelease) else (cost,)
+    rows = cost.rows if isinstance(cost, BatchCost) else (cost,)
     for row in rows:
         if not (row is None or isinstance(row, NoPrivacy) or row.relation.covers_arrival):
             return row.relation

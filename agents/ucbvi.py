@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from privrl._checks import check_positive
 from privrl.agents.rewards import BetaPosterior, KnownRewards
 from privrl.agents.tabular import IntArray, TabularAgent
-from privrl.noisy_counts import NoisyPosterior
-from privrl.samplers import Posterior
-from privrl.special import FloatArray
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import Posterior
+from privrl.samplers.noisy_counts import NoisyPosterior
 
 _FAILURE = 0.05
 """Chance, over a whole run, that theory's bonus leaves some best value out."""

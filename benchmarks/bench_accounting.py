@@ -6,20 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privrl.accounting import RdpAccountant
-from privrl.calibration import calibrate_alpha, calibrate_scale
-from privrl.noise import GaussianRelease
-from privrl.noisy_counts import NoisyCounts
-from privrl.pld import PldAccountant
-from privrl.relations import (
+from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
+from privrl.accounting.pld import PldAccountant
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     ReplaceEpisode,
     ReplaceRecord,
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import DirichletRelease
-from privrl.targets import ApproxDP, Rdp
+from privrl.samplers.noisy_counts import NoisyCounts
 
 _DELTA = 1e-5
 _RELATIONS = {
@@ -45,14 +45,14 @@ class _Fresh:
 
     def dirichlet(self, relation, n):
         largest = 30.0 if relation.convex_from else 1.0  # whole episodes cost that much more
-        scales = self._rng.uniform(0.5, 1.0, n) / largest / math.sqrt(n)
-        return [DirichletRelease(scale=s, alpha=10.0, relation=relation) for s in scales.tolist()]
+        weights = self._rng.uniform(0.5, 1.0, n) / largest / math.sqrt(n)
+        return [DirichletCost(weight=s, alpha=10.0, relation=relation) for s in weights.tolist()]
 
     def sigmas(self, n):
         return (self._rng.uniform(4.0, 8.0, n) * math.sqrt(n)).tolist()
 
     def gaussian(self, n):
-        return [GaussianRelease(sigma=s, relation=ReplaceRecord()) for s in self.sigmas(n)]
+        return [GaussianCost(sigma=s, relation=ReplaceRecord()) for s in self.sigmas(n)]
 
     def target(self, like):
         return replace(like, epsilon=like.epsilon * self._rng.uniform(0.99, 1.0))
@@ -67,8 +67,8 @@ def _needs_dp_accounting(module=""):
 
 
 def _epsilon(accountant, releases):
-    for release in releases:
-        accountant.compose(release)
+    for cost in releases:
+        accountant.compose(cost)
     return accountant.epsilon(_DELTA)
 
 
@@ -171,18 +171,18 @@ _TARGETS = {"Rényi": Rdp(2.0, 1.0), "(ε, δ)": ApproxDP(1.0, _DELTA)}
 
 @pytest.mark.parametrize("target", _TARGETS)
 @pytest.mark.parametrize("count", [1, 100])
-@pytest.mark.parametrize("what", ["scale", "prior", "scale by loss distributions"])
+@pytest.mark.parametrize("what", ["weight", "prior", "weight by loss distributions"])
 def test_calibration(measure, what, count, target):
     options = {"relation": ReplaceStep(), "count": count}
-    if what == "scale":
+    if what == "weight":
 
         def calibrate(aim):
-            return calibrate_scale(aim, alpha=10.0, **options)
+            return calibrate_weight(aim, alpha=10.0, **options)
 
     elif what == "prior":
 
         def calibrate(aim):
-            return calibrate_alpha(aim, scale=0.5, **options)
+            return calibrate_alpha(aim, weight=0.5, **options)
 
     else:
         if target == "Rényi":
@@ -190,7 +190,7 @@ def test_calibration(measure, what, count, target):
         _needs_dp_accounting("pld")
 
         def calibrate(aim):
-            return calibrate_scale(aim, alpha=10.0, accountant=PldAccountant, **options)
+            return calibrate_weight(aim, alpha=10.0, accountant=PldAccountant, **options)
 
     rounds = 2 if "loss" in what else None
     measure(

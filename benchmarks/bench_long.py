@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from privrl.accounting.targets import Rdp
 from privrl.agents import PSRL, BetaRewards, Geometric, KnownRewards, NoisyRewards
 from privrl.envs import riverswim
-from privrl.experiments.training import learn_counts
-from privrl.noisy_counts import NoisyCounts
-from privrl.samplers import Diffuse
-from privrl.targets import Rdp
+from privrl.experiments.training.loop import learn_counts
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import NoisyCounts
 
 _RUNS = 200
 
@@ -32,9 +32,9 @@ def _learn(measure, what, kind, ratio, episodes):
     draws = len(Geometric(ratio).starts(episodes))
 
     def agent():
-        sampler, rewards = Diffuse(scale=0.1), KnownRewards(mdp.expected_reward)
+        sampler, rewards = Diffuse(weight=0.1), KnownRewards(mdp.expected_reward)
         if kind == "private rewards":
-            rewards = BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"))
+            rewards = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
         elif kind == "noisy counts":
             sampler = NoisyCounts.calibrated(Rdp(2, 1.0), draws=draws)
             paid = NoisyCounts.calibrated(Rdp(2, 0.5), draws=draws, table="rewards")

@@ -5,8 +5,8 @@ import pytest
 from peers import CLOCK
 from synthetic import ADULT_RECORDS, ADULT_SIZES, adult_like, ages
 
-from privrl.histogram import histogram
-from privrl.targets import ApproxDP
+from privrl.accounting.targets import ApproxDP
+from privrl.models.histograms import histogram
 
 _TARGET = ApproxDP(1.0, 1e-5)
 _VALUES = (10_000, 1_000_000)
@@ -20,7 +20,7 @@ def adult():
 
 def _ours(mechanism):
     pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[bench]'")
-    ours = pytest.importorskip("privrl.naive_bayes")
+    ours = pytest.importorskip("privrl.models.naive_bayes")
     target = None if mechanism == "none" else _TARGET
     return ours.PrivateNaiveBayes(ADULT_SIZES, classes=[0, 1], target=target, mechanism=mechanism)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from peers import CLOCK
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import PSRL, BetaRewards, KnownRewards
+from privrl.costs.base import together
 from privrl.envs import Support, plan, plan_support, planning, riverswim
-from privrl.experiments.training import learn_counts
-from privrl.releases import together
-from privrl.samplers import Diffuse
+from privrl.experiments.training.loop import learn_counts
+from privrl.samplers.dirichlet import Diffuse
 
 RUNS = 200
 _RUNS = (1, 10, 50, RUNS, 1000, 5000)
@@ -20,12 +20,12 @@ _STEPS = 2_000_000  # environment steps of a call, about
 def _agent(mdp, runs, private, seed=0):
     rewards = KnownRewards(mdp.expected_reward)
     if private:
-        rewards = BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"))
+        rewards = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
     return PSRL(
         mdp.n_states,
         mdp.n_actions,
         mdp.horizon,
-        sampler=Diffuse(scale=0.1),
+        sampler=Diffuse(weight=0.1),
         rewards=rewards,
         rng=np.random.default_rng(seed),
         batch_shape=(runs,),
@@ -108,13 +108,13 @@ def learnt():
 def test_part(measure, learnt, part):
     mdp, agent, counts, rng = learnt
     sampler = agent.sampler
-    rewards = BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"))
+    rewards = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
     floats = counts.astype(np.float64)
     paid = rewards.encode_counts(floats, mdp.reward_table, rng)
     tables = agent.sampler.update(100 * floats, rng).sample(rng)
     expected = np.broadcast_to(mdp.expected_reward, (RUNS, 6, 2))
     accountant = RdpAccountant()
-    cost = together([sampler.release, rewards.release])
+    cost = together([sampler.cost, rewards.cost])
     parts = {
         "drawing transitions": lambda: sampler.update(floats, rng).sample(rng),
         "drawing rewards": lambda: rewards.update(paid, rng).sample(rng),

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from privrl.agents import PSRL, BetaRewards, Geometric, NoisyRewards
-from privrl.experiments.training import train
-from privrl.noisy_counts import NoisyCounts
-from privrl.samplers import Diffuse
+from privrl.experiments.training.loop import train
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import NoisyCounts
 
 _HORIZON = 100
 _SCHEDULE = Geometric(1.05)
@@ -31,7 +31,10 @@ class _Recording(gym.Wrapper):
 
 def _agent(kind, episodes):
     draws = len(_SCHEDULE.starts(episodes))
-    sampler, paid = Diffuse(scale=0.1), BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"))
+    sampler, paid = (
+        Diffuse(weight=0.1),
+        BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards")),
+    )
     if kind == "noisy counts":
         sampler = NoisyCounts(sigma=5.0, updates=draws)
         paid = NoisyRewards(NoisyCounts(sigma=5.0, updates=draws, table="rewards"))

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from privrl.accounting.calibration import calibrate_weight
+from privrl.accounting.targets import ApproxDP
 from privrl.audit import (
     DirichletLaw,
     GaussianLaw,
@@ -22,14 +24,12 @@ from privrl.audit import (
     draws_needed,
     law_test,
 )
-from privrl.calibration import calibrate_scale
-from privrl.dirichlet import dirichlet_rows
+from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREEN, ORANGE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
-from privrl.relations import ReplaceRecord
-from privrl.special import FloatArray
-from privrl.targets import ApproxDP
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.special import FloatArray
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "audit"))
@@ -79,8 +79,8 @@ def main() -> None:
 def _mechanism(noise: str, target: ApproxDP, error: float) -> Draw:
     """Return a mechanism that meets a target but for noise that is too small by a part."""
     if noise == "Dirichlet":
-        scale = calibrate_scale(target, alpha=PRIOR, relation=ReplaceRecord()) / (1 - error)
-        return lambda counts, rng: dirichlet_rows(scale * counts + PRIOR, rng)
+        weight = calibrate_weight(target, alpha=PRIOR, relation=ReplaceRecord()) / (1 - error)
+        return lambda counts, rng: dirichlet_rows(weight * counts + PRIOR, rng)
     if noise == "Gaussian":
         sigma = GaussianMechanism.calibrated(target).sigma * (1 - error)
         return lambda counts, rng: counts + rng.normal(0, sigma, counts.shape)
@@ -127,7 +127,7 @@ def _law(noise: str) -> tuple[Law, Callable[[int, float, Rng], FloatArray]]:
     prior = float(noise.rpartition(" ")[2])
     counts = np.array([1e6, 0.0])
     return (
-        DirichletLaw(scale=0.1, counts=counts, alpha=prior),
+        DirichletLaw(weight=0.1, counts=counts, alpha=prior),
         lambda n, e, g: dirichlet_rows(np.tile(0.1 / (1 - e) * counts + prior, (n, 1)), g),
     )
 

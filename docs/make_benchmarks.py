@@ -349,7 +349,7 @@ def _compose_row(results: Results, what: str, at: float) -> list[str]:
 
 def _calibration(results: Results) -> str:
     rows = []
-    for what in ("scale", "prior", "noisy counts", "scale by loss distributions"):
+    for what in ("weight", "prior", "noisy counts", "weight by loss distributions"):
         row = [what]
         for target in ("Rényi", "(ε, δ)"):
             for count in (1, 100):

@@ -8,21 +8,22 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.calibration import ApproxDP, calibrate_weight
+from privrl.accounting.pld import PldAccountant
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accuracy.design import design, expected_loss
 from privrl.audit import audit_dirichlet
-from privrl.bounds import SimplexRelease, dkl_approximate_dp
-from privrl.calibration import ApproxDP, calibrate_scale
-from privrl.conversion import rdp_to_epsilon
-from privrl.design import design, expected_loss
-from privrl.pld import PldAccountant
-from privrl.relations import ReplaceRecord
-from privrl.releases import Bound, DirichletRelease
-from privrl.samplers import Diffuse
+from privrl.costs.conversion import rdp_to_epsilon
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.relations import ReplaceRecord
+from privrl.costs.simplex import SimplexCost
+from privrl.mechanisms.papers import dkl_approximate_dp
+from privrl.samplers.dirichlet import Diffuse
 
 DELTA = 1e-5
 HERE = Path(__file__).parent
 #: Gohari et al.'s example: the average of 100 vectors of the unit simplex.
-SIMPLEX = SimplexRelease(scale=24, eta=0.05, eta_bar=0.05, n_components=2, n_vectors=100)
+SIMPLEX = SimplexCost(weight=24, eta=0.05, eta_bar=0.05, n_components=2, n_vectors=100)
 HISTOGRAM = (119, 74, 618, 272, 13, 187)  # of Figure 3 of the KL paper
 
 
@@ -38,13 +39,13 @@ def main() -> None:
 
 def _accounting() -> str:
     rows = [
-        "| prior | scale | releases | exact, loss distributions | exact, Rényi "
+        "| prior | weight | releases | exact, loss distributions | exact, Rényi "
         "| Ponnoprat, best order | Ponnoprat, order 2 |",
         "|---|---|---|---|---|---|---|",
     ]
-    for alpha, scale, count in ((5, 1.0, 1), (10, 0.2, 65), (10, 0.089, 3000)):
-        exact = DirichletRelease(scale=scale, alpha=alpha, relation=ReplaceRecord())
-        paper = DirichletRelease(scale=scale, alpha=alpha, relation=ReplaceRecord(), bound="dps")
+    for alpha, weight, count in ((5, 1.0, 1), (10, 0.2, 65), (10, 0.089, 3000)):
+        exact = DirichletCost(weight=weight, alpha=alpha, relation=ReplaceRecord())
+        paper = DirichletCost(weight=weight, alpha=alpha, relation=ReplaceRecord(), bound="dps")
         losses = PldAccountant()
         losses.compose(exact, count)
         tight = exact.epsilon(DELTA) if count == 1 else losses.epsilon(DELTA)
@@ -55,7 +56,7 @@ def _accounting() -> str:
         second = rdp_to_epsilon(np.array([2.0]), count * paper.rdp([2.0]), DELTA)
         cells = (
             alpha,
-            scale,
+            weight,
             count,
             *(f"{e:.2f}" for e in (tight, renyi, published.epsilon(DELTA), second)),
         )
@@ -80,7 +81,7 @@ def _designs() -> str:
         "very histogram; the design sees the number of records and cells only; knowing the "
         "histogram would buy no more than the last column:",
         "",
-        "| epsilon | Algorithm 1 | Remark 1, best g | Algorithm 1's prior, exact scale | designed "
+        "| epsilon | Algorithm 1 | Remark 1, best g | Algorithm 1's prior, exact weight | designed "
         "| best there is |",
         "|---|---|---|---|---|---|",
     ]
@@ -91,10 +92,10 @@ def _designs() -> str:
         mine = design(target, n_records=total, n_cells=cells)
         best = min(_loss(target, alpha) for alpha in [*np.geomspace(0.1, 1e4, 60), mine.alpha])
         losses = (
-            expected_loss(HISTOGRAM, paper.scale, paper.alpha),
+            expected_loss(HISTOGRAM, paper.weight, paper.alpha),
             min(_loss(target, alpha, "dkl") for alpha in np.geomspace(1.01, 1e4, 40)),
             _loss(target, paper.alpha),
-            expected_loss(HISTOGRAM, mine.scale, mine.alpha),
+            expected_loss(HISTOGRAM, mine.weight, mine.alpha),
             best,
         )
         rows.append(f"| {epsilon:g} | " + " | ".join(f"{loss:.3g}" for loss in losses) + " |")
@@ -102,9 +103,9 @@ def _designs() -> str:
 
 
 def _loss(target: ApproxDP, alpha: float, bound: Bound = "exact") -> float:
-    """Return the loss on the histogram with this prior and the largest scale that it admits."""
-    scale = calibrate_scale(target, alpha=alpha, relation=ReplaceRecord(), bound=bound)
-    return expected_loss(HISTOGRAM, scale, alpha)
+    """Return the loss on the histogram with this prior and the largest weight that it admits."""
+    weight = calibrate_weight(target, alpha=alpha, relation=ReplaceRecord(), bound=bound)
+    return expected_loss(HISTOGRAM, weight, alpha)
 
 
 def _picture() -> Figure:
@@ -120,30 +121,26 @@ def _picture() -> Figure:
     for bound in ("geumlek", "dps", "exact"):
         label, colour, style = lines[bound]
         curve = [
-            float(
-                DirichletRelease(scale=1, alpha=a, relation=ReplaceRecord(), bound=bound).rdp(2.0)
-            )
+            float(DirichletCost(weight=1, alpha=a, relation=ReplaceRecord(), bound=bound).rdp(2.0))
             for a in priors
         ]
         left.loglog(priors, curve, color=colour, linestyle=style, label=label)
     left.set_ylim(1e-2, 1e2)
     left.set_xlabel("prior pseudo-count of every cell")
     left.set_ylabel("ε (nats), Rényi order 2")
-    left.set_title("One draw at scale 1; unit: replace one record", fontsize="medium")
+    left.set_title("One draw at weight 1; unit: replace one record", fontsize="medium")
 
     exact = SIMPLEX.exact
     epsilons = np.linspace(0, 2, 81)
     for bound in ("dkl", "dps", "exact"):
         label, colour, style = lines[bound]
-        release = DirichletRelease(
-            scale=exact.scale, alpha=exact.alpha, relation=exact.relation, bound=bound
+        cost = DirichletCost(
+            weight=exact.weight, alpha=exact.alpha, relation=exact.relation, bound=bound
         )
-        right.semilogy(
-            epsilons, release.delta(epsilons), color=colour, linestyle=style, label=label
-        )
+        right.semilogy(epsilons, cost.delta(epsilons), color=colour, linestyle=style, label=label)
     some = epsilons[epsilons > 0.9]
     right.semilogy(some, SIMPLEX.delta(some), color="black", lw=1, label="Gohari et al.")
-    sampler = Diffuse(scale=exact.scale, alpha=exact.alpha, relation=exact.relation)
+    sampler = Diffuse(weight=exact.weight, alpha=exact.alpha, relation=exact.relation)
     found = [
         audit_dirichlet(sampler, np.random.default_rng(i), delta=delta)
         for i, delta in enumerate((0.03, 0.01, 3e-3, 1e-3, 3e-4))

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from privrl.accounting.calibration import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, greedy, policy_value
-from privrl.calibration import ApproxDP
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments import plots
 from privrl.experiments.methods import Method
-from privrl.experiments.presets import preset
-from privrl.experiments.sweep import SweepSpec, run_sweep
+from privrl.experiments.sweeps import plots
+from privrl.experiments.sweeps.presets import preset
+from privrl.experiments.sweeps.sweep import SweepSpec, run_sweep
 
 HERE = Path(__file__).parent
 RUNS = 100
@@ -216,7 +216,7 @@ def _value(
                 ApproxDP(epsilon, DELTA), n_actions=mdp.n_actions, mixing=mixing, distance=distance
             )
         except ValueError:
-            continue  # no scale meets the target with so little mixing
+            continue  # no weight meets the target with so little mixing
         drawn = mechanism.release(np.broadcast_to(policy, (200, *policy.shape)), rng)
         best = max(best, float(policy_value(mdp, take(drawn)).mean()))
     return best if np.isfinite(best) else np.nan

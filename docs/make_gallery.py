@@ -1,7 +1,7 @@
 """Make docs/gallery.md: every figure and table of the papers beside ours, with their captions.
 
 Run with ``python docs/make_gallery.py``; it needs less than half an hour on two cores, and makes
-only what has changed when it is run again. UCI data are read as `privrl.datasets` says.
+only what has changed when it is run again. UCI data are read as `privrl.data.datasets` says.
 """
 
 import shutil

@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, xlogy
 from scipy.stats import beta
 
-from privrl.bounds import SimplexRelease
-from privrl.calibration import ApproxDP, Rdp, Target
-from privrl.design import expected_loss
+from privrl.accounting.calibration import ApproxDP, Rdp, Target
+from privrl.accuracy.design import expected_loss
+from privrl.accuracy.kl import KlBound, kl_quantile, kl_sample_size
+from privrl.costs.simplex import SimplexCost
 from privrl.mechanisms import (
     DirichletMechanism,
     DiscreteGaussianMechanism,
@@ -33,8 +34,7 @@ from privrl.mechanisms import (
 )
 from privrl.mechanisms.posterior_exponential import Sensitivity
 from privrl.mechanisms.posteriors import hellinger_sensitivity
-from privrl.special import FloatArray
-from privrl.utility import KlBound, kl_quantile, kl_sample_size
+from privrl.numerics.special import FloatArray
 
 HERE = Path(__file__).parent
 DELTA = 1e-5
@@ -97,8 +97,8 @@ def _up(epsilon: ArrayLike) -> str:
 
 def _simplex() -> str:
     public = {"eta": 0.05, "eta_bar": 0.05, "sensitive": (0, 1), "n_vectors": 100}
-    cost = SimplexMechanism(scale=24, bound="sim", **public).cost
-    assert isinstance(cost, SimplexRelease)
+    cost = SimplexMechanism(weight=24, bound="sim", **public).cost
+    assert isinstance(cost, SimplexCost)
     epsilon = cost.epsilon(0.05)
     costs = [
         ("printed in the paper", "1.18"),
@@ -108,8 +108,8 @@ def _simplex() -> str:
     ]
     buys = []
     for bound, words in (("sim", "Theorem 2"), ("exact", "exact")):
-        scale = SimplexMechanism.calibrated(ApproxDP(1, 0.05), bound=bound, **public).scale
-        buys.append((words, f"{scale:.1f}", f"{math.sqrt(1 / (4 * (scale + 1))):.3f}"))
+        weight = SimplexMechanism.calibrated(ApproxDP(1, 0.05), bound=bound, **public).weight
+        buys.append((words, f"{weight:.1f}", f"{math.sqrt(1 / (4 * (weight + 1))):.3f}"))
     return "\n".join(
         (
             "What k = 24 costs at δ = 0.05, rounded up:",
@@ -189,10 +189,13 @@ def _error_bars() -> str:
                 made = _dirichlet(name, Rdp(2, epsilon))
                 assert isinstance(made.alpha, float)
                 row = {"alpha": made.alpha, "n_cells": N_CELLS}
-                weight = made.scale * N_RECORDS
-                bars = [float(kl_quantile(0.05, weight=weight, **row, bound=b)) for b in bounds]
+                total_weight = made.weight * N_RECORDS
+                bars = [
+                    float(kl_quantile(0.05, total_weight=total_weight, **row, bound=b))
+                    for b in bounds
+                ]
                 sizes = [
-                    kl_sample_size(scale=made.scale, eta=0.1, failure=0.05, **row, bound=b)
+                    kl_sample_size(weight=made.weight, eta=0.1, failure=0.05, **row, bound=b)
                     for b in bounds
                 ]
                 drawn = made.release(np.tile(HISTOGRAM, (DRAWS, 1)), np.random.default_rng(0))
@@ -234,7 +237,7 @@ def _dirichlet_loss(name: str, epsilon: float) -> float:
     """Return the mean loss of a Dirichlet draw, exactly."""
     made = _dirichlet(name, ApproxDP(epsilon, DELTA))
     assert isinstance(made.alpha, float)
-    return expected_loss(HISTOGRAM, made.scale, made.alpha)
+    return expected_loss(HISTOGRAM, made.weight, made.alpha)
 
 
 @cache
@@ -298,10 +301,10 @@ def _gaussian_from(epsilon: float) -> int:
 
 
 def _mistakes() -> str:
-    cells, alpha, weight = 1000, 0.2, 1000
-    eta = 2 * math.log1p(cells * alpha / weight)
-    claim = math.exp(-weight * eta**2 / (2 * (2 + eta) * (4 + 3 * eta)))
-    gammas = np.random.default_rng(0).gamma(weight / cells + alpha, size=(1000, cells))
+    cells, alpha, total_weight = 1000, 0.2, 1000
+    eta = 2 * math.log1p(cells * alpha / total_weight)
+    claim = math.exp(-total_weight * eta**2 / (2 * (2 + eta) * (4 + 3 * eta)))
+    gammas = np.random.default_rng(0).gamma(total_weight / cells + alpha, size=(1000, cells))
     kl = np.log(gammas.sum(1)) - np.log(gammas).mean(1) - math.log(cells)
 
     n, rate = 1e6, 1e-12
@@ -312,7 +315,7 @@ def _mistakes() -> str:
     wrong = math.sqrt(-math.expm1(betaln(3.5, 7.5) - (betaln(4, 7) + betaln(3, 8)) / 2))
     return "\n".join(
         (
-            f"- Theorem 2 of DKL, with {cells} even cells, prior {alpha:g} and weight {weight:g}: "
+            f"- Theorem 2 of DKL, with {cells} even cells, prior {alpha:g} and total_weight {total_weight:g}: "
             f"the loss is above {eta:.3f} in {(kl > eta).sum()} of {kl.size} draws; the theorem "
             f"allows {claim * kl.size:.0f} on average.",
             "- Theorem 5 of DPS, with two even cells, prior 1 and a million records: its distance "

@@ -18,10 +18,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import xlogy
 
-from privrl.datasets import NAMES, load, networks
+from privrl.accounting.targets import Rdp
+from privrl.data.datasets import NAMES, load, networks
+from privrl.data.schema import Categories
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
-from privrl.experiments.uci import run_cells
-from privrl.experiments.uci_cells import (
+from privrl.experiments.uci.data import Cells, NotPrivateWarning
+from privrl.experiments.uci.jobs import (
     AUTO,
     DESIGNED,
     DKL,
@@ -34,10 +36,8 @@ from privrl.experiments.uci_cells import (
     UNIFORM,
     grid,
 )
-from privrl.experiments.uci_data import Cells, NotPrivateWarning
-from privrl.histogram import histogram
-from privrl.schema import Categories
-from privrl.targets import Rdp
+from privrl.experiments.uci.run import run_cells
+from privrl.models.histograms import histogram
 
 HERE = Path(__file__).parent
 SPLITS = range(100, 105)  # nothing was chosen on these
@@ -216,7 +216,7 @@ def _steps() -> str:
     first, fixed = tuple(TEMPERED)
     steps = {
         DKL: "Algorithm 1",
-        EXACT: "its prior, its scale by exact accounting",
+        EXACT: "its prior, its weight by exact accounting",
         DESIGNED: "a designed prior, exact accounting",
         "Gaussian, cut at its deviation": "Gaussian noise cut at its deviation",
         first: "noise, rows shrunk together (`auto` at temperature 1)",

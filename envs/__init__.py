@@ -1,6 +1,10 @@
-"""Finite environments: the mathematical object, and Gymnasium environments made from it."""
+"""Finite environments: the mathematical object, and Gymnasium environments made from it.
+
+Importing this registers them with Gymnasium, as does the id ``privrl.envs:privrl/RiverSwim-v0``.
+"""
 
 from privrl.envs.planning import evaluate, plan, plan_support
+from privrl.envs.registration import register_envs
 from privrl.envs.riverswim import RiverSwimEnv, riverswim
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
@@ -21,3 +25,5 @@ __all__ = [
     "plan_support",
     "riverswim",
 ]
+
+register_envs()

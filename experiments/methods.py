@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl._checks import check_between, check_count, check_positive
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import Rdp
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -22,14 +23,14 @@ from privrl.agents import (
     TabularAgent,
     self_loops,
 )
+from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
-from privrl.experiments.names import lookup, schedule_named
-from privrl.factorisations import FactorisationName
-from privrl.noisy_counts import DEFAULT_THRESHOLD, ExactCounts, LocalCounts, NoisyCounts
-from privrl.relations import DAMPED, Relation
-from privrl.samplers import Concentrated, Diffuse, Sampler, stack
-from privrl.special import FloatArray
-from privrl.targets import Rdp
+from privrl.experiments.registry import lookup, schedule_named
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import Sampler
+from privrl.samplers.dirichlet import Concentrated, Diffuse, stack
+from privrl.samplers.factorisations import FactorisationName
+from privrl.samplers.noisy_counts import DEFAULT_THRESHOLD, ExactCounts, LocalCounts, NoisyCounts
 
 _YARDSTICKS = {"random": "random policy", "oracle": "best policy"}  # they learn nothing
 RewardName = Literal["auto", "beta", "noisy", "known"]
@@ -44,7 +45,7 @@ class Method:
     agent, sampler : str
         Names, see `AGENTS` and `SAMPLERS`.
     schedule : str
-        Before which episodes it draws, see `privrl.experiments.names.schedule_named`.
+        Before which episodes it draws, see `privrl.experiments.registry.schedule_named`.
     resamples : str, optional
         Another schedule, of the episodes before which a released posterior is sampled afresh.
     window : int, optional
@@ -60,7 +61,7 @@ class Method:
         A budget for the rewards beside the other, in place of a share of it, as Ponnoprat's
         experiment has it. What is reported as spent includes it.
     threshold : float
-        How many deviations are taken off noisy counts, see `privrl.noisy_counts.NoisyCounts`.
+        How many deviations are taken off noisy counts, see `privrl.samplers.noisy_counts.NoisyCounts`.
     support : bool
         Whether it is public which next states are possible.
     label : str, optional

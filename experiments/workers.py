@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
 
 from privrl._checks import check_count
-from privrl.experiments.names import lookup
+from privrl.experiments.registry import lookup
 
 _DEATHS = 3  # in a row, without any item finished
 

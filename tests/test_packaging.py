@@ -1,39 +1,55 @@
-"""The wheel holds just what the tree holds, and the folders keep their floors."""
+"""The wheel holds just what the tree holds, the folders keep their floors, and load little."""
 
 import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {
-    "privrl": "privrl",
-    "privrl/audit": "privrl/audit",
-    "privrl/mechanisms": "privrl/mechanisms",
-    "privrl/schema": "privrl/schema",
-    "privrl/datasets": "privrl/datasets",
-    "privrl/estimates": "privrl/estimates",
-    "privrl/histogram": "privrl/histogram",
-    "privrl/naive_bayes": "privrl/naive_bayes",
-    "privrl/bayes_net": "privrl/bayes_net",
-    "privrl/cli": "privrl/cli",
-    "envs": "privrl/envs",
-    "agents": "privrl/agents",
-    "experiments": "privrl/experiments",
-    "experiments/figures": "privrl/experiments/figures",
-}
+APART = ("envs", "agents", "experiments")  # folders of their own beside ``privrl``
+
+#: From the ground up: a folder may import those below, and what lies in it. Only a folder's face,
+#: its ``__init__``, hands on what lies in folders within it.
+FLOORS = (
+    ("privrl",),
+    ("privrl.numerics",),
+    ("privrl.costs",),
+    ("privrl.accounting",),
+    ("privrl.accuracy",),
+    ("privrl.mechanisms",),
+    ("privrl.samplers",),
+    ("privrl.audit",),
+    ("privrl.data.schema",),
+    ("privrl.data.datasets",),
+    ("privrl.data", "privrl.envs"),
+    ("privrl.models.estimates",),
+    ("privrl.models.histograms", "privrl.models.naive_bayes", "privrl.models.bayes_net"),
+    ("privrl.models", "privrl.agents"),
+    ("privrl.experiments",),
+    ("privrl.experiments.training",),
+    ("privrl.experiments.sweeps", "privrl.experiments.uci"),
+    ("privrl.experiments.figures",),
+    ("privrl.cli",),
+)
+FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
+
+
+def _folder(package: str) -> Path:
+    parts = package.split(".")
+    return ROOT.joinpath(*parts[1:] if parts[1:2] and parts[1] in APART else parts)
 
 
 def _modules() -> dict[str, Path]:
     """Every module of the library: its place in the wheel, and in the tree."""
     return {
-        f"{target}/{path.name}": path
-        for folder, target in FOLDERS.items()
-        for path in sorted((ROOT / folder).glob("*.py"))
+        f"{package.replace('.', '/')}/{path.name}": path
+        for package in FLOOR
+        for path in sorted(_folder(package).glob("*.py"))
     }
 
 
@@ -41,7 +57,7 @@ def _modules() -> dict[str, Path]:
 def test_wheel_holds_the_tree(tmp_path: Path) -> None:
     copy = tmp_path / "copy"  # building leaves files behind
     copy.mkdir()
-    for name in ("privrl", "envs", "agents", "experiments"):
+    for name in ("privrl", *APART):
         shutil.copytree(ROOT / name, copy / name, symlinks=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
@@ -53,49 +69,31 @@ def test_wheel_holds_the_tree(tmp_path: Path) -> None:
     assert names == {*_modules(), "privrl/py.typed"}
 
 
-@pytest.mark.parametrize("name", ["envs", "agents", "experiments"])
+@pytest.mark.parametrize("name", APART)
 def test_links_lead_to_the_folders(name: str) -> None:
     link = ROOT / "privrl" / name
     assert link.is_symlink()
     assert link.readlink() == Path("..") / name
 
 
-#: Each floor may import the ones before it, and itself. Only the command line, and the package
-#: itself when it registers environments, reach up.
-FLOORS = (
-    {"privrl"},
-    {"privrl.mechanisms"},
-    {"privrl.audit"},
-    {"privrl.schema", "privrl.envs"},
-    {"privrl.datasets", "privrl.estimates"},
-    {"privrl.bayes_net", "privrl.histogram", "privrl.naive_bayes", "privrl.discretise"},
-    {"privrl.agents"},
-    {"privrl.experiments"},
-)
-#: What the core does without, so that it stays small.
-OUTSIDE = {
-    "privrl": {"gymnasium", "pandas", "matplotlib", "sklearn"},
-    "privrl.mechanisms": {"gymnasium", "pandas", "matplotlib", "sklearn"},
-    "privrl.audit": {"gymnasium", "pandas", "matplotlib", "sklearn"},
-    "privrl.estimates": {"gymnasium", "pandas", "matplotlib", "sklearn"},
-    "privrl.bayes_net": {"gymnasium", "matplotlib"},
-}
-
-
-def _reaches_up(place: str) -> bool:
-    return place == "privrl/__init__.py" or place.startswith("privrl/cli/")
+def test_every_folder_has_its_floor_and_is_in_the_wheel() -> None:
+    links = {ROOT / "privrl" / name for name in APART}
+    found = {
+        path.parent
+        for top in ("privrl", *APART)
+        for path in (ROOT / top).rglob("*.py")
+        if links.isdisjoint(path.parents)
+    }
+    assert found == {_folder(package) for package in FLOOR}
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(FLOOR)
 
 
 def _package(module: str) -> str:
-    known = [p for floor in FLOORS for p in floor if module == p or module.startswith(p + ".")]
-    return max(known, key=len)
+    return max((p for p in FLOOR if module == p or module.startswith(p + ".")), key=len)
 
 
-def _floor(package: str) -> int:
-    return next(i for i, floor in enumerate(FLOORS) if package in floor)
-
-
-@pytest.mark.parametrize("place", sorted(p for p in _modules() if not _reaches_up(p)))
+@pytest.mark.parametrize("place", sorted(_modules()))
 def test_imports_point_down(place: str) -> None:
     own = _package(place.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     for node in ast.walk(ast.parse(_modules()[place].read_text())):
@@ -104,7 +102,8 @@ def test_imports_point_down(place: str) -> None:
             else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         )  # fmt: skip
         for name in names:
-            if name.split(".")[0] == "privrl":
-                other = _package(name)
-                assert other == own or _floor(other) < _floor(own), f"{place} imports {name}"
-            assert name.split(".")[0] not in OUTSIDE.get(own, set()), f"{place} imports {name}"
+            if name.split(".")[0] != "privrl":
+                continue
+            other = _package(name)
+            within = place.endswith("__init__.py") and other.startswith(own + ".")
+            assert other == own or within or FLOOR[other] < FLOOR[own], f"{place} imports {name}"

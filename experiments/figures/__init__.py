@@ -4,13 +4,7 @@ from privrl.experiments.figures.base import Figure
 from privrl.experiments.figures.bay import BAY_FIG2, BAY_FIG3, BAY_FIG4
 from privrl.experiments.figures.bay_sensitivity import BAY_FIG1
 from privrl.experiments.figures.dkl_conversion import DKL_FIG8
-from privrl.experiments.figures.dkl_data import (
-    DKL_FIG4,
-    DKL_FIG5,
-    DKL_FIG9,
-    DKL_FIG10,
-    DKL_TABLE1,
-)
+from privrl.experiments.figures.dkl_data import DKL_FIG4, DKL_FIG5, DKL_FIG9, DKL_FIG10, DKL_TABLE1
 from privrl.experiments.figures.dkl_networks import DKL_FIG6, DKL_FIG7, DKL_FIG11
 from privrl.experiments.figures.dkl_noise import DKL_NOISE_EXAMPLE
 from privrl.experiments.figures.dkl_theory import DKL_FIG1, DKL_FIG2

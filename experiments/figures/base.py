@@ -29,7 +29,7 @@ class Figure:
         From that table to a paragraph: what the paper shows, what is seen here, and where
         the paper is wrong. Its numbers come from the table.
     data : bool
-        Whether it needs the UCI data sets, see `privrl.datasets`.
+        Whether it needs the UCI data sets, see `privrl.data.datasets`.
     """
 
     id: str

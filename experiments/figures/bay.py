@@ -7,10 +7,10 @@ as even as they can be, and at its edge, all in the first cell.
 import numpy as np
 import pandas as pd
 
-from privrl._rounding import up_to_places as up
 from privrl.experiments.figures.base import Figure
 from privrl.experiments.figures.bay_accuracy import DELTA, accuracy, data_sets, draw, hellinger
 from privrl.mechanisms.posteriors import Posteriors, hellinger_sensitivity, smooth_beta
+from privrl.numerics.printing import up_to_places as up
 
 BETA, DIRICHLET = (7.0, 4.0), (7.0, 4.0, 5.0)  # the paper's priors
 _SAYS = {  # of a mechanism, with this epsilon

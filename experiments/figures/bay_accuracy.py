@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 from scipy.special import gammaln
 
-from privrl._rounding import up_to_places as up
+from privrl.costs.noise import LaplaceCost
 from privrl.experiments.figures.base import panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
 from privrl.mechanisms import NoisyPosteriorMechanism, PosteriorExponentialMechanism
 from privrl.mechanisms.posterior_exponential import Sensitivity
 from privrl.mechanisms.posteriors import Posteriors
-from privrl.noise import LaplaceRelease
-from privrl.special import FloatArray
+from privrl.numerics.printing import up_to_places as up
+from privrl.numerics.special import FloatArray
 
 DELTA = 0.8  # of the smooth sensitivity, in every figure
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -78,7 +78,7 @@ def _laplace(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Return the certificate, and what is released of each row, all as probable."""
     made = NoisyPosteriorMechanism.pure(epsilon, alpha=prior, n=n)
-    assert isinstance(made.cost, LaplaceRelease)
+    assert isinstance(made.cost, LaplaceCost)
     released = made.release(data, rng).concentrations
     return made.cost.pure_epsilon, released, np.full(len(data), 1 / len(data))
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREY, VERMILION
 from privrl.mechanisms import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import Posteriors
+from privrl.numerics.printing import up_to_places as up
 
 #: Prior, counts, and the epsilon that the paper's figures have for that prior.
 CASES = (

@@ -8,10 +8,10 @@ from functools import cache
 import pandas as pd
 from matplotlib.axes import Axes
 
-from privrl.datasets import NAMES, networks
+from privrl.data.datasets import NAMES, networks
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
-from privrl.experiments.uci import run_cells
-from privrl.experiments.uci_cells import (
+from privrl.experiments.uci.data import NotPrivateWarning
+from privrl.experiments.uci.jobs import (
     AUTO,
     DESIGNED,
     DKL,
@@ -22,7 +22,7 @@ from privrl.experiments.uci_cells import (
     Model,
     grid,
 )
-from privrl.experiments.uci_data import NotPrivateWarning
+from privrl.experiments.uci.run import run_cells
 
 #: The splits of all figures and of docs/models.md; nothing was chosen on them.
 SPLITS = (100, 101, 102, 103, 104)

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dkl_tightness import DELTA, by_order, release_at
 from privrl.experiments.palette import BLUE, GREEN, PURPLE, VERMILION
+from privrl.numerics.printing import up_to_places as up
 
 _ORDERS = (2.0, 10.0, 50.0, 200.0)
 
@@ -15,13 +15,13 @@ _ORDERS = (2.0, 10.0, 50.0, 200.0)
 def _compute(quick: bool) -> pd.DataFrame:
     rows = []
     for order in _ORDERS:
-        for scale in np.geomspace(1e-3, 10, 9 if quick else 61).tolist():
-            exact, claim = release_at(scale, order), release_at(scale, order, "dkl")
+        for weight in np.geomspace(1e-3, 10, 9 if quick else 61).tolist():
+            exact, claim = release_at(weight, order), release_at(weight, order, "dkl")
             converted = by_order(float(claim.rdp(order)), order, DELTA)
-            rows.append(("(13)", order, scale, converted))
-            rows.append(("exact", order, scale, float(exact.epsilon(DELTA))))
+            rows.append(("(13)", order, weight, converted))
+            rows.append(("exact", order, weight, float(exact.epsilon(DELTA))))
         rows.append(("least", order, 0.0, by_order(0.0, order, DELTA)))
-    return pd.DataFrame(rows, columns=["curve", "order", "scale", "epsilon"])
+    return pd.DataFrame(rows, columns=["curve", "order", "weight", "epsilon"])
 
 
 def _draw(table: pd.DataFrame) -> Picture:
@@ -30,8 +30,8 @@ def _draw(table: pd.DataFrame) -> Picture:
         for name, line in (("(13)", "--"), ("exact", "-")):
             curve = table[(table.curve == name) & (table.order == order)]
             label = f"λ = {order:g}, {name}"
-            axes.plot(curve.scale, curve.epsilon, line, color=colour, lw=2, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="scale r, with the prior 1 + 4(λ - 1)r")
+            axes.plot(curve.weight, curve.epsilon, line, color=colour, lw=2, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="weight r, with the prior 1 + 4(λ - 1)r")
     axes.set_ylabel("ε̂ (nats) at δ = 10⁻⁵")
     picture.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
     picture.supxlabel("privacy unit: replace one record", fontsize="small", color="0.3")
@@ -49,7 +49,7 @@ def _caption(table: pd.DataFrame) -> str:
         "The paper shows ε̂ at δ = 10⁻⁵ by its conversion (13) of Algorithm 1, rising with r and "
         "falling with λ. Both are seen here. But (13) converts the one order that Algorithm 1 was "
         f"run for, so that ε̂ never falls below {least}, while what the draws really cost goes to "
-        f"0 with r. At r = {table.scale[table.scale > 0].min():g} the formula is, times the exact "
+        f"0 with r. At r = {table.weight[table.weight > 0].min():g} the formula is, times the exact "
         f"value, {small}; over all r shown the least of these ratios is "
         f"{min(float(r.min()) for r in ratios):.2f}. The published code draws this figure for "
         "Δ₂² = Δ∞ = 1, one record added or removed; here one is replaced, as in the paper's other "

@@ -6,7 +6,8 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.datasets import NAMES, load
+from privrl.data.datasets import NAMES, load
+from privrl.data.schema import Categories
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dkl_cells import (
     GAUSSIAN,
@@ -19,8 +20,7 @@ from privrl.experiments.figures.dkl_cells import (
     naive_bayes_cells,
 )
 from privrl.experiments.figures.drawn_table import draw_table
-from privrl.experiments.uci_cells import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM
-from privrl.schema import Categories
+from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM
 
 # Table 1 --------------------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
-from privrl.bayes_net import PrivateBayesNet
-from privrl.bayes_net.structure import networkx
-from privrl.datasets import networks
-from privrl.datasets.sources import SOURCES
+from privrl.data.datasets import networks
+from privrl.data.datasets.sources import SOURCES
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dkl_cells import (
     GAUSSIAN,
@@ -24,8 +22,10 @@ from privrl.experiments.figures.dkl_cells import (
     network_cells,
 )
 from privrl.experiments.palette import BLUE, GREY
-from privrl.experiments.uci_cells import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
-from privrl.special import FloatArray
+from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.structure import networkx
+from privrl.numerics.special import FloatArray
 
 _BENDS = (0.0, 0.12, -0.12, 0.22, -0.22, 0.35, -0.35, 0.6, -0.6)
 _INCHES = (2.0, 0.85)  # of the picture of networks, about, to a unit of either axis

@@ -5,13 +5,13 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 from scipy.special import rel_entr
 
-from privrl.design import design
-from privrl.dirichlet import dirichlet_rows
+from privrl.accounting.targets import Rdp
+from privrl.accuracy.design import design
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREEN, ORANGE
 from privrl.mechanisms import LaplaceMechanism, normalise
-from privrl.special import FloatArray
-from privrl.targets import Rdp
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.special import FloatArray
 
 _RECORDS = np.array([1.0, 9.0])  # ten people in two cells
 _PRINTED = np.array([[-0.090, 0.045], [-0.099, -0.038]])  # noise on their frequencies
@@ -25,7 +25,7 @@ def _compute(quick: bool) -> pd.DataFrame:
     laplace = LaplaceMechanism(scale=1.0)
     noisy = laplace.release(np.broadcast_to(_RECORDS, (draws, 2)), rng)
     best = design(Rdp(2, float(laplace.cost.rdp(2.0))), n_records=n, n_cells=2)
-    drawn = dirichlet_rows(np.broadcast_to(best.scale * _RECORDS + best.alpha, (draws, 2)), rng)
+    drawn = dirichlet_rows(np.broadcast_to(best.weight * _RECORDS + best.alpha, (draws, 2)), rng)
     groups = {
         _POINTS: p + _PRINTED,
         _RAW: noisy / n,
@@ -98,7 +98,7 @@ def _caption(table: pd.DataFrame) -> str:
         "cost: with no count below the noise's size, 1, the mean divergence is "
         f"{floored.kl_normalised.mean():.3f} (the smaller count happens to be 1, too). A "
         "Dirichlet draw of the same Rényi divergence of "
-        f"order 2 has a mean of {drawn.kl_normalised.mean():.3f}, prior and scale designed for "
+        f"order 2 has a mean of {drawn.kl_normalised.mean():.3f}, prior and weight designed for "
         "ten records in two cells."
     )
 

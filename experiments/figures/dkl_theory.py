@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 from scipy.special import gammaln, polygamma
 
-from privrl.bounds import probability_some_below
+from privrl.costs.simplex import probability_some_below
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 

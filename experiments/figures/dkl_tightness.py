@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
-from privrl.bounds import SimplexRelease, dkl_algorithm_1
-from privrl.conversion import epsilon_by_order
-from privrl.design import design, expected_loss
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accuracy.design import design, expected_loss
+from privrl.costs.conversion import epsilon_by_order
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.profiles import Factor, Shape
+from privrl.costs.relations import ReplaceRecord
+from privrl.costs.simplex import SimplexCost
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
-from privrl.profiles import Factor, Shape
-from privrl.relations import ReplaceRecord
-from privrl.releases import Bound, DirichletRelease
-from privrl.targets import ApproxDP, Rdp
+from privrl.mechanisms.papers import dkl_algorithm_1
+from privrl.numerics.printing import up_to_places as up
 
 RECORD = ReplaceRecord()
 DELTA = 1e-5
@@ -45,40 +46,40 @@ _LOSSES = {
 }
 
 
-def release_at(scale: float, order: float, bound: Bound = "exact") -> DirichletRelease:
-    """Return Algorithm 1's release at a scale."""
-    prior = 1 + 4 * (order - 1) * scale
-    return DirichletRelease(scale=scale, alpha=prior, relation=RECORD, bound=bound)
+def release_at(weight: float, order: float, bound: Bound = "exact") -> DirichletCost:
+    """Return Algorithm 1's release at a weight."""
+    prior = 1 + 4 * (order - 1) * weight
+    return DirichletCost(weight=weight, alpha=prior, relation=RECORD, bound=bound)
 
 
-def _between_histograms(scale: float, order: float) -> dict[str, float]:
+def _between_histograms(weight: float, order: float) -> dict[str, float]:
     """Return the divergences between the two posteriors of the upper row.
 
     Of their counts the second and the last differ: 8 against 7, and 0 against 1, or 1 against 0
     as printed. Normalising takes away what the row's total tells.
     """
-    alpha, at = release_at(scale, order).alpha, np.array([order])
+    alpha, at = release_at(weight, order).alpha, np.array([order])
 
     def rdp(*factors: Factor) -> float:
         return sum(float(factor.rdp(at)[0]) for factor in factors)
 
-    second = Factor(Shape.UP, 7 * scale + alpha, scale)
-    total = Factor(Shape.UP, 146 * scale + 6 * alpha, 2 * scale)
+    second = Factor(Shape.UP, 7 * weight + alpha, weight)
+    total = Factor(Shape.UP, 146 * weight + 6 * alpha, 2 * weight)
     return {
-        _MEANT: rdp(second, Factor(Shape.DOWN, alpha, scale)),
-        _PRINTED: rdp(second, Factor(Shape.UP, alpha, scale)) - rdp(total),
+        _MEANT: rdp(second, Factor(Shape.DOWN, alpha, weight)),
+        _PRINTED: rdp(second, Factor(Shape.UP, alpha, weight)) - rdp(total),
     }
 
 
-def _simplex(scale: float, order: float) -> SimplexRelease:
+def _simplex(weight: float, order: float) -> SimplexCost:
     """Return Gohari et al.'s guarantee of the same draw: two cells may change, four do not."""
-    alpha, cells = release_at(scale, order).alpha, len(HISTOGRAM)
-    total = scale * sum(HISTOGRAM) + cells * alpha
-    return SimplexRelease(
-        scale=total,
+    alpha, cells = release_at(weight, order).alpha, len(HISTOGRAM)
+    total = weight * sum(HISTOGRAM) + cells * alpha
+    return SimplexCost(
+        weight=total,
         eta=alpha / total,
         eta_bar=(cells - 2) * alpha / total,
-        distance=2 * scale / total,
+        distance=2 * weight / total,
     )
 
 
@@ -90,44 +91,44 @@ def by_order(rdp: float, order: float, delta: float) -> float:
 def _compute_3(quick: bool) -> pd.DataFrame:
     rows: list[tuple[str, str, float, float, float, float, float]] = []
     for order in ORDERS:
-        for scale in np.geomspace(1e-3, 10, 7 if quick else 41).tolist():
+        for weight in np.geomspace(1e-3, 10, 7 if quick else 41).tolist():
             values = {
-                _CLAIM: float(release_at(scale, order, "dkl").rdp(order)),
-                _EXACT: float(release_at(scale, order).rdp(order)),
-                **_between_histograms(scale, order),
+                _CLAIM: float(release_at(weight, order, "dkl").rdp(order)),
+                _EXACT: float(release_at(weight, order).rdp(order)),
+                **_between_histograms(weight, order),
             }
-            rows += [("rdp", n, order, scale, e, math.nan, math.nan) for n, e in values.items()]
-        for scale in np.geomspace(1e-5, 1e3, 9 if quick else 57).tolist():
+            rows += [("rdp", n, order, weight, e, math.nan, math.nan) for n, e in values.items()]
+        for weight in np.geomspace(1e-5, 1e3, 9 if quick else 57).tolist():
             exact, claim = (
-                release_at(scale, order),
-                float(release_at(scale, order, "dkl").rdp(order)),
+                release_at(weight, order),
+                float(release_at(weight, order, "dkl").rdp(order)),
             )
-            loss = expected_loss(HISTOGRAM, scale, exact.alpha)
+            loss = expected_loss(HISTOGRAM, weight, exact.alpha)
             values = {
                 _CLAIM: by_order(claim, order, DELTA),
-                _SIM: float(_simplex(scale, order).epsilon(DELTA)),
+                _SIM: float(_simplex(weight, order).epsilon(DELTA)),
                 _SAME: float(exact.epsilon(DELTA)),
             }
             rows += [
-                ("kl", name, order, scale, epsilon, DELTA, loss)
+                ("kl", name, order, weight, epsilon, DELTA, loss)
                 for name, epsilon in values.items()
                 if epsilon < math.inf
             ]
         rows.append(("kl", "least", order, 0.0, by_order(0.0, order, DELTA), DELTA, math.nan))
     for epsilon in np.geomspace(1e-3, 100, 6 if quick else 21).tolist():
         best = design(ApproxDP(epsilon, DELTA), n_records=sum(HISTOGRAM), n_cells=len(HISTOGRAM))
-        loss = expected_loss(HISTOGRAM, best.scale, best.alpha)
+        loss = expected_loss(HISTOGRAM, best.weight, best.alpha)
         uniform = math.log(len(HISTOGRAM)) + _negative_entropy()
         for order in ORDERS:
             # The code's arguments are one place off: its delta is Δ₂², and its Δ₂² is 1, half of 2.
             target = Rdp(order, 2 * (epsilon - by_order(0.0, order, 2.0)))
-            scale, alpha, _ = dkl_algorithm_1(target, relation=RECORD)
-            delta = float(release_at(scale, order).delta(epsilon))
-            code = expected_loss(HISTOGRAM, scale, alpha)
-            rows.append(("kl", _CODE, order, scale, epsilon, delta, code))
-            rows.append(("kl", _DESIGNED, order, best.scale, epsilon, DELTA, loss))
+            weight, alpha, _ = dkl_algorithm_1(target, relation=RECORD)
+            delta = float(release_at(weight, order).delta(epsilon))
+            code = expected_loss(HISTOGRAM, weight, alpha)
+            rows.append(("kl", _CODE, order, weight, epsilon, delta, code))
+            rows.append(("kl", _DESIGNED, order, best.weight, epsilon, DELTA, loss))
             rows.append(("kl", _UNIFORM, order, 0.0, epsilon, 0.0, uniform))
-    columns = ["panel", "curve", "order", "scale", "epsilon", "delta", "kl"]
+    columns = ["panel", "curve", "order", "weight", "epsilon", "delta", "kl"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -142,8 +143,8 @@ def _draw_3(table: pd.DataFrame) -> Picture:
         upper, lower = axes[column], axes[3 + column]
         for name, (line, colour) in _DIVERGENCES.items():
             curve = _curve(table, "rdp", name, order)
-            upper.plot(curve.scale, curve.epsilon, line, color=colour, lw=2, label=name)
-        upper.set(xscale="log", yscale="log", xlabel="scale r", ylim=(1e-7, 100))
+            upper.plot(curve.weight, curve.epsilon, line, color=colour, lw=2, label=name)
+        upper.set(xscale="log", yscale="log", xlabel="weight r", ylim=(1e-7, 100))
         upper.set_title(f"order λ = {order:g}, prior 1 + 4(λ - 1)r", fontsize="medium")
         for name, (line, colour) in _LOSSES.items():
             curve = _curve(table, "kl", name, order)

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
-from privrl._rounding import up_to_places as up
-from privrl.bounds import dps_prior
-from privrl.calibration import Rdp, calibrate_alpha
+from privrl.accounting.calibration import Rdp, calibrate_alpha
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.profiles import Factor, Shape
+from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.palette import BLUE, GREEN, GREY, VERMILION
-from privrl.profiles import Factor, Shape
-from privrl.relations import AddRemoveRecord, ReplaceRecord
-from privrl.releases import Bound, DirichletRelease
-from privrl.special import FloatArray
+from privrl.mechanisms.papers import dps_prior
+from privrl.numerics.printing import up_to_places as up
+from privrl.numerics.special import FloatArray
 
 ORDER = 2.0
 DELTA = 1e-5
@@ -36,11 +36,11 @@ _CURVES = {  # line, colour
 # Figure 1 -------------------------------------------------------------------------------------
 
 
-def _release(
+def _cost(
     alpha: float, bound: Bound, relation: AddRemoveRecord | ReplaceRecord | None = None
-) -> DirichletRelease:
+) -> DirichletCost:
     relation = AddRemoveRecord() if relation is None else relation
-    return DirichletRelease(scale=1, alpha=alpha, relation=relation, bound=bound)
+    return DirichletCost(weight=1, alpha=alpha, relation=relation, bound=bound)
 
 
 def _of_data(alpha: float, count: int) -> float:
@@ -58,8 +58,8 @@ def _compute_1(quick: bool) -> pd.DataFrame:
     rows: list[tuple[str, str, float, float, float]] = []
     for alpha in np.linspace(2, 20, 10 if quick else 73).tolist():
         values = (
-            float(_release(alpha, "dps").rdp(ORDER)),
-            float(_release(alpha, "exact").rdp(ORDER)),
+            float(_cost(alpha, "dps").rdp(ORDER)),
+            float(_cost(alpha, "exact").rdp(ORDER)),
             _of_data(alpha, 0),
             _of_data(alpha, 20),
         )
@@ -67,13 +67,13 @@ def _compute_1(quick: bool) -> pd.DataFrame:
     epsilons: FloatArray = np.linspace(0, 20, 21 if quick else 161)
     for alpha in _PRIORS:
         for name, bound in (("Theorem 4", "dps"), ("exact, any data", "exact")):
-            release = _release(alpha, bound)  # type: ignore[arg-type] # one of the two
-            deltas = release.delta(epsilons)
+            cost = _cost(alpha, bound)  # type: ignore[arg-type] # one of the two
+            deltas = cost.delta(epsilons)
             rows += [
                 ("delta", name, alpha, float(e), float(d))
                 for e, d in zip(epsilons, deltas, strict=True)
             ]
-            rows.append(("at delta", name, alpha, float(release.epsilon(DELTA)), DELTA))
+            rows.append(("at delta", name, alpha, float(cost.epsilon(DELTA)), DELTA))
     return pd.DataFrame(rows, columns=["panel", "curve", "alpha", "epsilon", "delta"])
 
 
@@ -152,14 +152,14 @@ def _compute_example(quick: bool) -> pd.DataFrame:
     target, relation = Rdp(ORDER, 1), ReplaceRecord()
     priors = {
         PRINTED: brentq(lambda a: polygamma(1, a - 1) - 1, 1.1, 9),
-        SOLVED: calibrate_alpha(target, scale=1, relation=relation, bound="dps"),
+        SOLVED: calibrate_alpha(target, weight=1, relation=relation, bound="dps"),
         "printed result": 3.46,
         "closed form (9)": dps_prior(target, relation=relation),
-        "exact": calibrate_alpha(target, scale=1, relation=relation),
+        "exact": calibrate_alpha(target, weight=1, relation=relation),
     }
     rows = []
     for rule, alpha in priors.items():
-        bound, exact = (_release(alpha, name, relation) for name in ("dps", "exact"))
+        bound, exact = (_cost(alpha, name, relation) for name in ("dps", "exact"))
         rows.append(
             (
                 *(rule, alpha, float(bound.rdp(ORDER)), float(exact.rdp(ORDER))),

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.calibration import Rdp, calibrate_alpha, calibrate_scale
-from privrl.design import design, expected_loss
+from privrl.accounting.calibration import Rdp, calibrate_alpha, calibrate_weight
+from privrl.accuracy.design import design, expected_loss
+from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
-from privrl.relations import ReplaceRecord
-from privrl.special import FloatArray
+from privrl.numerics.special import FloatArray
 
 EPSILONS = (0.01, 0.1, 1.0)  # at order 2
 RECORD = ReplaceRecord()
@@ -73,14 +73,14 @@ def losses(data: FloatArray, target: Rdp, rng: np.random.Generator) -> dict[str,
     """
     cells, n = data.shape[1], float(data[0].sum())
     p, corner = data / n, n * np.eye(cells)[:1]
-    prior = calibrate_alpha(target, scale=1, relation=RECORD, bound="dps")
-    small = calibrate_scale(target, alpha=1, relation=RECORD, bound="dps")
+    prior = calibrate_alpha(target, weight=1, relation=RECORD, bound="dps")
+    small = calibrate_weight(target, alpha=1, relation=RECORD, bound="dps")
     best = design(target, n_records=n, n_cells=cells, loss="l2")
     gaussian = GaussianMechanism.calibrated(target)
     laplace = LaplaceMechanism.calibrated(target)
 
-    def drawn(histograms: FloatArray, scale: float, alpha: float) -> float:
-        squares = [expected_loss(x, scale, alpha, loss="l2") for x in histograms]
+    def drawn(histograms: FloatArray, weight: float, alpha: float) -> float:
+        squares = [expected_loss(x, weight, alpha, loss="l2") for x in histograms]
         return math.sqrt(float(np.mean(squares)))
 
     def probabilities(noise: GaussianMechanism | LaplaceMechanism, size: float) -> float:
@@ -94,7 +94,7 @@ def losses(data: FloatArray, target: Rdp, rng: np.random.Generator) -> dict[str,
         "Gaussian noise": gaussian.sigma * math.sqrt(cells) / n,
         "Laplace noise, by the authors' code": as_printed * math.sqrt(2 * cells) / n,
         "Laplace noise, exact": laplace.scale * math.sqrt(2 * cells) / n,
-        "Dirichlet, designed": drawn(data, best.scale, best.alpha),
+        "Dirichlet, designed": drawn(data, best.weight, best.alpha),
         "Gaussian noise, normalised": probabilities(gaussian, gaussian.sigma),
         "Laplace noise, normalised": probabilities(laplace, laplace.scale),
         "uniform: no data at all": _rms(np.full_like(p, 1 / cells), p),

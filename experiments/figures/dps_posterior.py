@@ -13,11 +13,11 @@ from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
-from privrl.calibration import Rdp, calibrate_alpha
+from privrl.accounting.calibration import Rdp, calibrate_alpha
+from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
 from privrl.experiments.palette import BLUE, GREEN, VERMILION
-from privrl.utility import dirichlet_kl, expected_posterior_kl
 
 ETAS = (0.1, 1.0, 10.0)
 _D = 20
@@ -27,8 +27,8 @@ _PRIOR = 1.0
 def _priors(epsilon: float) -> dict[str, float]:
     target = Rdp(2, epsilon)
     return {
-        "(8)": calibrate_alpha(target, scale=1, relation=RECORD, bound="dps"),
-        "exact": calibrate_alpha(target, scale=1, relation=RECORD),
+        "(8)": calibrate_alpha(target, weight=1, relation=RECORD, bound="dps"),
+        "exact": calibrate_alpha(target, weight=1, relation=RECORD),
         "code": _at_order_1(epsilon),
     }
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl.costs.relations import PaperStepWarning
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
-from privrl.experiments.presets import PUBLISHED, preset
-from privrl.experiments.sweep import SweepResult, SweepSpec, run_sweep
-from privrl.relations import PaperStepWarning
+from privrl.experiments.sweeps.presets import PUBLISHED, preset
+from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, run_sweep
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 _REWARDS = 0.5  # what the paper gives them, beside ε
@@ -61,7 +61,7 @@ def _tidy(result: SweepResult, spec: SweepSpec) -> pd.DataFrame:
     """Return the curves; what is spent, and the whole reward, beside each of their points."""
     whole = result.results.groupby(["method", "epsilon"])["total_reward"].agg(["mean", "sem"])
     whole = (whole / spec.episodes).set_axis(["mean_reward", "mean_error"], axis=1)
-    spent = result.results.groupby(["method", "epsilon"])[["spent", "scale", "alpha"]].first()
+    spent = result.results.groupby(["method", "epsilon"])[["spent", "weight", "alpha"]].first()
     curves = result.curves[["method", "epsilon", "episode", "reward_per_episode", "standard_error"]]
     table = curves.merge(whole.join(spent).reset_index(), on=["method", "epsilon"])
     sizes = {"runs": spec.runs, "episodes": spec.episodes, "optimum": result.optimal_value}

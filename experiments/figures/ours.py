@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
-from privrl.experiments import plots
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
-from privrl.experiments.presets import PUBLISHED, preset
-from privrl.experiments.sweep import SweepResult, SweepSpec, run_sweep
+from privrl.experiments.sweeps import plots
+from privrl.experiments.sweeps.presets import PUBLISHED, preset
+from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, run_sweep
+from privrl.numerics.printing import up_to_places as up
 
 _DEFAULT = Method().label
 

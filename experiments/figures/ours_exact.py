@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
-from privrl.accounting import RdpAccountant
-from privrl.conversion import rdp_to_epsilon
+from privrl.accounting.pld import PldAccountant
+from privrl.accounting.rdp import RdpAccountant
+from privrl.costs.conversion import rdp_to_epsilon
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
-from privrl.pld import PldAccountant
-from privrl.relations import ReplaceRecord
-from privrl.releases import Bound, DirichletRelease
+from privrl.numerics.printing import up_to_places as up
 
 DELTA = 1e-5
 _ORDER = 2.0
@@ -31,17 +31,17 @@ _LOOKS = {
 _TIGHT = "exact, loss distributions"
 
 
-def _release(alpha: float, scale: float, bound: Bound = "exact") -> DirichletRelease:
-    return DirichletRelease(scale=scale, alpha=alpha, relation=ReplaceRecord(), bound=bound)
+def _cost(alpha: float, weight: float, bound: Bound = "exact") -> DirichletCost:
+    return DirichletCost(weight=weight, alpha=alpha, relation=ReplaceRecord(), bound=bound)
 
 
 def _compute(quick: bool) -> pd.DataFrame:
     rows = []
     for ratio in np.geomspace(1.05, 200, 12 if quick else 60).tolist():
-        exact = _release(ratio, 1)
+        exact = _cost(ratio, 1)
         rdp, epsilon = float(exact.rdp(_ORDER)), float(exact.epsilon(DELTA))
         for bound, name in _BOUNDS.items():
-            looser = _release(ratio, 1, bound)
+            looser = _cost(ratio, 1, bound)
             rows.append(("rdp", name, ratio, float(looser.rdp(_ORDER)), rdp))
             if bound != "geumlek":
                 rows.append(("delta", name, ratio, float(looser.epsilon(DELTA)), epsilon))
@@ -57,12 +57,12 @@ def _composed(count: int) -> dict[str, float]:
 
     Without loss distributions there is nothing exact to compare with: then this fails.
     """
-    paper, exact = _release(_ALPHA, _SCALE, "dps"), _release(_ALPHA, _SCALE)
+    paper, exact = _cost(_ALPHA, _SCALE, "dps"), _cost(_ALPHA, _SCALE)
     second = rdp_to_epsilon(np.array([_ORDER]), count * paper.rdp([_ORDER]), DELTA)
     found = {"DPS, order 2 only": float(second)}
-    for name, release in (("DPS, Theorem 2 or 4", paper), ("exact, Rényi", exact)):
+    for name, cost in (("DPS, Theorem 2 or 4", paper), ("exact, Rényi", exact)):
         accountant = RdpAccountant()
-        accountant.compose(release, count)
+        accountant.compose(cost, count)
         found[name] = float(rdp_to_epsilon(accountant.orders, accountant.rdp, DELTA))
     losses = PldAccountant()
     losses.compose(exact, count)
@@ -75,7 +75,7 @@ def _draw(table: pd.DataFrame) -> Picture:
     titles = {
         "rdp": "one draw, Rényi order 2",
         "delta": "one draw, ε at δ = 10⁻⁵",
-        "composed": f"many draws, ε at δ = 10⁻⁵\nprior {_ALPHA:g}, scale {_SCALE:g}",
+        "composed": f"many draws, ε at δ = 10⁻⁵\nprior {_ALPHA:g}, weight {_SCALE:g}",
     }
     for each, (panel, title) in zip(axes, titles.items(), strict=True):
         for name, (line, colour) in _LOOKS.items():
@@ -88,7 +88,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set(xscale="log", yscale="log", ylim=(0.85, 100))
         each.yaxis.set_major_formatter("{x:g}")
         each.set_title(title, fontsize="medium")
-        each.set_xlabel("releases" if panel == "composed" else "prior over scale")
+        each.set_xlabel("releases" if panel == "composed" else "prior over weight")
         each.legend(fontsize="small", loc="upper right")
     axes[0].set_ylabel("bound over exact value")
     picture.supxlabel("privacy unit: replace one record", fontsize="small", color="0.3")
@@ -115,14 +115,14 @@ def _caption(table: pd.DataFrame) -> str:
     )
     return (
         "No paper shows this: the privacy that the papers' bounds claim over the exact one of the "
-        "same draws, when one record is replaced. Left, Rényi divergence of order 2 at scale 1: "
+        "same draws, when one record is replaced. Left, Rényi divergence of order 2 at weight 1: "
         f"DPS's bound is {at('rdp', bound, 2):.2f} times the exact value at a prior of 2, "
         f"{at('rdp', bound, 10):.2f} times at 10, and DKL's the same from 2 on, below which it "
         f"says nothing. Middle, ε at δ = {DELTA:g}: DPS's Theorem 4 gives "
         f"{at('delta', bound, least):.2f} times the exact ε at a prior of {least:.3g}, "
         f"{at('delta', bound, 10):.2f} times at 10 and "
         f"{at('delta', bound, 200):.2f} times at 200: the conversion loses even where the "
-        f"divergence no longer does. Right, many draws at prior {_ALPHA:g} and scale {_SCALE:g}; "
+        f"divergence no longer does. Right, many draws at prior {_ALPHA:g} and weight {_SCALE:g}; "
         f"65 of them cost {some}. Exact accounting changes nothing of the draws: it says what they "
         "cost."
     )

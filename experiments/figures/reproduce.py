@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 from joblib import Memory  # type: ignore[import-untyped] # has no types
 
-from privrl.experiments import store
+from privrl import _files
 from privrl.experiments.figures import FIGURES
-from privrl.experiments.names import lookup
+from privrl.experiments.registry import lookup
 from privrl.experiments.workers import on_workers
 
 _PACKAGES = ("privrl", "privrl.envs", "privrl.agents", "privrl.experiments")
@@ -105,13 +105,13 @@ def _make_there(name: str, job: tuple[Path, bool, str]) -> Reproduced | str:
         return str(error)
     picture, caption = figure.draw(table), figure.caption(table)
     page = f"**{figure.title}** ({figure.source})\n\n{caption}\n"
-    written = store.save_all(
+    written = _files.save_all(
         out,
         {
-            f"{name}.csv": store.table_writer(table),
-            f"{name}.png": store.figure_writer(picture),
-            f"{name}.svg": store.figure_writer(picture, kind="svg"),
-            f"{name}.md": store.text_writer(page),
+            f"{name}.csv": _files.table_writer(table),
+            f"{name}.png": _files.figure_writer(picture),
+            f"{name}.svg": _files.figure_writer(picture, kind="svg"),
+            f"{name}.md": _files.text_writer(page),
         },
     )
     return Reproduced(name, figure.title, figure.source, caption, tuple(written))

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
-from privrl.bounds import SimplexRelease
+from privrl.costs.simplex import SimplexCost
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, ORANGE, VERMILION
+from privrl.numerics.printing import up_to_places as up
 
 #: (eta, eta_bar, k), with three sensitive components and a distance b of 0.1.
 SETTINGS = ((0.2, 0.2, 5.0), (0.1, 0.1, 10.0), (0.05, 0.05, 20.0), (0.05, 0.8, 20.0))
@@ -22,8 +22,8 @@ _CURVES = {  # line, colour
 }
 
 
-def _release(eta: float, eta_bar: float, scale: float) -> SimplexRelease:
-    return SimplexRelease(scale=scale, eta=eta, eta_bar=eta_bar, n_components=3, distance=0.1)
+def _cost(eta: float, eta_bar: float, weight: float) -> SimplexCost:
+    return SimplexCost(weight=weight, eta=eta, eta_bar=eta_bar, n_components=3, distance=0.1)
 
 
 def _compute(quick: bool) -> pd.DataFrame:
@@ -31,9 +31,9 @@ def _compute(quick: bool) -> pd.DataFrame:
     # The last is the paper's own example of what is acceptable.
     deltas = np.append(np.geomspace(1e-4, 0.1, 4 if quick else 25), 0.05)
     for setting in SETTINGS:
-        release = _release(*setting)
+        cost = _cost(*setting)
         for delta in np.sort(deltas).tolist():
-            values = (release.lemma_5(delta), release.epsilon(delta), release.exact.epsilon(delta))
+            values = (cost.lemma_5(delta), cost.epsilon(delta), cost.exact.epsilon(delta))
             for name, epsilon in zip(_CURVES, values, strict=True):
                 rows.append((*setting, name, delta, float(epsilon)))
     return pd.DataFrame(rows, columns=["eta", "eta_bar", "k", "curve", "delta", "epsilon"])

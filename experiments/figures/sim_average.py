@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl._rounding import up_to_places as up
-from privrl.bounds import SimplexRelease, probability_some_below
+from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
 from privrl.mechanisms import SimplexMechanism
-from privrl.special import FloatArray
+from privrl.numerics.printing import up_to_places as up
+from privrl.numerics.special import FloatArray
 
 N, ETA, ETA_BAR, SCALES = 100, 0.05, 0.05, (24.0, 10.0)
 DELTA = 0.05
@@ -18,12 +18,12 @@ PRINTED = 1.18  # epsilon at k = 24 and DELTA
 PRINTED_AVERAGES = ((0.314923, 0.315923, 0.320923), (0.314923, 0.320923, 0.315923))
 
 
-def _mechanism(scale: float) -> SimplexMechanism:
-    return SimplexMechanism(scale=scale, eta=ETA, eta_bar=ETA_BAR, sensitive=(0, 1), n_vectors=N)
+def _mechanism(weight: float) -> SimplexMechanism:
+    return SimplexMechanism(weight=weight, eta=ETA, eta_bar=ETA_BAR, sensitive=(0, 1), n_vectors=N)
 
 
-def _theorem(scale: float) -> SimplexRelease:
-    return SimplexRelease(scale=scale, eta=ETA, eta_bar=ETA_BAR, n_vectors=N)
+def _theorem(weight: float) -> SimplexCost:
+    return SimplexCost(weight=weight, eta=ETA, eta_bar=ETA_BAR, n_vectors=N)
 
 
 def collections(rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -46,9 +46,9 @@ def collections(rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     return p, q
 
 
-def draws(scale: float, data: FloatArray, times: int, rng: np.random.Generator) -> FloatArray:
+def draws(weight: float, data: FloatArray, times: int, rng: np.random.Generator) -> FloatArray:
     """Return so many outputs of the paper's mechanism, shape (times, 3)."""
-    return _mechanism(scale).release(np.broadcast_to(data, (times, *data.shape)), rng)
+    return _mechanism(weight).release(np.broadcast_to(data, (times, *data.shape)), rng)
 
 
 def _compute(quick: bool) -> pd.DataFrame:
@@ -58,17 +58,17 @@ def _compute(quick: bool) -> pd.DataFrame:
     for name, vectors in (("P", p), ("Q", q)):
         rows += [("opinions", np.nan, name, v[0], v[1]) for v in vectors]
     streams = iter(seeds[1:])
-    for scale in SCALES:
+    for weight in SCALES:
         for name, vectors in (("P", p), ("Q", q)):
-            drawn = draws(scale, vectors, 200, np.random.default_rng(next(streams)))
-            rows += [("output", scale, name, y[0], y[1]) for y in drawn]
+            drawn = draws(weight, vectors, 200, np.random.default_rng(next(streams)))
+            rows += [("output", weight, name, y[0], y[1]) for y in drawn]
     epsilons = np.linspace(0, 2, 9 if quick else 81)
-    for scale in SCALES:
-        exact = _mechanism(scale).cost
+    for weight in SCALES:
+        exact = _mechanism(weight).cost
         deltas = exact.delta(epsilons)
-        rows += [("profile", scale, "exact", e, d) for e, d in zip(epsilons, deltas, strict=True)]
-        rows.append(("cost", scale, "exact", float(exact.epsilon(DELTA)), DELTA))
-        rows.append(("cost", scale, "exact", PRINTED, float(exact.delta(PRINTED))))
+        rows += [("profile", weight, "exact", e, d) for e, d in zip(epsilons, deltas, strict=True)]
+        rows.append(("cost", weight, "exact", float(exact.epsilon(DELTA)), DELTA))
+        rows.append(("cost", weight, "exact", PRINTED, float(exact.delta(PRINTED))))
     theorem = _theorem(SCALES[0])
     best = float(theorem.epsilon(DELTA))
     some = np.append(epsilons[epsilons > best], best)
@@ -76,9 +76,9 @@ def _compute(quick: bool) -> pd.DataFrame:
     rows.append(("cost", 24.0, "Theorem 2", best, DELTA))
     rows.append(("cost", 24.0, "Theorem 2", PRINTED, float(theorem.delta(PRINTED))))
     gamma = float(theorem.gamma(best))
-    for scale in SCALES:
-        below = probability_some_below(gamma, alpha=scale * ETA, n=2, total=scale)
-        rows.append(("below gamma", scale, "worst input", gamma, below))
+    for weight in SCALES:
+        below = probability_some_below(gamma, alpha=weight * ETA, n=2, total=weight)
+        rows.append(("below gamma", weight, "worst input", gamma, below))
     return pd.DataFrame(rows, columns=["panel", "k", "what", "x", "y"])
 
 

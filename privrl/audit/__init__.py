@@ -1,11 +1,6 @@
 """Audits: whether a mechanism, a sampler or a whole pipeline keeps what it claims."""
 
-from privrl.audit.black_box import (
-    AuditResult,
-    audit_dirichlet,
-    audit_mechanism,
-    audit_scores,
-)
+from privrl.audit.black_box import AuditResult, audit_dirichlet, audit_mechanism, audit_scores
 from privrl.audit.laws import (
     DirichletLaw,
     DiscreteGaussianLaw,

@@ -16,9 +16,9 @@ What can be seen
     The best event for a delta is two to ten times as likely as delta, and it takes a
     thousand hits to know its probability to a few percent. A million draws therefore show
     nearly all of epsilon at delta = 0.01 (the default), nine tenths at 0.001, and not at
-    1e-5. A wrong scale or prior shifts epsilon at every delta, so nothing is lost by
+    1e-5. A wrong weight or prior shifts epsilon at every delta, so nothing is lost by
     auditing at a large one. The draws needed grow as ``exp(epsilon)`` for large epsilon, and
-    as ``1 / epsilon**2`` for small: there, audit the same scale and prior with a claim about
+    as ``1 / epsilon**2`` for small: there, audit the same weight and prior with a claim about
     a group, such as ``Relation("replace 20 records", {"counts": [(20, -20)]})``.
 
 References
@@ -46,10 +46,11 @@ from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, expit
 
 from privrl._checks import check_between, check_count
-from privrl.relations import ChangeVector, Relation
-from privrl.releases import DirichletRelease, check_delta, check_epsilons
-from privrl.samplers import Sampler
-from privrl.special import FloatArray
+from privrl.costs.base import check_delta, check_epsilons
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import ChangeVector, Relation
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import Sampler
 
 Mechanism = Callable[[FloatArray, np.random.Generator], ArrayLike]
 Score = Callable[[FloatArray], FloatArray]
@@ -167,7 +168,7 @@ def audit_dirichlet(
     Parameters
     ----------
     sampler : Sampler
-        Its ``release`` is a `DirichletRelease`, and the leading axes of its counts are
+        Its ``release`` is a `DirichletCost`, and the leading axes of its counts are
         independent. It is left as it is: each batch of draws comes from a fresh one.
     rng : numpy.random.Generator
         Where the randomness comes from.
@@ -196,22 +197,22 @@ def audit_dirichlet(
     -----
     The data sets are the worst ones: every changed cell is empty in one of the two, and a
     row whose sum changes has 1e8 other records. The score is optimal: the privacy loss is
-    ``scale * sum(m_c log y_c)`` and a constant, for whatever scale and prior the sampler
+    ``weight * sum(m_c log y_c)`` and a constant, for whatever weight and prior the sampler
     really uses, so that by Neyman and Pearson no event does better than a threshold on it.
     A sampler whose draws are not Dirichlet at all may lose more in other events, which
     `audit_mechanism` looks for.
     """
-    release = sampler.release
-    if not isinstance(release, DirichletRelease):
+    cost = sampler.cost
+    if not isinstance(cost, DirichletCost):
         raise ValueError(
-            f"sampler must claim a DirichletRelease, got {release!r}; "
+            f"sampler must claim a DirichletCost, got {cost!r}; "
             "audit_mechanism takes anything that can be called."
         )
-    changes = (relation or release.relation).changes(release.table)
+    changes = (relation or cost.relation).changes(cost.table)
     vectors = {max(_descending(v), _descending([-m for m in v])) for v in changes}
     if not vectors:
-        raise ValueError(f"no neighbour changes the table {release.table!r}: nothing to audit.")
-    claimed = float(release.epsilon(delta))
+        raise ValueError(f"no neighbour changes the table {cost.table!r}: nothing to audit.")
+    claimed = float(cost.epsilon(delta))
     _check_question(delta, claimed, confidence)
     check_count("draws", draws, _LEAST_DRAWS)
     candidates = {

@@ -8,9 +8,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl.noise import GaussianRelease
-from privrl.releases import BatchRelease, NoPrivacy, Release
-from privrl.special import FloatArray
+from privrl.costs.base import BatchCost, Cost, NoPrivacy
+from privrl.costs.noise import GaussianCost
+from privrl.numerics.special import FloatArray
 
 _ROUNDING = Fraction(1, 10**12)  # relative, of amounts that are no whole numbers
 
@@ -61,7 +61,7 @@ def changes_between(
             yield Change(int(cell[0]), amount, amount**2 / (2 if half[cell] else 1))
 
 
-def covers(cost: Release, changes: Sequence[Change]) -> bool:
+def covers(cost: Cost, changes: Sequence[Change]) -> bool:
     """Return whether all that changed is together a change that a cost is about.
 
     Gaussian noise is held to the norm of a change. For all other releases there must be a change
@@ -71,14 +71,14 @@ def covers(cost: Release, changes: Sequence[Change]) -> bool:
     """
     if isinstance(cost, NoPrivacy):
         return True  # it claims nothing
-    if isinstance(cost, BatchRelease):  # each row has data of its own
+    if isinstance(cost, BatchCost):  # each row has data of its own
         rows = {change.row for change in changes}
         return all(covers(cost.rows[i], [c for c in changes if c.row == i]) for i in rows)
     vectors = [
         [Fraction(m) for m in vector]
         for vector in cost.relation.changes(getattr(cost, "table", None))
     ]
-    if isinstance(cost, GaussianRelease):
+    if isinstance(cost, GaussianCost):
         largest = max((sum(m * m for m in vector) for vector in vectors), default=Fraction(0))
         return sum(change.square for change in changes) <= largest * (1 + _ROUNDING)
     spreads = cost.relation.convex_from is not None

@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, chdtrc, gammaln, ndtr, ndtri
 
 from privrl._checks import check_between, check_numbers, check_positive
-from privrl.special import FloatArray
+from privrl.numerics.special import FloatArray
 
 _LEAST_CONCENTRATION = 0.1  # below it draws underflow, and are not what the law says
 _LARGEST_DISCRETE = 1e5  # sigma of discrete noise whose whole table of probabilities is made
@@ -295,7 +295,7 @@ class GaussianLaw(Law):
     covariance : array_like, shape (T, T), optional
         Of the numbers along the last axis of a draw, in units of ``sigma**2``; by default they
         are independent. For running sums it is ``B Bᵀ`` with the factor B of
-        `privrl.factorisations.Factorisation`, and ``sigma`` the standard deviation paid for times
+        `privrl.samplers.factorisations.Factorisation`, and ``sigma`` the standard deviation paid for times
         its ``column_norm``.
 
     Raises
@@ -546,11 +546,11 @@ class DiscreteLaplaceLaw(_DiscreteLaw):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DirichletLaw(Law):
-    """Rows drawn from ``Dirichlet(scale * counts + alpha)``.
+    """Rows drawn from ``Dirichlet(weight * counts + alpha)``.
 
     Parameters
     ----------
-    scale : float
+    weight : float
         Weight of a count, > 0.
     counts : array_like, shape (..., K)
         Those of the test, >= 0, not of anyone's data. A count of 1e6 beside one of 0 shows most.
@@ -563,12 +563,12 @@ class DirichletLaw(Law):
         If an argument is out of range.
     """
 
-    scale: float
+    weight: float
     counts: ArrayLike
     alpha: ArrayLike
 
     def __post_init__(self) -> None:
-        check_positive("scale", self.scale)
+        check_positive("weight", self.weight)
         counts, alpha = np.asarray(self.counts, np.float64), np.asarray(self.alpha, np.float64)
         if counts.ndim < 1 or counts.shape[-1] < 2 or not ((counts >= 0) & (counts < np.inf)).all():
             raise ValueError(
@@ -592,10 +592,10 @@ class DirichletLaw(Law):
         return self._concentrations(1.0, 1.0)
 
     def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Too large a scale, where there are counts, and too small a prior."""
+        """Too large a weight, where there are counts, and too small a prior."""
         others = {"prior": self._concentrations(1.0, 1 - error)}
         if np.any(self.counts):
-            others["scale"] = self._concentrations(1 / (1 - error), 1.0)
+            others["weight"] = self._concentrations(1 / (1 - error), 1.0)
         return others
 
     def statistics(self, draws: FloatArray) -> FloatArray:
@@ -617,9 +617,9 @@ class DirichletLaw(Law):
         upper = -ndtri(betainc(ahead, own, left))
         return _bounded(np.where(here < 0.5, lower, upper)).reshape(len(draws), -1)
 
-    def _concentrations(self, scale: float, prior: float) -> FloatArray:
+    def _concentrations(self, weight: float, prior: float) -> FloatArray:
         counts = np.asarray(self.counts, np.float64)
-        return self.scale * scale * counts + prior * np.asarray(self.alpha, np.float64)
+        return self.weight * weight * counts + prior * np.asarray(self.alpha, np.float64)
 
 
 def _reversed_sums(values: FloatArray) -> FloatArray:

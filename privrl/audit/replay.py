@@ -31,9 +31,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl import _gate
+from privrl.accounting import gate
 from privrl.audit.coverage import changes_between, covers, listed, tables_of
-from privrl.releases import Release, together
+from privrl.costs.base import Cost, together
 
 Data = TypeVar("Data")
 Pipeline = Callable[[Data], Any]
@@ -77,7 +77,7 @@ def audit_replay(pipeline: Pipeline[Data], data: Data, neighbour: Data) -> Repla
     pipeline : callable
         Takes the data, makes all of its agents, models and generators itself, and returns
         everything that anyone is to see: policies, models, printed lines, files' contents. Its
-        releases are those of `privrl.mechanisms.Mechanism` and `privrl.samplers.draw`. It must do
+        releases are those of `privrl.mechanisms.Mechanism` and `privrl.samplers.base.draw`. It must do
         the same thing each time, so its generators need seeds.
     data, neighbour : object
         Two data sets that differ as the relation of the pipeline's costs allows. The pipeline gets
@@ -121,7 +121,7 @@ class _Call:
     who: str
     is_stream: bool  # one of the updates of a sampler, each with records of its own
     stream: int  # which sampler or mechanism, by its first use
-    cost: Release | None
+    cost: Cost | None
     data: Any
     halved: NDArray[np.bool_] | None  # cells whose squared change counts half: they are damped
     released: Any
@@ -133,7 +133,7 @@ class _Recording:
     """All that a pipeline did."""
 
     calls: list[_Call] = field(default_factory=list)
-    charges: list[Release] = field(default_factory=list)
+    charges: list[Cost] = field(default_factory=list)
     result: Any = None
     error: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -148,13 +148,13 @@ class _Watcher:
         self._holds_others = [False]  # for each release under way, whether another was made in it
         self._met: list[object] = []  # kept, so that no two have one identity
 
-    def charged(self, cost: Release) -> None:
+    def charged(self, cost: Cost) -> None:
         self.recording.charges.append(cost)
 
     def released(
         self,
         who: object,
-        cost: Release | None,
+        cost: Cost | None,
         data: Any,
         rng: np.random.Generator,
         draw: Callable[[Any, np.random.Generator], Any],
@@ -205,7 +205,7 @@ def _replay(pipeline: Pipeline[Data], data: Data, recorded: _Recording) -> _Reco
 
 def _run(pipeline: Pipeline[Data], data: Data, watcher: _Watcher) -> _Recording:
     recording = watcher.recording
-    with _gate.watched_by(watcher), warnings.catch_warnings(record=True) as warned:
+    with gate.watched_by(watcher), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             recording.result = pipeline(deepcopy(data))

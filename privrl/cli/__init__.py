@@ -5,10 +5,32 @@ from typing import Annotated
 import typer
 
 from privrl._version import __version__
-from privrl.cli import figures, learning, models  # their commands are added to the app
+from privrl.cli import (  # their commands are added to the app
+    account,
+    bayes_net,
+    histogram,
+    naive_bayes,
+    predict,
+    reproduce,
+    schema,
+    sweep,
+    train,
+)
 from privrl.cli.terminal import OUT, app
 
-__all__ = ["app", "figures", "learning", "main", "models"]
+__all__ = [
+    "account",
+    "app",
+    "bayes_net",
+    "histogram",
+    "main",
+    "naive_bayes",
+    "predict",
+    "reproduce",
+    "schema",
+    "sweep",
+    "train",
+]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ Every cell of the table gets noise of its own, whether it is empty or not: a tab
 the cells that occurred tells which ones did. What is released may be negative; `normalise` turns
 it into probabilities, which is post-processing and free.
 
-Discrete noise is drawn exactly as accounted for (`privrl.discrete_noise`). Noise on the real
+Discrete noise is drawn exactly as accounted for (`privrl.numerics.discrete_noise`). Noise on the real
 line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise leaves
 in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must lie on
 the grid: rounding them to it could double a small change. Whole numbers always do, for the grid is
@@ -36,25 +36,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_between, check_count, check_positive
-from privrl.calibration import Accountant, calibrate
-from privrl.discrete_noise import (
+from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.noise import (
+    DiscreteGaussianCost,
+    DiscreteLaplaceCost,
+    GaussianCost,
+    LaplaceCost,
+    NoiseCost,
+)
+from privrl.costs.relations import DAMPED, ChangeVector, Relation, ReplaceRecord
+from privrl.mechanisms.base import Mechanism, check_counts
+from privrl.numerics.discrete_noise import (
     SMALLEST,
     IntArray,
     check_drawable,
     discrete_gaussian,
     discrete_laplace,
 )
-from privrl.mechanisms.base import Mechanism, check_counts
-from privrl.noise import (
-    DiscreteGaussianRelease,
-    DiscreteLaplaceRelease,
-    GaussianRelease,
-    LaplaceRelease,
-    NoiseRelease,
-)
-from privrl.relations import DAMPED, ChangeVector, Relation, ReplaceRecord
-from privrl.special import FloatArray
-from privrl.targets import Target
+from privrl.numerics.special import FloatArray
 
 Noisy = TypeVar("Noisy", bound=NDArray[Any])
 
@@ -71,7 +71,7 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
     relation: Relation
     table: str | None
 
-    _release: ClassVar[Callable[..., NoiseRelease]]
+    _release: ClassVar[Callable[..., NoiseCost]]
     _size: ClassVar[Literal["sigma", "scale"]]  # the field that is the size of the noise
     _least: ClassVar[float] = 0.0  # of that size
     _whole: ClassVar[bool] = False  # whether the noise, and so the counts, are whole numbers
@@ -82,11 +82,11 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
         if self.table == DAMPED:
             raise ValueError(
                 f"table must be of counts as they are, got {DAMPED!r}; a mechanism damps none. "
-                "privrl.noisy_counts.NoisyCounts does where it is given loops."
+                "privrl.samplers.noisy_counts.NoisyCounts does where it is given loops."
             )
 
     @property
-    def cost(self) -> NoiseRelease:
+    def cost(self) -> NoiseCost:
         """What one release costs."""
         return type(self)._release(**vars(self))
 
@@ -114,7 +114,7 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
             How many releases, >= 1.
         accountant : callable, optional
             Makes the accountant that an `ApproxDP` target is to be met under, if another:
-            `privrl.pld.PldAccountant`.
+            `privrl.accounting.pld.PldAccountant`.
 
         Raises
         ------
@@ -124,14 +124,14 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
         """
         relation = ReplaceRecord() if relation is None else relation
 
-        def release(size: float) -> NoiseRelease:
+        def cost(size: float) -> NoiseCost:
             return cls._release(**{cls._size: size, "relation": relation, "table": table})
 
-        _check_changes(release(1.0))
+        _check_changes(cost(1.0))
         size = calibrate(
-            target, release, costs="fall", count=count, accountant=accountant, least=cls._least
+            target, cost, costs="fall", count=count, accountant=accountant, least=cls._least
         )
-        return cls(**vars(release(size)))
+        return cls(**vars(cost(size)))
 
     def check(self, data: ArrayLike) -> FloatArray:
         """Return counts, shape (..., K), as floats if they are from 0 to 2**53 and K at least 2.
@@ -241,7 +241,7 @@ class GaussianMechanism(_Continuous):
     Raises
     ------
     ValueError
-        As for `privrl.noise.GaussianRelease`.
+        As for `privrl.costs.noise.GaussianCost`.
 
     Notes
     -----
@@ -253,7 +253,7 @@ class GaussianMechanism(_Continuous):
     relation: Relation = field(default_factory=ReplaceRecord)
     table: str | None = None
 
-    _release = GaussianRelease
+    _release = GaussianCost
     _size = "sigma"
 
     def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
@@ -277,7 +277,7 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     Raises
     ------
     ValueError
-        As for `privrl.noise.LaplaceRelease`.
+        As for `privrl.costs.noise.LaplaceCost`.
 
     Notes
     -----
@@ -289,7 +289,7 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     relation: Relation = field(default_factory=ReplaceRecord)
     table: str | None = None
 
-    _release = LaplaceRelease
+    _release = LaplaceCost
     _size = "scale"
 
     def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
@@ -313,18 +313,18 @@ class DiscreteGaussianMechanism(_Discrete):
     Raises
     ------
     ValueError
-        If ``sigma`` cannot be drawn with, or as for `privrl.noise.DiscreteGaussianRelease`.
+        If ``sigma`` cannot be drawn with, or as for `privrl.costs.noise.DiscreteGaussianCost`.
 
     Notes
     -----
-    A release is an array of int64 of the counts' shape; see `privrl.discrete_noise`.
+    A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
     sigma: float
     relation: Relation = field(default_factory=ReplaceRecord)
     table: str | None = None
 
-    _release = DiscreteGaussianRelease
+    _release = DiscreteGaussianCost
     _size = "sigma"
 
     def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
@@ -348,18 +348,18 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     Raises
     ------
     ValueError
-        If ``scale`` cannot be drawn with, or as for `privrl.noise.DiscreteLaplaceRelease`.
+        If ``scale`` cannot be drawn with, or as for `privrl.costs.noise.DiscreteLaplaceCost`.
 
     Notes
     -----
-    A release is an array of int64 of the counts' shape; see `privrl.discrete_noise`.
+    A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
     scale: float
     relation: Relation = field(default_factory=ReplaceRecord)
     table: str | None = None
 
-    _release = DiscreteLaplaceRelease
+    _release = DiscreteLaplaceCost
     _size = "scale"
 
     def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
@@ -398,11 +398,11 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
     return clipped / clipped.sum(-1, keepdims=True)
 
 
-def _check_changes(release: NoiseRelease) -> tuple[ChangeVector, ...]:
+def _check_changes(cost: NoiseCost) -> tuple[ChangeVector, ...]:
     """Return the change vectors of a release if there are any."""
-    if not release.changes:
+    if not cost.changes:
         raise ValueError(
-            f"relation {str(release.relation)!r} never changes the table {release.table!r}, so it "
+            f"relation {str(cost.relation)!r} never changes the table {cost.table!r}, so it "
             "is private without noise: no smallest noise exists. Release it as it is."
         )
-    return release.changes
+    return cost.changes

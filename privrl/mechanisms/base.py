@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl import _gate
 from privrl._checks import check_numbers, check_rng
-from privrl._gate import Charged
-from privrl.releases import Release
-from privrl.special import FloatArray
+from privrl.accounting import gate
+from privrl.accounting.gate import Charged
+from privrl.costs.base import Cost
+from privrl.numerics.special import FloatArray
 
 Released = TypeVar("Released")
 
@@ -30,7 +30,7 @@ class Mechanism(ABC, Generic[Released]):
 
     @property
     @abstractmethod
-    def cost(self) -> Release:
+    def cost(self) -> Cost:
         """What one release costs."""
 
     @abstractmethod
@@ -70,8 +70,8 @@ class Mechanism(ABC, Generic[Released]):
         """
         check_rng(rng)
         checked = self.check(data)
-        _gate.charge(accountant, self.cost)
-        return _gate.release(self, self.cost, checked, rng, self._draw)
+        gate.charge(accountant, self.cost)
+        return gate.release(self, self.cost, checked, rng, self._draw)
 
 
 def check_counts(data: ArrayLike, *, whole: bool = False) -> FloatArray:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl.special import FloatArray, expm1mx
+from privrl.numerics.special import FloatArray, expm1mx
 
 IntArray = NDArray[np.intp]
 Divergence = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]

@@ -1,6 +1,6 @@
 """The Dirichlet mechanism: one draw from a posterior over the cells of a table of counts.
 
-``y ~ Dirichlet(scale * counts + alpha)`` is at once a normalised histogram, the exponential
+``y ~ Dirichlet(weight * counts + alpha)`` is at once a normalised histogram, the exponential
 mechanism for Kullback-Leibler loss (*Dirichlet mechanism for differentially private KL divergence
 minimization*, section 2.2; DKL below) and posterior sampling (Ponnoprat, *Differential privacy of
 Dirichlet posterior sampling*; DPS below). Its cost is exact unless a paper's bound is asked for.
@@ -16,32 +16,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_positive
-from privrl.bounds import dkl_algorithm_1, dkl_approximate_dp
-from privrl.calibration import Accountant, calibrate
-from privrl.design import Loss, design
-from privrl.dirichlet import dirichlet_rows
+from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.targets import Rdp, Target
+from privrl.accuracy.design import Loss, design
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
-from privrl.relations import Relation, ReplaceRecord
-from privrl.releases import Bound, DirichletRelease
-from privrl.special import FloatArray
-from privrl.targets import Rdp, Target
+from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.special import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
 class DirichletMechanism(Mechanism[FloatArray]):
-    """Release one draw from ``Dirichlet(scale * counts + alpha)`` for every row of counts.
+    """Release one draw from ``Dirichlet(weight * counts + alpha)`` for every row of counts.
 
     Parameters
     ----------
-    scale : float
+    weight : float
         What the counts are multiplied by, > 0; smaller is more private.
     alpha : float or sequence of K floats
         Prior pseudo-counts, > 0; the smallest decides the cost.
     relation, table, bound
-        As for `privrl.releases.DirichletRelease`; by default one record is replaced.
+        As for `privrl.costs.dirichlet.DirichletCost`; by default one record is replaced.
     lower_bound : float
         A count that no cell can be below, by public knowledge, >= 0 (DKL, Remark 2). It acts
-        as a prior of ``scale * lower_bound`` more. Cells below are raised to it, so that the
+        as a prior of ``weight * lower_bound`` more. Cells below are raised to it, so that the
         guarantee does not depend on the knowledge being right.
 
     Raises
@@ -51,12 +51,12 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
     See Also
     --------
-    calibrated : solves for scale or prior.
+    calibrated : solves for weight or prior.
     designed : chooses both for the least expected loss.
     algorithm_1 : chooses both as DKL does.
     """
 
-    scale: float
+    weight: float
     alpha: float | tuple[float, ...]
     relation: Relation = field(default_factory=ReplaceRecord)
     table: str | None = None
@@ -75,15 +75,15 @@ class DirichletMechanism(Mechanism[FloatArray]):
             raise ValueError(
                 f"lower_bound must be >= 0 and finite, got {self.lower_bound!r}; 0 is always true."
             )
-        object.__setattr__(self, "scale", self.cost.scale)
+        object.__setattr__(self, "weight", self.cost.weight)
 
     @property
-    def cost(self) -> DirichletRelease:
+    def cost(self) -> DirichletCost:
         """What one release costs: the draw of the whole table."""
         least = min(self.alpha) if isinstance(self.alpha, tuple) else self.alpha
-        return DirichletRelease(
-            scale=self.scale,
-            alpha=least + self.scale * self.lower_bound,
+        return DirichletCost(
+            weight=self.weight,
+            alpha=least + self.weight * self.lower_bound,
             relation=self.relation,
             table=self.table,
             bound=self.bound,
@@ -108,7 +108,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return probabilities, shape (..., K), each row summing to 1."""
         counts = np.maximum(data, self.lower_bound)
-        concentrations = self.scale * counts + np.asarray(self.alpha)
+        concentrations = self.weight * counts + np.asarray(self.alpha)
         return dirichlet_rows(concentrations, rng, least=self.cost.alpha)
 
     @classmethod
@@ -116,7 +116,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
         cls,
         target: Target,
         *,
-        scale: float | None = None,
+        weight: float | None = None,
         alpha: float | None = None,
         relation: Relation | None = None,
         table: str | None = None,
@@ -131,34 +131,34 @@ class DirichletMechanism(Mechanism[FloatArray]):
         ----------
         target : Rdp or ApproxDP
             What all the releases may spend.
-        scale, alpha : float
-            Give one of them: the largest scale, or the smallest prior, is found.
+        weight, alpha : float
+            Give one of them: the largest weight, or the smallest prior, is found.
         relation, table, bound, lower_bound
             As for the mechanism.
         count, accountant
-            As for `privrl.calibration.calibrate`.
+            As for `privrl.accounting.calibration.calibrate`.
 
         Raises
         ------
         ValueError
-            If both or neither of scale and alpha are given, or the target cannot be met or
+            If both or neither of weight and alpha are given, or the target cannot be met or
             does not bind.
         """
         relation = ReplaceRecord() if relation is None else relation
         made = partial(cls, relation=relation, table=table, bound=bound, lower_bound=lower_bound)
         solve = partial(calibrate, target, count=count, accountant=accountant)
-        if alpha is not None and scale is None:
-            largest = solve(lambda value: made(scale=value, alpha=alpha).cost, costs="rise")
-            return made(scale=largest, alpha=alpha)
-        if scale is not None and alpha is None:
+        if alpha is not None and weight is None:
+            largest = solve(lambda value: made(weight=value, alpha=alpha).cost, costs="rise")
+            return made(weight=largest, alpha=alpha)
+        if weight is not None and alpha is None:
             smallest = solve(
-                lambda value: made(scale=scale, alpha=value).cost,
+                lambda value: made(weight=weight, alpha=value).cost,
                 costs="fall",
                 least=relation.convex_from or 0.0,
             )
-            return made(scale=scale, alpha=smallest)
+            return made(weight=weight, alpha=smallest)
         raise ValueError(
-            f"give either scale or alpha, got scale={scale!r} and alpha={alpha!r}; "
+            f"give either weight or alpha, got weight={weight!r} and alpha={alpha!r}; "
             "DirichletMechanism.designed chooses both."
         )
 
@@ -175,13 +175,13 @@ class DirichletMechanism(Mechanism[FloatArray]):
     ) -> Self:
         """Return the mechanism that meets ``target`` with the least expected loss.
 
-        The arguments are those of `privrl.design.design`: public facts, and no data.
+        The arguments are those of `privrl.accuracy.design.design`: public facts, and no data.
         """
         relation = ReplaceRecord() if relation is None else relation
         best = design(
             target, n_records=n_records, n_cells=n_cells, loss=loss, relation=relation, count=count
         )
-        return cls(scale=best.scale, alpha=best.alpha, relation=relation)
+        return cls(weight=best.weight, alpha=best.alpha, relation=relation)
 
     @classmethod
     def algorithm_1(
@@ -202,7 +202,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
             What all the releases may spend; (epsilon, delta) by DKL's conversion (13), at the
             order under which the prior weighs least.
         g : callable, optional
-            Remark 1: another function of the scale than ``3 (λ − 1) scale Δ∞``; with an `Rdp`
+            Remark 1: another function of the weight than ``3 (λ − 1) weight Δ∞``; with an `Rdp`
             target only.
         lower_bound : float
             Remark 2, as for the mechanism.
@@ -231,7 +231,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
                 target, relation=relation, table=table, lower_bound=lower_bound, count=count
             )
         return cls(
-            scale=setting.scale,
+            weight=setting.weight,
             alpha=setting.alpha,
             relation=relation,
             table=table,

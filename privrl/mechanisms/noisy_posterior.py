@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_positive, check_positive_array
-from privrl.calibration import Accountant
-from privrl.dirichlet import DirichletPosterior
+from privrl.accounting.calibration import Accountant
+from privrl.accounting.targets import Target
+from privrl.costs.noise import NoiseCost
+from privrl.costs.relations import Relation
 from privrl.mechanisms.additive import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
@@ -29,10 +31,8 @@ from privrl.mechanisms.additive import (
     LaplaceMechanism,
 )
 from privrl.mechanisms.base import Mechanism
-from privrl.noise import NoiseRelease
-from privrl.relations import Relation
-from privrl.special import FloatArray
-from privrl.targets import Target
+from privrl.numerics.dirichlet_rows import DirichletPosterior
+from privrl.numerics.special import FloatArray
 
 Noise = GaussianMechanism | LaplaceMechanism | DiscreteGaussianMechanism | DiscreteLaplaceMechanism
 NoiseName = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
@@ -146,7 +146,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
         return cls(noise=noise, alpha=alpha, n=n)
 
     @property
-    def cost(self) -> NoiseRelease:
+    def cost(self) -> NoiseCost:
         """What one release costs: the noise."""
         return self.noise.cost
 

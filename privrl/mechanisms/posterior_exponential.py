@@ -41,8 +41,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from privrl._checks import check_between, check_orders
-from privrl.calibration import calibrate
-from privrl.dirichlet import DirichletPosterior
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.base import check_epsilons, smallest_epsilon
+from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.certificate import BLOCK, Certificate, IntArray
 from privrl.mechanisms.posteriors import (
@@ -52,10 +54,8 @@ from privrl.mechanisms.posteriors import (
     posteriors_of,
     smooth_beta,
 )
-from privrl.relations import Relation, ReplaceRecord
-from privrl.releases import check_epsilons, smallest_epsilon
-from privrl.special import FloatArray
-from privrl.targets import Target
+from privrl.numerics.dirichlet_rows import DirichletPosterior
+from privrl.numerics.special import FloatArray
 
 Sensitivity = Literal["certified", "constant", "global", "local", "smooth"]
 
@@ -176,9 +176,9 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
         return make(epsilon)
 
     @property
-    def cost(self) -> "ExponentialRelease":
+    def cost(self) -> "ExponentialCost":
         """What one release costs, exactly, under the relation "replace one record"."""
-        return ExponentialRelease(self)
+        return ExponentialCost(self)
 
     @property
     def claim(self) -> str:
@@ -277,7 +277,7 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
 
 
 @dataclass(frozen=True)
-class ExponentialRelease:
+class ExponentialCost:
     """One release of a `PosteriorExponentialMechanism`, at its exact cost.
 
     All numbers are those of the mechanism's own matrix of probabilities, the worst over all

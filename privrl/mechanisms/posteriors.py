@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma
 
 from privrl._checks import check_between, check_count, check_positive_array
+from privrl.costs.base import check_delta
 from privrl.mechanisms.certificate import BLOCK, IntArray
-from privrl.releases import check_delta
-from privrl.special import FloatArray, bregman_lgamma
+from privrl.numerics.special import FloatArray, bregman_lgamma
 
 _PRIORS = (1e-30, 1e20)
 _MOST_WORK = 1.5e9  # entries of the matrix, over all neighbours: m = 3 up to n = 210

@@ -1,8 +1,8 @@
 """The Dirichlet mechanism on the unit simplex, for one vector or the average of several.
 
 After Gohari, Wu, Hale and Topcu, *The Dirichlet mechanism for differential privacy on the unit
-simplex* (SIM below): a vector p is released as one draw from ``Dirichlet(scale * p)``, which has
-the mean p and, in each component, the variance ``p_i (1 − p_i) / (scale + 1)``.
+simplex* (SIM below): a vector p is released as one draw from ``Dirichlet(weight * p)``, which has
+the mean p and, in each component, the variance ``p_i (1 − p_i) / (weight + 1)``.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive
-from privrl.bounds import SimplexRelease, simplex_relation
-from privrl.calibration import Accountant, calibrate
-from privrl.dirichlet import dirichlet_rows
+from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.simplex import SimplexCost, simplex_relation
 from privrl.mechanisms.base import Mechanism
-from privrl.releases import DirichletRelease
-from privrl.special import FloatArray
-from privrl.targets import Target
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.special import FloatArray
 
 SimplexBound = Literal["exact", "sim"]
 _LEAST_SCALE = 1e-9  # a draw with less is a vertex, and its cost falls no further
@@ -29,11 +29,11 @@ _ROUNDING = 1e-9  # by which a vector may miss its sum, or a bound
 
 @dataclass(frozen=True, kw_only=True)
 class SimplexMechanism(Mechanism[FloatArray]):
-    """Release one draw from ``Dirichlet(scale * p)`` of a vector, or an average, of the simplex.
+    """Release one draw from ``Dirichlet(weight * p)`` of a vector, or an average, of the simplex.
 
     Parameters
     ----------
-    scale : float
+    weight : float
         The paper's k, > 0; smaller is more private.
     eta : float
         Public bound in (0, 1): every sensitive component of every vector is at least this.
@@ -49,7 +49,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
         The paper's N: how many vectors are averaged. With 1, the vector itself is released.
     bound : {"exact", "sim"}
         How the cost is counted: exactly, or by the paper's Theorems 1 and 2
-        (`privrl.bounds.SimplexRelease`), which need ``scale * eta`` and ``scale * eta_bar``
+        (`privrl.costs.simplex.SimplexCost`), which need ``weight * eta`` and ``weight * eta_bar``
         to be at least 1.
 
     Raises
@@ -58,7 +58,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
         If a number is out of range, or outside what the theorems assume.
     """
 
-    scale: float
+    weight: float
     eta: float
     sensitive: tuple[int, ...]
     eta_bar: float = 0.0
@@ -68,7 +68,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
 
     def __post_init__(self) -> None:
         checked = {
-            "scale": check_positive("scale", self.scale, "larger means less noise"),
+            "weight": check_positive("weight", self.weight, "larger means less noise"),
             "eta": check_between("eta", self.eta, 0, 1),
             "sensitive": tuple(check_count("sensitive", i, 0) for i in self.sensitive),
             "distance": check_positive("distance", self.distance),
@@ -94,16 +94,16 @@ class SimplexMechanism(Mechanism[FloatArray]):
         _ = self.cost  # refuses what it cannot account for
 
     @property
-    def cost(self) -> DirichletRelease | SimplexRelease:
+    def cost(self) -> DirichletCost | SimplexCost:
         """What one release costs: the known bound on the vector acts as a prior."""
         if self.bound == "exact":
-            return DirichletRelease(
-                scale=self.scale,
-                alpha=self.scale * self.eta,
+            return DirichletCost(
+                weight=self.weight,
+                alpha=self.weight * self.eta,
                 relation=simplex_relation(self.distance, self.n_vectors),
             )
-        return SimplexRelease(
-            scale=self.scale,
+        return SimplexCost(
+            weight=self.weight,
             eta=self.eta,
             eta_bar=self.eta_bar,
             n_components=len(self.sensitive),
@@ -156,11 +156,11 @@ class SimplexMechanism(Mechanism[FloatArray]):
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return vectors of the simplex, shape (..., K)."""
-        concentrations = self.scale * data
+        concentrations = self.weight * data
         columns = list(self.sensitive)
         # What rounding may have taken from the bound that the cost relies on.
         concentrations[..., columns] = np.maximum(
-            concentrations[..., columns], self.scale * self.eta
+            concentrations[..., columns], self.weight * self.eta
         )
         absent = concentrations == 0  # never sensitive: a component of 0 stays 0
         rows = dirichlet_rows(np.where(absent, 1.0, concentrations), rng)
@@ -181,7 +181,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
         count: int = 1,
         accountant: Callable[[], Accountant] | None = None,
     ) -> Self:
-        """Return the mechanism of the largest scale whose ``count`` releases meet ``target``.
+        """Return the mechanism of the largest weight whose ``count`` releases meet ``target``.
 
         Under the paper's bound only one release can meet a target, and only an `ApproxDP` one:
         its guarantee has no Rényi divergence.
@@ -206,10 +206,10 @@ class SimplexMechanism(Mechanism[FloatArray]):
             least = (1 + 1e-12) / lowest
         largest = calibrate(
             target,
-            lambda scale: made(scale=scale).cost,
+            lambda weight: made(weight=weight).cost,
             costs="rise",
             count=count,
             accountant=accountant,
             least=least,
         )
-        return made(scale=largest)
+        return made(weight=largest)

@@ -6,7 +6,7 @@ once in every table, so that one replaced record changes two cells of each, and 
 add up. How much of the target each of them gets, and with which mechanism, is settled by public
 facts alone: the shapes, the target, and a guess at the number of records.
 
-What is released is noisy, and may be negative; `privrl.estimates` turns it into probabilities.
+What is released is noisy, and may be negative; `privrl.models.estimates` turns it into probabilities.
 """
 
 import math
@@ -21,17 +21,18 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from privrl._checks import check_count, check_numbers, check_positive
-from privrl.accounting import RdpAccountant
-from privrl.calibration import calibrate
-from privrl.design import typical_loss
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Target
+from privrl.accuracy.design import typical_loss
+from privrl.costs.base import Cost, NoPrivacy, Together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost, LaplaceCost
+from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.noise import GaussianRelease, LaplaceRelease
-from privrl.relations import Relation, ReplaceRecord
-from privrl.releases import DirichletRelease, NoPrivacy, Release, Together
-from privrl.special import FloatArray
-from privrl.targets import ApproxDP, Target
+from privrl.numerics.special import FloatArray
 
 MechanismName = Literal["auto", "dirichlet", "gaussian", "laplace", "none"]
 Rows = tuple[int, int]  # of a table: how many rows, and cells of each
@@ -67,7 +68,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
     mechanism : {"dirichlet", "gaussian", "laplace", "none"}
         One draw of every row, independent noise on every cell, or the counts themselves.
     sizes : sequence of float
-        For each table the scale of its draw, or the sigma or scale of its noise; empty for
+        For each table the weight of its draw, or the sigma or weight of its noise; empty for
         ``"none"``.
     alpha : float
         The prior of Dirichlet draws.
@@ -135,7 +136,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         return cls(
             shapes=shapes,
             mechanism="dirichlet",
-            sizes=(one.scale,) * len(shapes),
+            sizes=(one.weight,) * len(shapes),
             alpha=one.cost.alpha,
             relation=relation,
         )
@@ -181,7 +182,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
         Notes
         -----
-        A draw with scale s and prior a has a Rényi divergence of at least ``λ s² / (a + s/2)`` at
+        A draw with weight s and prior a has a Rényi divergence of at least ``λ s² / (a + s/2)`` at
         order λ under `ReplaceRecord`: it is the mean of trigamma, which exceeds 1/x, over a range
         around ``a + s/2``, times ``λ s²``. So Gaussian noise of the same cost has a variance of at
         most ``(a + s/2) / s²``, and a cell of x records, drawn before rows are normalised, one of
@@ -211,8 +212,8 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
             if alpha is None:
                 alpha = _designed(target, shapes, n_records, factors, relation)
             alpha = check_positive("alpha", alpha, "1 is usual")
-            scale = _dirichlet_scale(target, alpha, factors, relation)
-            return made(mechanism="dirichlet", sizes=tuple(scale / factors), alpha=alpha)
+            weight = _dirichlet_weight(target, alpha, factors, relation)
+            return made(mechanism="dirichlet", sizes=tuple(weight / factors), alpha=alpha)
         if mechanism == "auto":
             sigma = _noise("gaussian", target, factors, relation)
             # Laplace noise of the same variance: if it costs too much, it would have to be more.
@@ -222,7 +223,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         return made(mechanism=mechanism, sizes=sizes)
 
     @cached_property
-    def cost(self) -> Release:
+    def cost(self) -> Cost:
         """What the release of all the tables costs."""
         return _cost(self.mechanism, self.sizes, self.alpha, self.relation)
 
@@ -275,7 +276,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         """The mechanism of each table."""
         common: dict[str, Any] = {"relation": self.relation}
         make: Callable[[float], Mechanism[FloatArray]] = {
-            "dirichlet": lambda size: DirichletMechanism(scale=size, alpha=self.alpha, **common),
+            "dirichlet": lambda size: DirichletMechanism(weight=size, alpha=self.alpha, **common),
             "gaussian": lambda size: GaussianMechanism(sigma=size, **common),
             "laplace": lambda size: LaplaceMechanism(scale=size, **common),
         }[self.mechanism]
@@ -284,21 +285,21 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
 def _cost(
     mechanism: str, sizes: ArrayLike, alpha: float, relation: Relation
-) -> GaussianRelease | Together | NoPrivacy:
+) -> GaussianCost | Together | NoPrivacy:
     each = np.asarray(sizes, np.float64).tolist()
-    kinds: Mapping[float, Release]
+    kinds: Mapping[float, Cost]
     match mechanism:
         case "none":
             return NoPrivacy(relation)
         case "gaussian":
             # Independent Gaussians are one: squared norms of change over squared noise add up.
             whole = float(np.sum(np.asarray(each) ** -2.0) ** -0.5)
-            return GaussianRelease(sigma=whole * (1 - 1e-14), relation=relation)
+            return GaussianCost(sigma=whole * (1 - 1e-14), relation=relation)
         case "laplace":
-            kinds = {size: LaplaceRelease(scale=size, relation=relation) for size in set(each)}
+            kinds = {size: LaplaceCost(scale=size, relation=relation) for size in set(each)}
         case _:
             kinds = {
-                size: DirichletRelease(scale=size, alpha=alpha, relation=relation)
+                size: DirichletCost(weight=size, alpha=alpha, relation=relation)
                 for size in set(each)
             }
     return Together([kinds[size] for size in each])
@@ -316,59 +317,59 @@ def _designed(
     factors: FloatArray,
     relation: Relation,
 ) -> float:
-    """Return the prior of least expected divergence, by the criterion of `privrl.design`."""
+    """Return the prior of least expected divergence, by the criterion of `privrl.accuracy.design`."""
     kinds = Counter(zip(factors.tolist(), shapes, strict=True))
 
     def loss(log_alpha: float) -> float:
         alpha = math.exp(log_alpha)
-        scale = _dirichlet_scale(target, alpha, factors, relation)
+        weight = _dirichlet_weight(target, alpha, factors, relation)
         return sum(
-            times * typical_loss(scale / f, alpha, n_records=n_records / rows, n_cells=cells)
+            times * typical_loss(weight / f, alpha, n_records=n_records / rows, n_cells=cells)
             for (f, (rows, cells)), times in kinds.items()
         )
 
-    # There is one best prior between those that admit no scale and those that drown the data.
+    # There is one best prior between those that admit no weight and those that drown the data.
     bounds = (math.log(max(0.05, relation.convex_from or 0.0)), math.log(1e5))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.05})
     return math.exp(float(found.x))
 
 
-def _dirichlet_scale(
+def _dirichlet_weight(
     target: Target, alpha: float, factors: FloatArray, relation: Relation
 ) -> float:
-    """Return the scale that, over the factors, meets the target with a prior."""
+    """Return the weight that, over the factors, meets the target with a prior."""
     return _calibrated(
-        target, lambda scale: _cost("dirichlet", scale / factors, alpha, relation), "rise"
+        target, lambda weight: _cost("dirichlet", weight / factors, alpha, relation), "rise"
     )
 
 
 def _calibrated(
-    target: Target, cost: Callable[[float], Release], costs: Literal["rise", "fall"]
+    target: Target, cost: Callable[[float], Cost], costs: Literal["rise", "fall"]
 ) -> float:
     accountant = _OneByOne if _by_parts(target, cost(1.0)) else None
     return calibrate(target, cost, costs=costs, accountant=accountant)
 
 
-def _meets(target: Target, release: Release) -> bool:
-    if not (_by_parts(target, release) and isinstance(target, ApproxDP)):
-        return target.excess(release) <= 0
+def _meets(target: Target, cost: Cost) -> bool:
+    if not (_by_parts(target, cost) and isinstance(target, ApproxDP)):
+        return target.excess(cost) <= 0
     accountant = _OneByOne()
-    accountant.compose(release)
+    accountant.compose(cost)
     return float(accountant.epsilon(target.delta)) <= target.epsilon
 
 
-def _by_parts(target: Target, release: Release) -> bool:
-    return isinstance(release, Together) and isinstance(target, ApproxDP)
+def _by_parts(target: Target, cost: Cost) -> bool:
+    return isinstance(cost, Together) and isinstance(target, ApproxDP)
 
 
 class _OneByOne(RdpAccountant):
     """Adds up the Rényi divergences of many parts, whose joint profile would take a minute."""
 
-    def compose(self, release: Release, count: int = 1) -> None:
-        if not isinstance(release, Together):
-            super().compose(release, count)
+    def compose(self, cost: Cost, count: int = 1) -> None:
+        if not isinstance(cost, Together):
+            super().compose(cost, count)
             return
-        for part, times in Counter(release.parts).items():
+        for part, times in Counter(cost.parts).items():
             super().compose(part, count * times)
 
 

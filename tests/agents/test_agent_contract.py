@@ -7,7 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.calibration import Rdp
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -23,12 +24,11 @@ from privrl.agents import (
     Transition,
     self_loops,
 )
-from privrl.calibration import Rdp
+from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import Support, riverswim
-from privrl.experiments.training import train
-from privrl.noisy_counts import ExactCounts, NoisyCounts, NoisyPosterior
-from privrl.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.samplers import Concentrated, Diffuse, DirichletSampler, NonPrivate, stack
+from privrl.experiments.training.loop import train
+from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler, NonPrivate, stack
+from privrl.samplers.noisy_counts import ExactCounts, NoisyCounts, NoisyPosterior
 
 MDP = riverswim(n_states=4, horizon=6)
 Make = Callable[..., TabularAgent]
@@ -50,7 +50,7 @@ ALL_AGENTS: dict[str, Make] = {
     ),
     "normal-gamma": lambda **o: agent(NonPrivate(alpha=1.0), NormalGamma(), **o),
     "diffuse": lambda **o: agent(
-        Diffuse(scale=0.1), BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards")), **o
+        Diffuse(weight=0.1), BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards")), **o
     ),
     "concentrated": lambda **o: agent(
         Concentrated(alpha=40.0), KnownRewards(MDP.expected_reward), **o
@@ -180,11 +180,11 @@ def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
 def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> None:
     """Replace what the samplers release by constants: then the data make no difference."""
     monkeypatch.setattr(
-        "privrl.samplers.dirichlet_rows",
+        "privrl.samplers.dirichlet.dirichlet_rows",
         lambda alpha, rng, **_: np.full(alpha.shape, 1 / alpha.shape[-1]),
     )
     monkeypatch.setattr(
-        "privrl.noisy_counts.NoisyPosterior",
+        "privrl.samplers.noisy_counts.NoisyPosterior",
         lambda counts, *public: NoisyPosterior(np.ones(counts.shape), *public),
     )
     monkeypatch.setattr(
@@ -533,8 +533,8 @@ def test_agents_work_on_samplers_of_their_own() -> None:
         learner.begin_episode(0)
     first, second = (learner.accountant.rdp for learner in learners)
     np.testing.assert_array_equal(first, second)
-    assert sampler.release is not None
-    assert rewards.release is not None
+    assert sampler.cost is not None
+    assert rewards.cost is not None
 
 
 def test_a_draw_does_not_depend_on_whether_there_are_data() -> None:
@@ -561,19 +561,19 @@ def test_a_refused_draw_keeps_its_counts_for_later(monkeypatch) -> None:
 
 def test_a_sampler_of_another_table_is_refused() -> None:
     with pytest.raises(ValueError, match="table 'transitions'"):
-        agent(Diffuse(scale=0.1, table="rewards"), KnownRewards(MDP.expected_reward))
+        agent(Diffuse(weight=0.1, table="rewards"), KnownRewards(MDP.expected_reward))
     with pytest.raises(ValueError, match="table 'transitions'"):
-        agent(Diffuse(scale=0.1, relation=ReplaceRecord()), KnownRewards(MDP.expected_reward))
+        agent(Diffuse(weight=0.1, relation=ReplaceRecord()), KnownRewards(MDP.expected_reward))
     with pytest.raises(ValueError, match="table 'rewards'"):
-        BetaRewards(stack([Diffuse(scale=0.1)] * 2))
+        BetaRewards(stack([Diffuse(weight=0.1)] * 2))
 
 
 def test_a_relation_about_shorter_episodes_is_refused() -> None:
-    short = Diffuse(scale=0.01, relation=ReplaceEpisode(5))
+    short = Diffuse(weight=0.01, relation=ReplaceEpisode(5))
     with pytest.raises(ValueError, match=r"ReplaceEpisode\(6\)"):
         agent(short, KnownRewards(MDP.expected_reward))
     learner = agent(
-        Diffuse(scale=0.01, relation=ReplaceEpisode(6)), KnownRewards(MDP.expected_reward)
+        Diffuse(weight=0.01, relation=ReplaceEpisode(6)), KnownRewards(MDP.expected_reward)
     )
     learner.begin_episode(0)
     for _ in range(6):
@@ -589,8 +589,8 @@ def test_rewards_on_arrival_need_a_relation_that_covers_them() -> None:
         ALL_AGENTS["diffuse"]().observe_counts(counts, on_arrival)
     unit = ReplaceStep(arrival_rewards=True)
     covered = agent(
-        Diffuse(scale=0.1, relation=unit),
-        BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards", relation=unit)),
+        Diffuse(weight=0.1, relation=unit),
+        BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards", relation=unit)),
     )
     covered.observe_counts(counts, on_arrival)
     ALL_AGENTS["concentrated"]().observe_counts(counts, on_arrival)  # knows its rewards

@@ -6,7 +6,7 @@ import pytest
 
 from privrl.agents import Geometric, Oracle, RandomPolicy
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.training import learn_counts, train
+from privrl.experiments.training.loop import learn_counts, train
 
 MDP = riverswim()
 SIZES = MDP.n_states, MDP.n_actions, MDP.horizon

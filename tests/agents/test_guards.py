@@ -17,7 +17,8 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.calibration import Rdp
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -30,13 +31,13 @@ from privrl.agents import (
     Transition,
     self_loops,
 )
-from privrl.calibration import Rdp
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import DAMPED, Relation, ReplaceEpisode, ReplaceStep
 from privrl.envs import RiverSwimVectorEnv, Support, TabularVectorEnv, riverswim
-from privrl.experiments.training import train
-from privrl.noise import GaussianRelease
-from privrl.noisy_counts import LocalCounts, NoisyCounts
-from privrl.relations import DAMPED, Relation, ReplaceEpisode, ReplaceStep
-from privrl.samplers import GRID, Concentrated, Diffuse, NonPrivate, draw, stack
+from privrl.experiments.training.loop import train
+from privrl.samplers.base import GRID, draw
+from privrl.samplers.dirichlet import Concentrated, Diffuse, NonPrivate, stack
+from privrl.samplers.noisy_counts import LocalCounts, NoisyCounts
 
 SIZES = S, A, H = 4, 2, 6
 DPS = riverswim(n_states=S, horizon=H, variant="dps")
@@ -57,7 +58,7 @@ def local(table: str, **options: Any) -> LocalCounts:
 
 
 def windowed(table: str, **options: Any) -> Diffuse:
-    return Diffuse(scale=0.1, alpha=1.0, table=table, window=2, **options)
+    return Diffuse(weight=0.1, alpha=1.0, table=table, window=2, **options)
 
 
 def plain(table: str, **options: Any) -> Concentrated:
@@ -155,7 +156,7 @@ def test_training_lets_through_what_pays_for_actions_or_claims_nothing() -> None
 
 
 def test_one_row_that_makes_a_claim_decides_for_a_batch() -> None:
-    rows = [NonPrivate(alpha=1.0), Diffuse(scale=0.1, alpha=1.0, table="rewards")]
+    rows = [NonPrivate(alpha=1.0), Diffuse(weight=0.1, alpha=1.0, table="rewards")]
     for sampler, covers in ((stack(rows), False), (stack(rows[:1] * 2), True)):
         rewards = BetaRewards(sampler)
         agent = learner(rewards=rewards, sampler=stack([NonPrivate()] * 2), batch_shape=(2,))
@@ -401,7 +402,7 @@ def test_samplers_are_checked_by_what_they_cost_when_fresh() -> None:
         for sampler in (used, short):
             for _ in range(2):
                 draw(RdpAccountant(), [(sampler, np.zeros((S, A, S)))], rng())
-            assert sampler.release is None
+            assert sampler.cost is None
         rewards = KnownRewards(np.zeros((S, A)))
         with pytest.raises(ValueError, match="sampler must be made for the relation's table"):
             learner(sampler=used, rewards=rewards)
@@ -414,7 +415,7 @@ def test_samplers_are_checked_by_what_they_cost_when_fresh() -> None:
             model(used)
         on_arrival = model(noisy("rewards"))
         draw(RdpAccountant(), [(on_arrival, np.zeros((S, A, 2)))], rng())
-        assert on_arrival.release is None
+        assert on_arrival.cost is None
         assert not learner(rewards=on_arrival).covers_arrival
 
 
@@ -425,18 +426,18 @@ class OwnDirichlet(Diffuse):
 @pytest.mark.parametrize(
     "sampler",
     [
-        Diffuse(scale=0.1, alpha=1.0, table="rewards"),
-        Diffuse(scale=0.1, alpha=1.0, table="rewards", window=1),
+        Diffuse(weight=0.1, alpha=1.0, table="rewards"),
+        Diffuse(weight=0.1, alpha=1.0, table="rewards", window=1),
         Concentrated(alpha=9.0, table="rewards"),
-        stack([NonPrivate(), Diffuse(scale=0.1, alpha=1.0, table="rewards")]),
-        OwnDirichlet(scale=0.1, alpha=1.0, table="rewards"),
+        stack([NonPrivate(), Diffuse(weight=0.1, alpha=1.0, table="rewards")]),
+        OwnDirichlet(weight=0.1, alpha=1.0, table="rewards"),
     ],
     ids=repr,
 )
 def test_rewards_are_not_split_between_cells_of_a_dirichlet_draw(sampler: Any) -> None:
     """Its cost is stated for whole counts, and below a prior of 1/2 parts can cost more."""
     used = sampler.fresh()
-    batch = np.zeros((2, S, A, 2)) if sampler.scale.ndim else np.zeros((S, A, 2))
+    batch = np.zeros((2, S, A, 2)) if sampler.weight.ndim else np.zeros((S, A, 2))
     draw(RdpAccountant(), [(used, batch)], rng())
     for each in (sampler, used):
         with pytest.raises(ValueError, match="sampler must be NoisyCounts, got"):
@@ -464,7 +465,7 @@ def test_the_cost_of_damped_counts_is_not_for_counts_as_they_are(relation: Relat
     loops = self_loops(S, A)
     for table in (None, "transitions", DAMPED):
         made = NoisyCounts(sigma=1.0, updates=3, relation=relation, table=table, loops=loops)
-        assert made.release == GaussianRelease(sigma=1.0, relation=relation, table=DAMPED)
+        assert made.cost == GaussianCost(sigma=1.0, relation=relation, table=DAMPED)
     with pytest.raises(ValueError, match="loops are for the table 'transitions'"):
         NoisyCounts(sigma=1.0, updates=3, relation=relation, table="rewards", loops=loops)
 
@@ -587,7 +588,7 @@ def test_reward_models_are_copied_like_their_samplers(kind: str, copied: Any) ->
     other = copied(one)
     assert repr(other) == repr(one)
     draw(RdpAccountant(), [(one, np.zeros((S, A, 2)))], rng())
-    assert other.release is not None
+    assert other.cost is not None
     with pytest.raises(ValueError, match="sampler must not be copied after its first update"):
         copied(one)
     with pytest.raises(ValueError, match="sampler must not be pickled after its first update"):
@@ -596,7 +597,7 @@ def test_reward_models_are_copied_like_their_samplers(kind: str, copied: Any) ->
 
 def test_copies_of_accountants_go_on_by_themselves() -> None:
     one = RdpAccountant(budget=Rdp(2, 0.15))
-    cost = GaussianRelease(sigma=9.0, relation=UNIT)  # 2/27 at order 2
+    cost = GaussianCost(sigma=9.0, relation=UNIT)  # 2/27 at order 2
     one.compose(cost)
     for copied in (copy.copy, copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))):
         other, before = copied(one), one.rdp

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.calibration import ApproxDP, Rdp
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -23,9 +24,9 @@ from privrl.agents import (
     Transition,
     self_loops,
 )
-from privrl.calibration import ApproxDP, Rdp
-from privrl.noisy_counts import NoisyCounts
-from privrl.samplers import Diffuse, draw
+from privrl.samplers.base import draw
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A, H = 3, 2, 4
 FEW = [2.0, 8.0]  # orders
@@ -79,8 +80,8 @@ def noisy() -> TabularAgent:
 
 
 def dirichlet(window: int | None) -> TabularAgent:
-    rewards = Diffuse(scale=0.01, table="rewards", window=window)
-    return agent(Diffuse(scale=0.01, window=window), BetaRewards(rewards))
+    rewards = Diffuse(weight=0.01, table="rewards", window=window)
+    return agent(Diffuse(weight=0.01, window=window), BetaRewards(rewards))
 
 
 class Journal:
@@ -98,7 +99,7 @@ class Journal:
         def noting(counts: Any, rng: Any) -> Any:
             sampler.check(counts)  # refuses if the sampler is spoiled: then nothing enters
             table[...] += counts
-            self.owed[sampler.release] += 1  # what this update costs, None where it is paid for
+            self.owed[sampler.cost] += 1  # what this update costs, None where it is paid for
             return update(counts, rng)
 
         return noting
@@ -107,9 +108,9 @@ class Journal:
         assert (self.entered[0] <= told).all(), "a step is in two draws"
         assert (self.entered[1].sum(axis=-1) <= told.sum(axis=-1)).all(), "a reward is in two"
         owed = RdpAccountant(orders=FEW)
-        for release, times in self.owed.items():
-            if release is not None:
-                owed.compose(release, times)
+        for cost, times in self.owed.items():
+            if cost is not None:
+                owed.compose(cost, times)
         assert (self.agent.accountant.rdp >= owed.rdp * (1 - 1e-9)).all(), "a release is unpaid"
 
 
@@ -204,7 +205,7 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
 
     def lived(interrupter: Interrupter, which: int) -> None:
         accountant = RdpAccountant(budget=budget, orders=FEW)
-        one, two, three = (Diffuse(scale=scale) for scale in (0.01, 0.02, 0.03))
+        one, two, three = (Diffuse(weight=weight) for weight in (0.01, 0.02, 0.03))
         batch, rng = np.ones((2, 3)), np.random.default_rng(0)
         draws = [[(one, batch), (two, batch)], [(two, batch)], [(three, batch)]]
         draws += [[(two, batch)], [(one, batch), (three, batch)]]
@@ -217,7 +218,7 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
             interrupted = interrupter(call) if number == which else call()
             if not interrupted:
                 for sampler, _ in updates:
-                    owed.compose(sampler.release)
+                    owed.compose(sampler.cost)
                 done += 1
         assert done >= 4
         assert (accountant.rdp >= owed.rdp * (1 - 1e-9)).all()

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents.policy_release import PolicyMechanism, greedy, policy_value
+from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import riverswim
-from privrl.releases import DirichletRelease
-from privrl.targets import ApproxDP, Rdp
 
 MDP = riverswim(n_states=4, horizon=6)
 
@@ -39,16 +39,16 @@ def test_value_of_a_mixed_policy_is_the_mean_over_its_actions() -> None:
 
 
 def test_cost_is_that_of_one_row_changed() -> None:
-    mechanism = PolicyMechanism(scale=10, n_actions=4, mixing=0.2, distance=0.5)
+    mechanism = PolicyMechanism(weight=10, n_actions=4, mixing=0.2, distance=0.5)
     cost = mechanism.cost
-    assert isinstance(cost, DirichletRelease)
+    assert isinstance(cost, DirichletCost)
     assert cost.alpha == pytest.approx(10 * 0.2 / 4)
     assert max(cost.changes[0]) == pytest.approx(0.8 * 0.25)  # after mixing
 
 
 def test_neighbours_move_as_far_as_the_cost_says() -> None:
     """Two rows at the distance, mixed: what is drawn from differs by the change vector."""
-    mechanism = PolicyMechanism(scale=10, n_actions=3, mixing=0.3, distance=2)
+    mechanism = PolicyMechanism(weight=10, n_actions=3, mixing=0.3, distance=2)
     rows = np.eye(3)[[0, 1]]
     mixed = 0.7 * rows + 0.1
     assert np.abs(mixed[0] - mixed[1]).max() == pytest.approx(max(mechanism.cost.changes[0]))
@@ -56,7 +56,7 @@ def test_neighbours_move_as_far_as_the_cost_says() -> None:
 
 
 def test_draws_are_policies_around_the_mixed_one() -> None:
-    mechanism = PolicyMechanism(scale=50, n_actions=2, mixing=0.2)
+    mechanism = PolicyMechanism(weight=50, n_actions=2, mixing=0.2)
     drawn = mechanism.release(
         np.broadcast_to(optimal(), (20_000, 6, 4, 2)), np.random.default_rng(1)
     )
@@ -86,7 +86,7 @@ def test_taking_the_likeliest_action_brings_value_back() -> None:
     assert sharpened > 0.95
 
 
-def test_targets_that_no_scale_meets() -> None:
+def test_targets_that_no_weight_meets() -> None:
     with pytest.raises(ValueError, match="target must be one that the release can meet"):
         PolicyMechanism.calibrated(ApproxDP(1, 1e-5), n_actions=4, mixing=0.1)
     with pytest.raises(ValueError, match="target must be one that the release can meet"):
@@ -94,7 +94,7 @@ def test_targets_that_no_scale_meets() -> None:
 
 
 def test_budget_and_bad_input() -> None:
-    rng, mechanism = np.random.default_rng(0), PolicyMechanism(scale=9, n_actions=2, mixing=0.9)
+    rng, mechanism = np.random.default_rng(0), PolicyMechanism(weight=9, n_actions=2, mixing=0.9)
     poor = RdpAccountant(budget=ApproxDP(1e-9, 1e-12))
     with pytest.raises(BudgetExceeded):
         mechanism.release(optimal(), rng, accountant=poor)
@@ -112,9 +112,9 @@ def test_budget_and_bad_input() -> None:
         ({"n_actions": 1}, "n_actions must be"),
         ({"distance": 3}, "distance must be"),
         ({"distance": 0}, "distance must be"),
-        ({"scale": -1}, "scale must be"),
+        ({"weight": -1}, "weight must be"),
     ):
         with pytest.raises(ValueError, match=words):
-            PolicyMechanism(**({"scale": 1.0, "n_actions": 2, "mixing": 0.5} | settings))
+            PolicyMechanism(**({"weight": 1.0, "n_actions": 2, "mixing": 0.5} | settings))
     with pytest.raises(ValueError, match="policy must have shape"):
         policy_value(MDP, np.ones((3, 2)) / 2)

@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -30,12 +30,12 @@ from privrl.agents import (
     self_loops,
 )
 from privrl.audit import audit_replay
+from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.support import Support
 from privrl.envs.wrappers import Discretised, FlattenDiscrete
-from privrl.experiments.training import train
-from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
-from privrl.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
-from privrl.samplers import Concentrated, Diffuse, NonPrivate
+from privrl.experiments.training.loop import train
+from privrl.samplers.dirichlet import Concentrated, Diffuse, NonPrivate
+from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
 
 S, A, H = 3, 2, 4
 SUPPORTS = {
@@ -101,7 +101,7 @@ def sampler_of(setup: Setup, updates: int) -> Any:
     support = SUPPORTS[setup.terminates] if setup.support else None
     made = {
         "diffuse": lambda: Diffuse(
-            scale=0.1, window=int(more[0]) if more else None, relation=relation
+            weight=0.1, window=int(more[0]) if more else None, relation=relation
         ),
         "concentrated": lambda: Concentrated(alpha=5.0, relation=relation),
         "non-private": lambda: NonPrivate(relation=relation),
@@ -123,7 +123,7 @@ def rewards_of(setup: Setup, updates: int) -> Any:
         return KnownRewards(np.arange(S * A).reshape(S, A) / 10)
     options = {"relation": relation_of(setup), "table": "rewards"}
     if setup.rewards == "beta":
-        return BetaRewards(Diffuse(scale=0.1, **options))
+        return BetaRewards(Diffuse(weight=0.1, **options))
     kind = NoisyRewards if setup.rewards == "noisy" else BetaRewards
     return kind(NoisyCounts(sigma=2.0, updates=updates, **options))
 

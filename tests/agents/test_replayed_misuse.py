@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -21,9 +21,10 @@ from privrl.agents import (
     self_loops,
 )
 from privrl.audit import audit_replay
-from privrl.noisy_counts import LocalCounts, NoisyCounts
-from privrl.relations import DAMPED, ReplaceEpisode, ReplaceStep
-from privrl.samplers import Diffuse, draw
+from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep
+from privrl.samplers.base import draw
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import LocalCounts, NoisyCounts
 
 S, A = 3, 2
 
@@ -165,7 +166,7 @@ def test_the_damped_table_without_damping(kind: str) -> None:
 
 
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
-@pytest.mark.parametrize("sampler", [_noisy(), Diffuse(scale=0.5, window=1)])
+@pytest.mark.parametrize("sampler", [_noisy(), Diffuse(weight=0.5, window=1)])
 def test_copies_of_an_agent_in_use(make: Any, sampler: Any) -> None:
     """Two agents that go on from one would enter one step into two batches."""
 
@@ -182,7 +183,7 @@ def test_copies_of_an_agent_in_use(make: Any, sampler: Any) -> None:
     _nothing_is_found(pipeline, LOOPS, LEAVES)
 
 
-@pytest.mark.parametrize("sampler", [_noisy(), Diffuse(scale=0.5), Diffuse(scale=0.5, window=1)])
+@pytest.mark.parametrize("sampler", [_noisy(), Diffuse(weight=0.5), Diffuse(weight=0.5, window=1)])
 def test_batches_entered_again(sampler: Any) -> None:
     """What an agent has handed over is not handed over again."""
 

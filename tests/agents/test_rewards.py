@@ -5,15 +5,15 @@ import pytest
 from scipy import integrate, stats
 
 from privrl.agents import BetaRewards, KnownRewards, NoisyRewards, NormalGamma, RewardModel
-from privrl.noisy_counts import NoisyCounts
-from privrl.relations import ReplaceStep
-from privrl.releases import NoPrivacy
-from privrl.samplers import Diffuse, NonPrivate
+from privrl.costs.base import NoPrivacy
+from privrl.costs.relations import ReplaceStep
+from privrl.samplers.dirichlet import Diffuse, NonPrivate
+from privrl.samplers.noisy_counts import NoisyCounts
 
 ALL_MODELS = [
     KnownRewards(np.arange(6.0).reshape(3, 2) / 6),
     BetaRewards(NonPrivate(alpha=1.0)),
-    BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"), low=-2, high=3),
+    BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"), low=-2, high=3),
     NormalGamma(),
 ]
 each_model = pytest.mark.parametrize("model", ALL_MODELS, ids=lambda m: type(m).__name__)
@@ -74,7 +74,7 @@ def test_one_changed_reward_moves_one_count() -> None:
 
 def test_beta_posterior_is_conjugate() -> None:
     """Kolmogorov-Smirnov on 20,000 draws, false-alarm rate 1e-6; a wrong prior is caught."""
-    model = BetaRewards(Diffuse(scale=0.5, alpha=2.0, table="rewards"), low=-1, high=3)
+    model = BetaRewards(Diffuse(weight=0.5, alpha=2.0, table="rewards"), low=-1, high=3)
     table = np.tile([6.0, 2.0], (20_000, 1, 1, 1))
     drawn = model.fresh().update(table, rng(7)).sample(rng()).ravel()
     assert stats.kstest(drawn, stats.beta(5, 3, loc=-1, scale=4).cdf).pvalue > 1e-6
@@ -98,7 +98,7 @@ def test_a_reward_that_is_never_paid_may_lie_outside_the_range() -> None:
 
 def test_beta_rewards_want_the_rewards_table() -> None:
     with pytest.raises(ValueError, match='table="rewards"'):
-        BetaRewards(Diffuse(scale=0.1))
+        BetaRewards(Diffuse(weight=0.1))
     for low, high in ((1.0, 0.0), (0.0, 0.0), (np.nan, 1.0), (0.0, np.inf)):
         with pytest.raises(ValueError, match="low must be < high"):
             BetaRewards(NonPrivate(), low=low, high=high)
@@ -107,7 +107,7 @@ def test_beta_rewards_want_the_rewards_table() -> None:
 def test_noisy_rewards_want_noise_on_fractions() -> None:
     """What a Dirichlet draw costs is stated for whole counts."""
     with pytest.raises(ValueError, match="sampler must be NoisyCounts, got Diffuse"):
-        NoisyRewards(Diffuse(scale=0.1, table="rewards"))
+        NoisyRewards(Diffuse(weight=0.1, table="rewards"))
     NoisyRewards(NonPrivate())  # claims nothing
 
 
@@ -126,28 +126,28 @@ def test_one_changed_reward_moves_no_more_than_one_success() -> None:
 
 
 def test_a_failed_draw_spoils_the_sampler_inside() -> None:
-    model = BetaRewards(Diffuse(scale=0.1, alpha=1.0, table="rewards"))
+    model = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
     model.spoil()
     with pytest.raises(ValueError, match="after a draw that failed midway"):
         model.check(np.zeros((2, 2, 2)))
 
 
 def test_known_rewards_cost_nothing() -> None:
-    assert KnownRewards([[1.0]]).release is None
+    assert KnownRewards([[1.0]]).cost is None
     for bad in ([1.0], [[np.nan]], [[[1.0]]]):
         with pytest.raises(ValueError, match="reward must be finite"):
             KnownRewards(bad)
 
 
 def test_normal_gamma_claims_nothing() -> None:
-    assert NormalGamma().release == NoPrivacy(ReplaceStep())
+    assert NormalGamma().cost == NoPrivacy(ReplaceStep())
 
 
 def test_normal_gamma_posterior_is_conjugate() -> None:
     """The marginal of the mean against Bayes' rule integrated by hand: the rate is a rate.
 
     Kolmogorov-Smirnov on 20,000 draws, false-alarm rate 1e-6. With the gamma's second argument
-    taken for a scale, as is easily done, the same test rejects.
+    taken for a weight, as is easily done, the same test rejects.
     """
     prior = {"mean": 1.0, "weight": 2.0, "shape": 3.0, "rate": 0.5}
     seen = np.array([0.2, 1.4, 0.9, 2.0])
@@ -167,7 +167,7 @@ def test_normal_gamma_posterior_is_conjugate() -> None:
     cdf /= cdf[-1]
     assert stats.kstest(drawn, lambda x: np.interp(x, means, cdf)).pvalue > 1e-6
 
-    wrong = rng(6).gamma(3 + 2, 2.0, 20_000)  # a scale of 2 where the posterior's rate is larger
+    wrong = rng(6).gamma(3 + 2, 2.0, 20_000)  # a weight of 2 where the posterior's rate is larger
     wrong_means = drawn.mean() + rng(7).standard_normal(20_000) / np.sqrt(6 * wrong)
     assert stats.kstest(wrong_means, lambda x: np.interp(x, means, cdf)).pvalue < 1e-6
 

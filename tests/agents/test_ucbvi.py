@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import Rdp
 from privrl.agents import (
     UCBVI,
     BetaRewards,
@@ -16,14 +17,13 @@ from privrl.agents import (
     NormalGamma,
     RandomPolicy,
 )
+from privrl.costs.relations import ReplaceEpisode
 from privrl.envs import riverswim
 from privrl.envs.planning import plan
 from privrl.envs.support import Support
-from privrl.experiments.training import learn_counts
-from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
-from privrl.relations import ReplaceEpisode
-from privrl.samplers import Diffuse, NonPrivate
-from privrl.targets import Rdp
+from privrl.experiments.training.loop import learn_counts
+from privrl.samplers.dirichlet import Diffuse, NonPrivate
+from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
 
 MDP = riverswim(n_states=4, horizon=6)
 SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
@@ -33,7 +33,7 @@ RIVER = riverswim()
 class Told:
     """A sampler that releases what it is told to, whatever it is given."""
 
-    release = None
+    cost = None
 
     def __init__(self, counts, deviation) -> None:
         counts = np.asarray(counts, np.float64)
@@ -303,7 +303,7 @@ def test_every_run_can_have_noise_of_its_own() -> None:
 def test_other_samplers_are_refused_before_anything_is_spent() -> None:
     known = KnownRewards(MDP.expected_reward)
     with pytest.raises(ValueError, match=r"as NoisyCounts, LocalCounts and ExactCounts.*Diffuse"):
-        ucbvi(Diffuse(scale=0.1), known)
+        ucbvi(Diffuse(weight=0.1), known)
     for rewards in (BetaRewards(NonPrivate()), NormalGamma()):
         with pytest.raises(ValueError, match="must be KnownRewards, or BetaRewards or NoisyRewa"):
             ucbvi(ExactCounts(), rewards)

@@ -6,17 +6,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl import _gate
-from privrl.accounting import RdpAccountant
+from privrl.accounting import gate
+from privrl.accounting.rdp import RdpAccountant
 from privrl.audit import audit_replay
 from privrl.audit.coverage import changes_between, covers
+from privrl.costs.base import BatchCost, NoPrivacy
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost, LaplaceCost
+from privrl.costs.relations import (
+    AddRemoveRecord,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+)
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, NoisyPosteriorMechanism
 from privrl.mechanisms.tables import TablesMechanism
-from privrl.noise import GaussianRelease, LaplaceRelease
-from privrl.noisy_counts import NoisyCounts
-from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.releases import BatchRelease, DirichletRelease, NoPrivacy
-from privrl.samplers import Diffuse, draw
+from privrl.samplers.base import draw
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import NoisyCounts
 
 RECORDS, OTHERS = [0, 1, 1, 2, 2, 2], [0, 1, 1, 2, 2, 0]
 GAUSSIAN = GaussianMechanism(sigma=1.0)
@@ -55,7 +63,7 @@ def _two_of_a_stream(records, sampler, *, again=False):
             shapes=((1, 3), (2, 2)), mechanism="gaussian", sizes=(1.0, 2.0)
         ).release([_counts(records)[None], _counts(records, 4).reshape(2, 2)],
                   np.random.default_rng(0), accountant=RdpAccountant()),
-        lambda records: _two_of_a_stream(records, Diffuse(scale=0.1, relation=ReplaceRecord())),
+        lambda records: _two_of_a_stream(records, Diffuse(weight=0.1, relation=ReplaceRecord())),
         lambda records: _two_of_a_stream(
             records, NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord())
         ),
@@ -138,7 +146,7 @@ def _charges_less(records):
     class Cheap(GaussianMechanism):
         def release(self, data, rng, *, accountant=None):
             released = super().release(data, rng)
-            _gate.charge(accountant, GaussianRelease(sigma=2.0, relation=ReplaceRecord()))
+            gate.charge(accountant, GaussianCost(sigma=2.0, relation=ReplaceRecord()))
             return released
 
     return _released(records, Cheap(sigma=1.0), accountant=accountant)
@@ -166,7 +174,7 @@ def test_a_violation_is_found(pipeline, found) -> None:
 
 
 def test_what_nothing_was_paid_for_is_found() -> None:
-    used = Diffuse(scale=0.1, relation=ReplaceRecord(), window=1)
+    used = Diffuse(weight=0.1, relation=ReplaceRecord(), window=1)
 
     def pipeline(records):
         sampler, rng = used.fresh(), np.random.default_rng(0)
@@ -214,26 +222,26 @@ STEP, EPISODE = ReplaceStep(), ReplaceEpisode(4)
 @pytest.mark.parametrize(
     ("cost", "difference", "is_covered"),
     [
-        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [1, -1, 0], True),
-        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [1, 0, 0], True),
-        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [1, 1, 0], False),
-        (LaplaceRelease(scale=1.0, relation=ReplaceRecord()), [2, 0, 0], False),
-        (LaplaceRelease(scale=1.0, relation=AddRemoveRecord()), [1, -1, 0], False),
-        (LaplaceRelease(scale=1.0, relation=AddRemoveRecord()), [0, -1, 0], True),
-        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [2, -1, -1], True),
-        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1], True),
-        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [2, -2, 0], False),
-        (DirichletRelease(scale=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1, 1, -1], False),
-        (DirichletRelease(scale=1.0, alpha=1.0, relation=EPISODE), [2, 2, -3, -1], True),
-        (DirichletRelease(scale=1.0, alpha=1.0, relation=EPISODE), [3, 2, -3, -1], False),
-        (GaussianRelease(sigma=1.0, relation=STEP), [1] * 6, True),
-        (GaussianRelease(sigma=1.0, relation=STEP), [1] * 7, False),
-        (GaussianRelease(sigma=1.0, relation=ReplaceRecord()), [0.25, 0.75, -0.25, -0.75], True),
+        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [1, -1, 0], True),
+        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [1, 0, 0], True),
+        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [1, 1, 0], False),
+        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [2, 0, 0], False),
+        (LaplaceCost(scale=1.0, relation=AddRemoveRecord()), [1, -1, 0], False),
+        (LaplaceCost(scale=1.0, relation=AddRemoveRecord()), [0, -1, 0], True),
+        (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [2, -1, -1], True),
+        (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1], True),
+        (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [2, -2, 0], False),
+        (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1, 1, -1], False),
+        (DirichletCost(weight=1.0, alpha=1.0, relation=EPISODE), [2, 2, -3, -1], True),
+        (DirichletCost(weight=1.0, alpha=1.0, relation=EPISODE), [3, 2, -3, -1], False),
+        (GaussianCost(sigma=1.0, relation=STEP), [1] * 6, True),
+        (GaussianCost(sigma=1.0, relation=STEP), [1] * 7, False),
+        (GaussianCost(sigma=1.0, relation=ReplaceRecord()), [0.25, 0.75, -0.25, -0.75], True),
         (NoPrivacy(STEP), [100, 100, 100], True),
-        (LaplaceRelease(scale=1.0, relation=Relation("none", {"counts": []})), [1, 0], False),
-        (BatchRelease([GaussianRelease(sigma=1.0, relation=ReplaceRecord())] * 2),
+        (LaplaceCost(scale=1.0, relation=Relation("none", {"counts": []})), [1, 0], False),
+        (BatchCost([GaussianCost(sigma=1.0, relation=ReplaceRecord())] * 2),
          [[1, -1], [1, -1]], True),
-        (BatchRelease([GaussianRelease(sigma=1.0, relation=ReplaceRecord())] * 2),
+        (BatchCost([GaussianCost(sigma=1.0, relation=ReplaceRecord())] * 2),
          [[2, -1], [0, 0]], False),
     ],
 )  # fmt: skip
@@ -242,6 +250,6 @@ def test_covers(cost, difference, is_covered) -> None:
 
 
 def test_the_square_of_a_damped_cell_counts_half() -> None:
-    cost = GaussianRelease(sigma=1.0, relation=STEP, table="transitions, self-loops damped")
+    cost = GaussianCost(sigma=1.0, relation=STEP, table="transitions, self-loops damped")
     assert _is_covered(cost, [2, -1, -1], np.array([True, False, False]))
     assert not _is_covered(cost, [2, -1, -1], np.array([False, True, False]))

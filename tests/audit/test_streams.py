@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privrl.accounting.targets import Rdp
 from privrl.audit import GaussianLaw, LawResult, law_test, separation
-from privrl.factorisations import factorise
-from privrl.noisy_counts import LocalCounts, NoisyCounts
-from privrl.relations import ReplaceEpisode, ReplaceStep
-from privrl.targets import Rdp
+from privrl.costs.relations import ReplaceEpisode, ReplaceStep
+from privrl.samplers.factorisations import factorise
+from privrl.samplers.noisy_counts import LocalCounts, NoisyCounts
 
 Array = np.ndarray
 NAMES = ["square-root", "optimal", "tree", "independent"]

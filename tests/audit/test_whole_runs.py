@@ -116,7 +116,7 @@ DRAWING = [("diffuse", None), ("diffuse", 1), ("concentrated", None), ("concentr
 
 @pytest.mark.parametrize(("sampler", "window"), DRAWING)
 def test_an_agent_draws_from_the_law_that_is_claimed(sampler: str, window: int | None) -> None:
-    """8,000 runs, where 1,000 find 5 % too large a scale. The audit sees a third of epsilon."""
+    """8,000 runs, where 1,000 find 5 % too large a weight. The audit sees a third of epsilon."""
     pytest.importorskip("dp_accounting", reason="the extra pld is not installed")
     made = method("psrl", sampler, window=window, alpha=5.0, reward_alpha=5.0)
     laws, audit = audit_dirichlet_agent(made, runs=8000)

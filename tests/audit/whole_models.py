@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.audit import (
     AuditResult,
     DirichletLaw,
@@ -30,14 +31,13 @@ from privrl.audit import (
     law_test,
     separation,
 )
-from privrl.bayes_net import PrivateBayesNet
-from privrl.histogram import histogram
-from privrl.histogram.choice import choose_mechanism
+from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import TablesMechanism
-from privrl.naive_bayes import PrivateNaiveBayes
-from privrl.naive_bayes.temperature import TEMPERATURES, derivative_tables
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import ApproxDP, Rdp
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.histograms import histogram
+from privrl.models.histograms.choice import choose_mechanism
+from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.naive_bayes.temperature import TEMPERATURES, derivative_tables
 
 Array = np.ndarray
 ORDER, EPSILON = 2.0, 2.0  # two data sets are √2 apart
@@ -58,7 +58,7 @@ def calibrated_once() -> Iterator[None]:
 
     with (
         mock.patch.object(TablesMechanism, "calibrated", classmethod(once)),
-        mock.patch("privrl.histogram.release.choose_mechanism", cache(choose_mechanism)),
+        mock.patch("privrl.models.histograms.release.choose_mechanism", cache(choose_mechanism)),
     ):
         yield
 
@@ -230,7 +230,7 @@ def law_of_histogram(used: Any, counts: Array) -> Law:
             return DiscreteGaussianLaw(sigma=used.sigma, centre=counts)
         case "DiscreteLaplaceMechanism":
             return DiscreteLaplaceLaw(scale=used.scale, centre=counts)
-    return DirichletLaw(scale=used.scale, counts=counts, alpha=used.alpha)
+    return DirichletLaw(weight=used.weight, counts=counts, alpha=used.alpha)
 
 
 def audit_histogram(

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
+from privrl.accounting.pld import PldAccountant
+from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.audit import (
     AuditResult,
@@ -24,15 +27,13 @@ from privrl.audit import (
     law_test,
     separation,
 )
-from privrl.calibration import calibrate_alpha, calibrate_scale
+from privrl.costs.base import together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
-from privrl.factorisations import factorise
-from privrl.noisy_counts import NoisyCounts
-from privrl.pld import PldAccountant
-from privrl.relations import Relation, ReplaceEpisode, ReplaceStep
-from privrl.releases import DirichletRelease, together
-from privrl.samplers import DirichletSampler
-from privrl.targets import Rdp
+from privrl.samplers.dirichlet import DirichletSampler
+from privrl.samplers.factorisations import factorise
+from privrl.samplers.noisy_counts import NoisyCounts
 
 Array = np.ndarray
 Update = Callable[..., Any]
@@ -321,7 +322,7 @@ def audit_agent(
 
 # Dirichlet draws -------------------------------------------------------------------------------
 
-MODEST = 1.0  # epsilon at order 2, below which Diffuse would take a scale above 1
+MODEST = 1.0  # epsilon at order 2, below which Diffuse would take a weight above 1
 MANY = 10**6  # other records, so that a row's sum tells nothing; all of them end in a third state
 PAYS = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # what those paid: where no critical step did
 
@@ -366,7 +367,7 @@ def audit_dirichlet_agent(
 ) -> tuple[list[LawResult], AuditResult]:
     """Test the law of the first draw after the data, and audit all of them together.
 
-    The claim is what `MODEST` at order 2 pays for: scale and prior are worked out from it, and
+    The claim is what `MODEST` at order 2 pays for: weight and prior are worked out from it, and
     the epsilon at delta 0.01 of all draws from these, by their loss distributions. In truth noise
     is smaller by the part ``less``, about.
     """
@@ -385,15 +386,15 @@ def audit_dirichlet_agent(
     costs = []
     for table, share in (("transitions", 1 - REWARD_SHARE), ("rewards", REWARD_SHARE)):
         target, common = Rdp(ORDER, share * MODEST), {"relation": relation, "table": table}
-        scale, alpha = 1.0, prior
+        weight, alpha = 1.0, prior
         if method.sampler == "diffuse":
-            scale = calibrate_scale(target, alpha=prior, count=touched, **common)
+            weight = calibrate_weight(target, alpha=prior, count=touched, **common)
         else:
-            alpha = calibrate_alpha(target, scale=1.0, count=touched, **common)
-        costs.append(DirichletRelease(scale=scale, alpha=alpha, **common))
+            alpha = calibrate_alpha(target, weight=1.0, count=touched, **common)
+        costs.append(DirichletCost(weight=weight, alpha=alpha, **common))
     laws = [
         [
-            DirichletLaw(scale=cost.scale, counts=counts, alpha=cost.alpha)
+            DirichletLaw(weight=cost.weight, counts=counts, alpha=cost.alpha)
             for counts, cost in zip(
                 dirichlet_counts(draws, method.window, second=second), costs * draws, strict=True
             )

@@ -29,23 +29,19 @@ from itertools import product
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from privrl.accounting import RdpAccountant
-from privrl.bounds import SimplexRelease
-from privrl.conversion import rdp_to_epsilon, rdp_to_log_delta
-from privrl.noise import (
-    DiscreteGaussianRelease,
-    DiscreteLaplaceRelease,
-    GaussianRelease,
-    LaplaceRelease,
-)
-from privrl.relations import (
+from privrl.accounting.rdp import RdpAccountant
+from privrl.costs.base import Together
+from privrl.costs.conversion import rdp_to_epsilon, rdp_to_log_delta
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
     ReplaceRecord,
     ReplaceStep,
 )
-from privrl.releases import DirichletRelease, Together
+from privrl.costs.simplex import SimplexCost
 
 Rng = np.random.Generator
 Vector = tuple[float, ...]
@@ -151,10 +147,10 @@ def gamma_rdp(after: arb, before: arb, order: arb) -> arb:
     return log_moment / (order - 1)
 
 
-def vector_rdp(vector: Vector, scale: float, alpha: float, order: float, nudge: float) -> arb:
+def vector_rdp(vector: Vector, weight: float, alpha: float, order: float, nudge: float) -> arb:
     a, lam, total = exactly(alpha), exactly(order), arb(0)
     for amount in vector:
-        s = exactly(abs(amount)) * exactly(scale) * (1 + exactly(nudge))
+        s = exactly(abs(amount)) * exactly(weight) * (1 + exactly(nudge))
         total += gamma_rdp(a + s, a, lam) if amount > 0 else gamma_rdp(a, a + s, lam)
     return total
 
@@ -163,7 +159,7 @@ RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(7
 RELATIONS += [Relation("a mixture", {"counts": [(0.3, -2.5, 1.7), (5.0, -0.01)]})]
 
 
-def _alpha_and_scale(rng: Rng) -> tuple[float, float]:
+def _alpha_and_weight(rng: Rng) -> tuple[float, float]:
     match rng.integers(3):
         case 0:  # all that is accepted
             return 10 ** rng.uniform(-29.9, 29.9), 10 ** rng.uniform(-29.9, 29.9)
@@ -186,23 +182,23 @@ def _order(rng: Rng, alpha: float, shift: float) -> float:
 
 def dirichlet_rdp(rng: Rng) -> Iterator[Case]:
     relation = RELATIONS[rng.integers(len(RELATIONS))]
-    alpha, scale = _alpha_and_scale(rng)
+    alpha, weight = _alpha_and_weight(rng)
     alpha = max(alpha, relation.convex_from or 0)
     fall = max([-m for v in relation.changes() for m in v if m < 0], default=1.0)
-    order = _order(rng, alpha, fall * scale)
+    order = _order(rng, alpha, fall * weight)
     if not 1 < order < 1e100:
         return
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
-    printed = float(release.rdp(order))
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
+    printed = float(cost.rdp(order))
 
     def truth(nudge: float) -> arb:
-        return largest([vector_rdp(v, scale, alpha, order, nudge) for v in relation.changes()])
+        return largest([vector_rdp(v, weight, alpha, order, nudge) for v in relation.changes()])
 
     limit = Fraction(alpha) * (1 - Fraction(1e-7) * 2)
-    near = Fraction(fall) * Fraction(scale) * (Fraction(order) - 1) > limit
+    near = Fraction(fall) * Fraction(weight) * (Fraction(order) - 1) > limit
     if math.isinf(printed) and near and relation is not GAIN:
         return  # it ends a little early: said on the page
-    yield Case(printed, truth, f"{release!r} at order {order!r}")
+    yield Case(printed, truth, f"{cost!r} at order {order!r}")
 
 
 def gaussian_rdp(rng: Rng) -> Iterator[Case]:
@@ -212,13 +208,13 @@ def gaussian_rdp(rng: Rng) -> Iterator[Case]:
     order = _order(rng, 1.0, 1.0) if rng.integers(2) else float(rng.integers(2, 99))
     if order <= 1:
         return
-    release = GaussianRelease(sigma=sigma, relation=relation)
+    cost = GaussianCost(sigma=sigma, relation=relation)
 
     def truth(nudge: float) -> arb:
         square = sum(Fraction(m) ** 2 for m in vector)
         return exactly(Fraction(order) * square / (2 * Fraction(sigma) ** 2)) * (1 + exactly(nudge))
 
-    yield Case(float(release.rdp(order)), truth, f"{release!r} {vector} at order {order!r}")
+    yield Case(float(cost.rdp(order)), truth, f"{cost!r} {vector} at order {order!r}")
 
 
 def _amounts(rng: Rng, whole: bool = True, most: int = 20, cells: int = 4) -> Vector:
@@ -233,7 +229,7 @@ def laplace_rdp(rng: Rng) -> Iterator[Case]:
     order = _order(rng, 1.0, 1.0)
     if order <= 1:
         return
-    release = LaplaceRelease(scale=scale, relation=Relation("this", {"counts": [vector]}))
+    cost = LaplaceCost(scale=scale, relation=Relation("this", {"counts": [vector]}))
 
     def truth(nudge: float) -> arb:
         lam, total = exactly(order), arb(0)
@@ -244,7 +240,7 @@ def laplace_rdp(rng: Rng) -> Iterator[Case]:
             total += ((lam * up + (lam - 1) * down) / (2 * lam - 1)).log() / (lam - 1)
         return total
 
-    yield Case(float(release.rdp(order)), truth, f"{release!r} {vector} at order {order!r}")
+    yield Case(float(cost.rdp(order)), truth, f"{cost!r} {vector} at order {order!r}")
 
 
 def laplace_law(amount: int, scale: float, nudge: float = 0.0) -> list[tuple[int, arb]]:
@@ -260,7 +256,7 @@ def discrete_laplace_rdp(rng: Rng) -> Iterator[Case]:
     order = _order(rng, 1.0, 1.0)
     if order <= 1:
         return
-    release = DiscreteLaplaceRelease(scale=scale, relation=Relation("this", {"counts": [vector]}))
+    cost = DiscreteLaplaceCost(scale=scale, relation=Relation("this", {"counts": [vector]}))
 
     def truth(nudge: float) -> arb:
         more, total = exactly(order) - 1, arb(0)
@@ -270,7 +266,7 @@ def discrete_laplace_rdp(rng: Rng) -> Iterator[Case]:
             total += sum(moments, arb(0)).log() / more
         return total
 
-    yield Case(float(release.rdp(order)), truth, f"{release!r} {vector} at order {order!r}")
+    yield Case(float(cost.rdp(order)), truth, f"{cost!r} {vector} at order {order!r}")
 
 
 def bell_sum(centre: arb, variance: arb, first: int | None = None) -> arb:
@@ -310,7 +306,7 @@ def discrete_gaussian_rdp(rng: Rng) -> Iterator[Case]:
     order = _order(rng, 1.0, 1.0)
     if not 1 + 1e-9 < order < 1e12:
         return
-    release = DiscreteGaussianRelease(sigma=sigma, relation=Relation("this", {"counts": [vector]}))
+    cost = DiscreteGaussianCost(sigma=sigma, relation=Relation("this", {"counts": [vector]}))
 
     def truth(nudge: float) -> arb:
         lam, variance, total = exactly(order), exactly(sigma) ** 2 * (1 - exactly(nudge)), arb(0)
@@ -322,25 +318,25 @@ def discrete_gaussian_rdp(rng: Rng) -> Iterator[Case]:
             total += (height + (bell_sum((lam - 1) * m, variance) / base).log()) / (lam - 1)
         return total
 
-    yield Case(float(release.rdp(order)), truth, f"{release!r} {vector} at order {order!r}")
+    yield Case(float(cost.rdp(order)), truth, f"{cost!r} {vector} at order {order!r}")
 
 
 def paper_rdp(rng: Rng) -> Iterator[Case]:
     relation = RELATIONS[rng.integers(len(RELATIONS))]
-    alpha, scale = _alpha_and_scale(rng)
+    alpha, weight = _alpha_and_weight(rng)
     alpha = max(alpha, relation.convex_from or 0)
     bound = ("dps", "dkl", "geumlek")[rng.integers(3)]
     furthest = max(abs(m) for v in relation.changes() for m in v)
-    order = _order(rng, alpha, furthest * scale)
+    order = _order(rng, alpha, furthest * weight)
     if not 1 < order < 1e100:
         return
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation, bound=bound)
-    printed = float(release.rdp(order))
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=relation, bound=bound)
+    printed = float(cost.rdp(order))
     if math.isinf(printed):
         return  # it says nothing, which is never below
 
     def truth(nudge: float) -> arb:
-        lam, r, each = exactly(order), exactly(scale) * (1 + exactly(nudge)), []
+        lam, r, each = exactly(order), exactly(weight) * (1 + exactly(nudge)), []
         for vector in relation.changes():
             at = exactly(alpha) - (lam - 1) * r * exactly(max(map(abs, vector)))
             if not at > 0:
@@ -350,7 +346,7 @@ def paper_rdp(rng: Rng) -> Iterator[Case]:
             each.append(lam / 2 * r**2 * square * trigamma * (2 if bound == "geumlek" else 1))
         return largest(each)
 
-    yield Case(printed, truth, f"{release!r} at order {order!r}")
+    yield Case(printed, truth, f"{cost!r} at order {order!r}")
 
 
 # Privacy profiles: delta, and epsilon as its inverse ----------------------------------------------
@@ -389,18 +385,18 @@ def dirichlet_profile(kind: str, alpha: float, shift: float, epsilon: float, nud
 
 
 def _of_profile(
-    rng: Rng, release, profile: Profile, top: float, *, wanted: str, about: str = ""
+    rng: Rng, cost, profile: Profile, top: float, *, wanted: str, about: str = ""
 ) -> Iterator[Case]:
     """Deltas at epsilons up to the top, or epsilons at random deltas."""
-    about = f"{release!r} {about}"
+    about = f"{cost!r} {about}"
     if wanted == "delta":
         shares = rng.uniform(0, 1, DELTAS_A_RELEASE)
         epsilons = top * np.where(rng.integers(2, size=len(shares)), shares, shares**6)
-        for epsilon, printed in zip(epsilons, release.delta(epsilons), strict=True):
+        for epsilon, printed in zip(epsilons, cost.delta(epsilons), strict=True):
             yield Case(float(printed), partial(profile, float(epsilon)), f"{about} at {epsilon!r}")
         return
     delta = float(10 ** -rng.uniform(0, 299) if rng.integers(2) else rng.uniform())
-    epsilon = float(release.epsilon(delta))
+    epsilon = float(cost.epsilon(delta))
     # Epsilon is not too small if its delta is not too large; nor too large but in its digits.
     yield Case(
         delta,
@@ -414,22 +410,22 @@ def dirichlet_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     kinds = {"pair": ReplaceRecord(), "gain": GAIN, "loss": LOSS, "worse": AddRemoveRecord()}
     kind = list(kinds)[rng.integers(4)]
     alpha = 10 ** rng.uniform(-4, 7 if rng.integers(20) == 0 else 5)
-    scale = 10 ** rng.uniform(-5, 5) if rng.integers(2) else alpha * 10 ** rng.uniform(-3, 2)
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=kinds[kind])
+    weight = 10 ** rng.uniform(-5, 5) if rng.integers(2) else alpha * 10 ** rng.uniform(-3, 2)
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=kinds[kind])
     each = ["gain", "loss"] if kind == "worse" else [kind]
 
     def profile(epsilon: float, nudge: float) -> arb:
-        return largest([dirichlet_profile(k, alpha, scale, epsilon, nudge) for k in each])
+        return largest([dirichlet_profile(k, alpha, weight, epsilon, nudge) for k in each])
 
-    top = float(release.epsilon(1e-300)) if wanted == "delta" else 0.0
-    yield from _of_profile(rng, release, profile, top, wanted=wanted)
+    top = float(cost.epsilon(1e-300)) if wanted == "delta" else 0.0
+    yield from _of_profile(rng, cost, profile, top, wanted=wanted)
 
 
 def gaussian_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     vector = _amounts(rng, whole=bool(rng.integers(2)))
     square = sum(Fraction(m) ** 2 for m in vector)
     sigma = 10 ** rng.uniform(-4, 9)
-    release = GaussianRelease(sigma=sigma, relation=Relation("this", {"counts": [vector]}))
+    cost = GaussianCost(sigma=sigma, relation=Relation("this", {"counts": [vector]}))
 
     def profile(epsilon: float, nudge: float) -> arb:
         e = exactly(epsilon) * (1 - exactly(nudge))
@@ -440,9 +436,7 @@ def gaussian_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
         return (low.erfc() - (-(low**2)).exp() * scaled) / 2
 
     m = math.sqrt(square) / sigma
-    yield from _of_profile(
-        rng, release, profile, m * (37 + m / 2), wanted=wanted, about=f"{vector}"
-    )
+    yield from _of_profile(rng, cost, profile, m * (37 + m / 2), wanted=wanted, about=f"{vector}")
 
 
 def laplace_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
@@ -450,7 +444,7 @@ def laplace_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     amount = float(10 ** rng.uniform(-2, 2))
     vector = (amount, -amount) if two else (amount,)
     scale = 10 ** rng.uniform(-5, 9)
-    release = LaplaceRelease(scale=scale, relation=Relation("this", {"counts": [vector]}))
+    cost = LaplaceCost(scale=scale, relation=Relation("this", {"counts": [vector]}))
 
     def profile(epsilon: float, nudge: float) -> arb:
         s = exactly(Fraction(amount) / Fraction(scale)) * (1 + exactly(nudge))
@@ -465,14 +459,12 @@ def laplace_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
             return 1 - (-h).exp()
         return 1 - (1 + h / 2) * (-h).exp()
 
-    yield from _of_profile(
-        rng, release, profile, release.pure_epsilon, wanted=wanted, about=f"{vector}"
-    )
+    yield from _of_profile(rng, cost, profile, cost.pure_epsilon, wanted=wanted, about=f"{vector}")
 
 
 def discrete_laplace_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     vector, scale = _amounts(rng, most=12, cells=3), 10 ** rng.uniform(-1.5, 6)
-    release = DiscreteLaplaceRelease(scale=scale, relation=Relation("this", {"counts": [vector]}))
+    cost = DiscreteLaplaceCost(scale=scale, relation=Relation("this", {"counts": [vector]}))
 
     def profile(epsilon: float, nudge: float) -> arb:
         e, b = exactly(epsilon) * (1 - exactly(nudge)), exactly(scale) * (1 - exactly(nudge))
@@ -483,15 +475,13 @@ def discrete_laplace_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
                 total += math.prod([mass for _, mass in atoms], start=arb(1)) * (1 - (-gap).exp())
         return total
 
-    yield from _of_profile(
-        rng, release, profile, release.pure_epsilon, wanted=wanted, about=f"{vector}"
-    )
+    yield from _of_profile(rng, cost, profile, cost.pure_epsilon, wanted=wanted, about=f"{vector}")
 
 
 def discrete_gaussian_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     m, sigma, two = int(rng.integers(1, 10)), _sigma(rng), bool(rng.integers(2))
     vector = (m, -m) if two else (m,)
-    release = DiscreteGaussianRelease(sigma=sigma, relation=Relation("this", {"counts": [vector]}))
+    cost = DiscreteGaussianCost(sigma=sigma, relation=Relation("this", {"counts": [vector]}))
 
     def profile(epsilon: float, nudge: float) -> arb:
         variance = exactly(sigma) ** 2
@@ -514,7 +504,7 @@ def discrete_gaussian_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
 
     width = sigma / math.sqrt(len(vector))
     top = m / width * (37 + m / width)
-    yield from _of_profile(rng, release, profile, top, wanted=wanted, about=f"{vector}")
+    yield from _of_profile(rng, cost, profile, top, wanted=wanted, about=f"{vector}")
 
 
 # Pure epsilons and conversions -------------------------------------------------------------------
@@ -523,12 +513,10 @@ def discrete_gaussian_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
 def pure_epsilon(rng: Rng) -> Iterator[Case]:
     whole = bool(rng.integers(2))
     vector, scale = _amounts(rng, whole=whole), float(10 ** rng.uniform(-29.9, 29.9))
-    kind = DiscreteLaplaceRelease if whole else LaplaceRelease
-    release = kind(scale=scale, relation=Relation("this", {"counts": [vector]}))
+    kind = DiscreteLaplaceCost if whole else LaplaceCost
+    cost = kind(scale=scale, relation=Relation("this", {"counts": [vector]}))
     most = sum(abs(Fraction(m)) for m in vector)
-    yield Case(
-        release.pure_epsilon, lambda _: exactly(most / Fraction(scale)), f"{release!r} {vector}"
-    )
+    yield Case(cost.pure_epsilon, lambda _: exactly(most / Fraction(scale)), f"{cost!r} {vector}")
 
 
 def _point(rng: Rng) -> tuple[float, float]:
@@ -588,26 +576,26 @@ class _Fixed:
 # Many releases ------------------------------------------------------------------------------------
 
 
-def _several(rng: Rng) -> tuple[list[tuple[DirichletRelease | GaussianRelease, int]], Callable]:
+def _several(rng: Rng) -> tuple[list[tuple[DirichletCost | GaussianCost, int]], Callable]:
     """Some releases with counts, and the truth about their sum at an order."""
     some = []
     for _ in range(rng.integers(1, 5)):
         size, prior = 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-1, 3)
         record = ReplaceRecord()
-        release = (
-            GaussianRelease(sigma=1 / size, relation=record)
+        cost = (
+            GaussianCost(sigma=1 / size, relation=record)
             if rng.integers(2)
-            else DirichletRelease(scale=size, alpha=prior, relation=record)
+            else DirichletCost(weight=size, alpha=prior, relation=record)
         )
-        some.append((release, 2 * int(rng.integers(1, 500)) + 1))
+        some.append((cost, 2 * int(rng.integers(1, 500)) + 1))
 
     def truth(order: float) -> arb:
         total = arb(0)
-        for release, count in some:
-            if isinstance(release, GaussianRelease):
-                total += count * exactly(order) / exactly(release.sigma) ** 2
+        for cost, count in some:
+            if isinstance(cost, GaussianCost):
+                total += count * exactly(order) / exactly(cost.sigma) ** 2
             else:
-                one = vector_rdp((1.0, -1.0), release.scale, release.alpha, order, 0.0)
+                one = vector_rdp((1.0, -1.0), cost.weight, cost.alpha, order, 0.0)
                 total += count * one
         return total
 
@@ -618,12 +606,12 @@ def _composed(some, rng: Rng, orders) -> RdpAccountant:
     accountant = RdpAccountant(orders=orders)
     if rng.integers(2):
         for _ in range(2):
-            accountant.compose(Together([release for release, n in some for _ in range(n // 2)]))
-        for release, n in some:
-            accountant.compose(release, n % 2)
+            accountant.compose(Together([cost for cost, n in some for _ in range(n // 2)]))
+        for cost, n in some:
+            accountant.compose(cost, n % 2)
     else:
-        for release, n in some:
-            accountant.compose(release, n)
+        for cost, n in some:
+            accountant.compose(cost, n)
     return accountant
 
 
@@ -669,8 +657,8 @@ def simplex_delta(rng: Rng) -> Iterator[Case]:
     room = 1 - eta_bar - n * eta
     distance, vectors = float(2 * room * rng.uniform(0.01, 0.99)), int(rng.integers(1, 50))
     try:
-        release = SimplexRelease(
-            scale=total, eta=eta, eta_bar=eta_bar, n_components=n, distance=distance,
+        cost = SimplexCost(
+            weight=total, eta=eta, eta_bar=eta_bar, n_components=n, distance=distance,
             n_vectors=vectors,
         )  # fmt: skip
     except ValueError:
@@ -694,10 +682,10 @@ def simplex_delta(rng: Rng) -> Iterator[Case]:
             none += ways * gamma**here * (1 - n * gamma) ** (points - here)
         return 1 - none
 
-    epsilons = float(release.epsilon(0.5)) * (1 + 10 ** rng.uniform(-2, 1.3, 3))
-    for epsilon, printed in zip(epsilons.tolist(), release.delta(epsilons), strict=True):
+    epsilons = float(cost.epsilon(0.5)) * (1 + 10 ** rng.uniform(-2, 1.3, 3))
+    for epsilon, printed in zip(epsilons.tolist(), cost.delta(epsilons), strict=True):
         if 0 < printed < 1:
-            yield Case(float(printed), partial(truth, epsilon), f"{release!r} at {epsilon!r}")
+            yield Case(float(printed), partial(truth, epsilon), f"{cost!r} at {epsilon!r}")
 
 
 def _log_beta(a: arb, b: arb) -> arb:

@@ -47,20 +47,20 @@ def gamma_divergence(shape: float, other: float, order: float) -> mpf:
 
 
 @with_digits
-def change_divergence(change: Sequence[float], order: float, *, scale: float, alpha: float) -> mpf:
+def change_divergence(change: Sequence[float], order: float, *, weight: float, alpha: float) -> mpf:
     """Rényi divergence of the dominating pair of one change vector."""
     total = mpf(0)
     for m in change:
-        shifted = mpf(alpha) + abs(mpf(m)) * mpf(scale)
+        shifted = mpf(alpha) + abs(mpf(m)) * mpf(weight)
         before, after = (alpha, shifted) if m > 0 else (shifted, alpha)
         total += gamma_divergence(after, before, order)
     return total
 
 
 @with_digits
-def relation_divergence(changes: Changes, order: float, *, scale: float, alpha: float) -> mpf:
+def relation_divergence(changes: Changes, order: float, *, weight: float, alpha: float) -> mpf:
     """Return the worst of the change vectors."""
-    return max(change_divergence(c, order, scale=scale, alpha=alpha) for c in changes)
+    return max(change_divergence(c, order, weight=weight, alpha=alpha) for c in changes)
 
 
 @with_digits
@@ -125,9 +125,9 @@ def pair_kl(*, shift: float, alpha: float) -> mpf:
 
 
 @with_digits
-def dps_divergence(changes: Changes, order: float, *, scale: float, alpha: float) -> mpf:
+def dps_divergence(changes: Changes, order: float, *, weight: float, alpha: float) -> mpf:
     """DPS Corollary 3, with the two sensitivities read off the change vectors."""
-    lam, r, a = mpf(order), mpf(scale), mpf(alpha)
+    lam, r, a = mpf(order), mpf(weight), mpf(alpha)
     squared = max(sum(mpf(m) ** 2 for m in c) for c in changes)
     largest = max(max(abs(mpf(m)) for m in c) for c in changes)
     argument = a - (lam - 1) * r * largest

@@ -8,24 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.audit import audit_mechanism
-from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from privrl.mechanisms.additive import (
-    AdditiveMechanism,
-    DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
-    GaussianMechanism,
-    LaplaceMechanism,
-    normalise,
-)
-from privrl.noise import (
-    DiscreteGaussianRelease,
-    DiscreteLaplaceRelease,
-    GaussianRelease,
-    LaplaceRelease,
-)
-from privrl.relations import (
+from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
+from privrl.costs.relations import (
     DAMPED,
     AddRemoveRecord,
     Relation,
@@ -34,7 +22,14 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.targets import ApproxDP, Rdp, Target
+from privrl.mechanisms.additive import (
+    AdditiveMechanism,
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    LaplaceMechanism,
+    normalise,
+)
 
 CONTINUOUS = [GaussianMechanism, LaplaceMechanism]
 DISCRETE = [DiscreteGaussianMechanism, DiscreteLaplaceMechanism]
@@ -216,15 +211,15 @@ def test_the_audit_catches_noise_that_is_cut(kind: Any) -> None:
 def test_cost_is_the_release_of_the_same_name() -> None:
     step = ReplaceStep()
     made: list[tuple[AdditiveMechanism[Any], object]] = [
-        (GaussianMechanism(sigma=2), GaussianRelease(sigma=2, relation=ReplaceRecord())),
-        (LaplaceMechanism(scale=2), LaplaceRelease(scale=2, relation=ReplaceRecord())),
+        (GaussianMechanism(sigma=2), GaussianCost(sigma=2, relation=ReplaceRecord())),
+        (LaplaceMechanism(scale=2), LaplaceCost(scale=2, relation=ReplaceRecord())),
         (
             DiscreteGaussianMechanism(sigma=2, relation=step, table="rewards"),
-            DiscreteGaussianRelease(sigma=2, relation=step, table="rewards"),
+            DiscreteGaussianCost(sigma=2, relation=step, table="rewards"),
         ),
         (
             DiscreteLaplaceMechanism(scale=2, relation=step),
-            DiscreteLaplaceRelease(scale=2, relation=step, table="transitions"),
+            DiscreteLaplaceCost(scale=2, relation=step, table="transitions"),
         ),
     ]
     for mechanism, cost in made:
@@ -262,7 +257,7 @@ def test_calibration_meets_the_target_and_uses_it_up(
 @each_kind
 def test_calibration_under_loss_distributions(kind: Any) -> None:
     pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
-    from privrl.pld import PldAccountant  # noqa: PLC0415 -- an extra, needed here alone
+    from privrl.accounting.pld import PldAccountant  # noqa: PLC0415 -- an extra, needed here alone
 
     target = ApproxDP(1.0, 1e-6)
     tighter = kind.calibrated(target, count=30, accountant=PldAccountant)

@@ -13,8 +13,9 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from privrl.audit import AuditResult, audit_dirichlet, audit_mechanism, audit_scores
-from privrl.profiles import Factor, Shape, factor_log_delta
-from privrl.relations import (
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.profiles import Factor, Shape, factor_log_delta
+from privrl.costs.relations import (
     AddRemoveRecord,
     PaperStep,
     PaperStepWarning,
@@ -23,8 +24,7 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import DirichletRelease
-from privrl.samplers import Diffuse, NonPrivate, SingleDraw, stack
+from privrl.samplers.dirichlet import Diffuse, NonPrivate, SingleDraw, stack
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -78,7 +78,7 @@ def test_the_whole_curve_is_bounded_at_once() -> None:
     """
     epsilons = np.linspace(0, 6, 61)
     exact = np.exp(factor_log_delta(Factor(Shape.PAIR, 2.0, 1.0), epsilons))
-    claim = float(DirichletRelease(scale=1, alpha=2, relation=ReplaceRecord()).epsilon(0.01))
+    claim = float(DirichletCost(weight=1, alpha=2, relation=ReplaceRecord()).epsilon(0.01))
     generator, wrong, seen = rng(4), 0, 0
     for _ in range(1000):
         first, second = generator.beta(3, 2, size=2000), generator.beta(2, 3, size=2000)
@@ -144,12 +144,12 @@ def test_violated_in_epsilon_is_violated_in_delta() -> None:
 
 
 class Heavier(Diffuse):
-    """Its scale is 20 % larger than it says."""
+    """Its weight is 20 % larger than it says."""
 
     def update(self, counts: Array, rng: Rng) -> SingleDraw:
-        said, self._scale = self._scale, 1.2 * self._scale
+        said, self._weight = self._weight, 1.2 * self._weight
         drawn = super().update(counts, rng)
-        self._scale = said
+        self._weight = said
         return drawn
 
 
@@ -182,31 +182,31 @@ RELEASES = [
 ]
 
 
-@pytest.mark.parametrize(("scale", "alpha", "relation"), RELEASES)
-def test_honest_claims_stand_and_are_nearly_reached(scale, alpha, relation) -> None:
+@pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
+def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> None:
     """A million draws come within 10 % of the exact epsilon, and never above it.
 
     Each is above with probability at most 1 %. Over other seeds the ratio has mean 0.94 to
     0.97 and standard deviation 0.01, for the group of 20 records 0.03.
     """
-    sampler = Diffuse(scale=scale, alpha=alpha, relation=relation)
+    sampler = Diffuse(weight=weight, alpha=alpha, relation=relation)
     result = audit_dirichlet(sampler, rng(7))
-    assert result.claimed == float(sampler.release.epsilon(0.01))
+    assert result.claimed == float(sampler.cost.epsilon(0.01))
     assert 0.9 * result.claimed <= result.epsilon_lower <= result.claimed
     assert not result.violated
     assert result.draws == 1_000_000
 
 
-@pytest.mark.parametrize(("scale", "alpha", "relation"), RELEASES)
-def test_a_scale_20_percent_too_large_is_flagged(scale, alpha, relation) -> None:
+@pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
+def test_a_weight_20_percent_too_large_is_flagged(weight, alpha, relation) -> None:
     """At 400,000 draws: 20 audits of 20, with other seeds, for each release."""
-    sampler = Heavier(scale=scale, alpha=alpha, relation=relation)
+    sampler = Heavier(weight=weight, alpha=alpha, relation=relation)
     assert audit_dirichlet(sampler, rng(8), draws=400_000).violated
 
 
 def test_a_first_record_taken_double_is_flagged() -> None:
     honest, faulty = (
-        kind(scale=1, alpha=5, relation=ReplaceRecord()) for kind in (Diffuse, Uneven)
+        kind(weight=1, alpha=5, relation=ReplaceRecord()) for kind in (Diffuse, Uneven)
     )
     assert not audit_dirichlet(honest, rng(9), draws=50_000).violated
     assert audit_dirichlet(faulty, rng(9), draws=50_000).violated
@@ -215,7 +215,7 @@ def test_a_first_record_taken_double_is_flagged() -> None:
 def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     """At 100,000 draws it shows in 6 audits of 6, with other seeds; at 20,000 in 5."""
     honest, faulty = (
-        kind(scale=1, alpha=5, relation=ReplaceRecord()) for kind in (Diffuse, Careless)
+        kind(weight=1, alpha=5, relation=ReplaceRecord()) for kind in (Diffuse, Careless)
     )
     for sampler in (honest, faulty):
         result = audit_mechanism(
@@ -223,7 +223,7 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
             DATA,
             NEIGHBOUR,
             rng(9),
-            claimed=float(sampler.release.epsilon(0.01)),
+            claimed=float(sampler.cost.epsilon(0.01)),
             draws=100_000,
             batched=True,
         )
@@ -231,22 +231,22 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     assert not audit_dirichlet(faulty, rng(9), draws=20_000).violated  # its event does not see it
 
 
-@pytest.mark.parametrize(("scale", "alpha"), [(0.5, 1.0), (1.0, 5.0), (1.0, 20.0)])
-def test_the_papers_sensitivity_is_refuted(scale: float, alpha: float) -> None:
+@pytest.mark.parametrize(("weight", "alpha"), [(0.5, 1.0), (1.0, 5.0), (1.0, 20.0)])
+def test_the_papers_sensitivity_is_refuted(weight: float, alpha: float) -> None:
     """Self-loops show at 100,000 draws: 20 audits of 20, with other seeds."""
     with pytest.warns(PaperStepWarning):
-        sampler = Diffuse(scale=scale, alpha=alpha, relation=PaperStep())
+        sampler = Diffuse(weight=weight, alpha=alpha, relation=PaperStep())
     assert not audit_dirichlet(sampler, rng(10), draws=100_000).violated
     result = audit_dirichlet(sampler, rng(10), relation=ReplaceStep(), draws=100_000)
     assert result.violated
     assert result.event.startswith("change (+2, -1, -1): sum(m log y)")
-    sound = Diffuse(scale=scale, alpha=alpha, relation=ReplaceStep())
+    sound = Diffuse(weight=weight, alpha=alpha, relation=ReplaceStep())
     assert not audit_dirichlet(sound, rng(10), draws=100_000).violated
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.1])
 def test_draws_that_underflow_are_audited_too(alpha: float) -> None:
-    sampler = Diffuse(scale=0.1, alpha=alpha, relation=AddRemoveRecord())
+    sampler = Diffuse(weight=0.1, alpha=alpha, relation=AddRemoveRecord())
     result = audit_dirichlet(sampler, rng(11), draws=20_000)
     assert 0 < result.epsilon_lower < result.claimed
 
@@ -255,7 +255,7 @@ def test_a_sampler_in_use_is_audited_afresh_and_left_alone() -> None:
     def audit(sampler: Diffuse) -> AuditResult:
         return audit_dirichlet(sampler, rng(12), draws=1000)
 
-    used, untouched, never = (Diffuse(scale=1, alpha=5) for _ in range(3))
+    used, untouched, never = (Diffuse(weight=1, alpha=5) for _ in range(3))
     for sampler in (used, untouched):
         sampler.update(np.array([[50.0, 0.0]]), rng())
     assert audit(used) == audit(never)
@@ -341,8 +341,8 @@ def test_gaussian_noise_against_its_exact_curve() -> None:
 
 
 def test_dirichlet_rows_without_the_optimal_event() -> None:
-    sampler = Diffuse(scale=1, alpha=5, relation=ReplaceRecord())
-    claim = float(sampler.release.epsilon(0.01))
+    sampler = Diffuse(weight=1, alpha=5, relation=ReplaceRecord())
+    claim = float(sampler.cost.epsilon(0.01))
     result = audit_mechanism(
         lambda data, g: sampler.fresh().update(data, g).sample(g),
         DATA,
@@ -377,7 +377,7 @@ def test_a_mechanism_may_spoil_its_input() -> None:
 
 # --- what is refused ---------------------------------------------------------------------
 
-SAMPLER = Diffuse(scale=1, alpha=5)
+SAMPLER = Diffuse(weight=1, alpha=5)
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -1.0, math.nan])
@@ -422,9 +422,9 @@ def test_bad_scores(first: Array, second: Array, message: str) -> None:
 
 def test_samplers_that_claim_nothing_to_audit() -> None:
     for sampler in (NonPrivate(), stack([SAMPLER, SAMPLER])):
-        with pytest.raises(ValueError, match="must claim a DirichletRelease"):
+        with pytest.raises(ValueError, match="must claim a DirichletCost"):
             audit_dirichlet(sampler, rng())
-    idle = Diffuse(scale=1, alpha=5, relation=ReplaceTransition(), table="rewards")
+    idle = Diffuse(weight=1, alpha=5, relation=ReplaceTransition(), table="rewards")
     with pytest.raises(ValueError, match="nothing to audit"):
         audit_dirichlet(idle, rng())
     with pytest.raises(ValueError, match="table must be one of"):

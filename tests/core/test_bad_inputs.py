@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from privrl.accounting import RdpAccountant
-from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
-from privrl.dirichlet import dirichlet_rows
-from privrl.relations import Relation, ReplaceEpisode, ReplaceRecord
-from privrl.releases import BatchRelease, DirichletRelease, NoPrivacy, Together
-from privrl.special import bregman_lgamma
+from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
+from privrl.accounting.rdp import RdpAccountant
+from privrl.costs.base import BatchCost, NoPrivacy, Together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceRecord
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.special import bregman_lgamma
 
 NAN, INF = math.nan, math.inf
 RECORD = ReplaceRecord()
@@ -23,10 +24,10 @@ NOT_A_DELTA = [0, 1, 1.5, -0.1, NAN, INF]
 NOT_A_COUNT = [0, -1, 1.5, 2.0, NAN, INF, True, "3"]
 NOT_A_NUMBER = ["1", None, True]
 
-GOOD = DirichletRelease(scale=1, alpha=2, relation=RECORD)
-EXPENSIVE = DirichletRelease(scale=1, alpha=2, relation=RECORD, bound="dps")
+GOOD = DirichletCost(weight=1, alpha=2, relation=RECORD)
+EXPENSIVE = DirichletCost(weight=1, alpha=2, relation=RECORD, bound="dps")
 TOGETHER = Together([GOOD, GOOD])
-BATCH = BatchRelease([GOOD, GOOD])
+BATCH = BatchCost([GOOD, GOOD])
 NOTHING = NoPrivacy(RECORD)
 EVERY_KIND = [GOOD, EXPENSIVE, TOGETHER, BATCH, NOTHING]
 TARGETS = [Rdp(2, 1), ApproxDP(1, 1e-5)]
@@ -48,44 +49,40 @@ def refused(name: str, value: object, call: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("value", NOT_POSITIVE + NOT_A_NUMBER)
 @pytest.mark.parametrize("bound", ["exact", "dps"])
-def test_scale_and_alpha_of_a_release(value: object, bound: str) -> None:
+def test_weight_and_alpha_of_a_release(value: object, bound: str) -> None:
     common = {"relation": RECORD, "bound": bound}
-    refused("scale", value, lambda: DirichletRelease(scale=value, alpha=1, **common))
-    refused("alpha", value, lambda: DirichletRelease(scale=1, alpha=value, **common))
+    refused("weight", value, lambda: DirichletCost(weight=value, alpha=1, **common))
+    refused("alpha", value, lambda: DirichletCost(weight=1, alpha=value, **common))
 
 
 @pytest.mark.parametrize("value", ["", "Exact", "gsc", None, 3])
 def test_bound_of_a_release(value: object) -> None:
-    refused(
-        "bound", value, lambda: DirichletRelease(scale=1, alpha=1, relation=RECORD, bound=value)
-    )
+    refused("bound", value, lambda: DirichletCost(weight=1, alpha=1, relation=RECORD, bound=value))
 
 
 @pytest.mark.parametrize("value", ["", "count", "transitions"])
 def test_table_of_a_release(value: str) -> None:
-    refused(
-        "table", value, lambda: DirichletRelease(scale=1, alpha=1, relation=RECORD, table=value)
-    )
+    refused("table", value, lambda: DirichletCost(weight=1, alpha=1, relation=RECORD, table=value))
 
 
-@pytest.mark.parametrize("release", EVERY_KIND, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("cost", EVERY_KIND, ids=lambda r: type(r).__name__)
 @pytest.mark.parametrize("value", NOT_AN_ORDER)
-def test_orders_of_rdp(release: object, value: float) -> None:
-    refused("orders", value, lambda: release.rdp(value))
-    refused("orders", value, lambda: release.rdp([2.0, value, 3.0]))
+def test_orders_of_rdp(cost: object, value: float) -> None:
+    refused("orders", value, lambda: cost.rdp(value))
+    refused("orders", value, lambda: cost.rdp([2.0, value, 3.0]))
 
 
-@pytest.mark.parametrize("release", EVERY_KIND, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("cost", EVERY_KIND, ids=lambda r: type(r).__name__)
 @pytest.mark.parametrize("value", NOT_AN_EPSILON)
-def test_epsilon_of_delta(release: object, value: float) -> None:
-    refused("epsilon", value, lambda: release.delta(value))
-    refused("epsilon", value, lambda: release.delta([0.0, value]))
+def test_epsilon_of_delta(cost: object, value: float) -> None:
+    refused("epsilon", value, lambda: cost.delta(value))
+    refused("epsilon", value, lambda: cost.delta([0.0, value]))
 
 
-@pytest.mark.parametrize("release", EVERY_KIND, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("cost", EVERY_KIND, ids=lambda r: type(r).__name__)
 @pytest.mark.parametrize("value", NOT_A_DELTA)
-def test_delta_of_epsilon(release: object, value: float) -> None:
-    refused("delta", value, lambda: release.epsilon(value))
+def test_delta_of_epsilon(cost: object, value: float) -> None:
+    refused("delta", value, lambda: cost.epsilon(value))
 
 
 # Relations -------------------------------------------------------------------------------------
@@ -169,23 +166,23 @@ def test_delta_of_a_target(value: object) -> None:
 @pytest.mark.parametrize("target", TARGETS, ids=repr)
 @pytest.mark.parametrize("value", NOT_POSITIVE + NOT_A_NUMBER)
 def test_what_calibration_is_told(target: Rdp | ApproxDP, value: object) -> None:
-    refused("alpha", value, lambda: calibrate_scale(target, alpha=value, relation=RECORD))
-    refused("scale", value, lambda: calibrate_alpha(target, scale=value, relation=RECORD))
+    refused("alpha", value, lambda: calibrate_weight(target, alpha=value, relation=RECORD))
+    refused("weight", value, lambda: calibrate_alpha(target, weight=value, relation=RECORD))
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=repr)
 @pytest.mark.parametrize("value", NOT_A_COUNT)
 def test_count_of_a_calibration(target: Rdp | ApproxDP, value: object) -> None:
     common = {"relation": RECORD, "count": value}
-    refused("count", value, lambda: calibrate_scale(target, alpha=1, **common))
-    refused("count", value, lambda: calibrate_alpha(target, scale=1, **common))
+    refused("count", value, lambda: calibrate_weight(target, alpha=1, **common))
+    refused("count", value, lambda: calibrate_alpha(target, weight=1, **common))
 
 
 @pytest.mark.parametrize("name", ["bound", "table"])
 def test_names_of_a_calibration(name: str) -> None:
     common = {"relation": RECORD, name: "nonesuch"}
-    refused(name, "nonesuch", lambda: calibrate_scale(Rdp(2, 1), alpha=1, **common))
-    refused(name, "nonesuch", lambda: calibrate_alpha(Rdp(2, 1), scale=1, **common))
+    refused(name, "nonesuch", lambda: calibrate_weight(Rdp(2, 1), alpha=1, **common))
+    refused(name, "nonesuch", lambda: calibrate_alpha(Rdp(2, 1), weight=1, **common))
 
 
 # Arrays ----------------------------------------------------------------------------------------

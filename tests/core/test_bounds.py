@@ -14,18 +14,14 @@ from scipy.integrate import quad
 from scipy.special import betainc, gammaln, polygamma, psi
 from scipy.stats import beta
 
-from privrl.accounting import RdpAccountant
-from privrl.bounds import (
-    SimplexRelease,
-    dkl_algorithm_1,
-    dkl_approximate_dp,
-    dps_prior,
-    probability_some_below,
-)
-from privrl.calibration import calibrate_alpha, calibrate_scale
-from privrl.conversion import rdp_to_epsilon
-from privrl.curves import BOUNDS, dkl_rdp, dps_rdp, geumlek_rdp
-from privrl.relations import (
+from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.base import Together
+from privrl.costs.conversion import rdp_to_epsilon
+from privrl.costs.curves import BOUNDS, dkl_rdp, dps_rdp, geumlek_rdp
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
@@ -33,9 +29,9 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import Bound, DirichletRelease, Together
-from privrl.samplers import Diffuse, DirichletSampler
-from privrl.targets import ApproxDP, Rdp
+from privrl.costs.simplex import SimplexCost, probability_some_below
+from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp, dps_prior
+from privrl.samplers.dirichlet import Diffuse, DirichletSampler
 
 RECORD = ReplaceRecord()
 RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(3)]
@@ -47,12 +43,12 @@ each_name = pytest.mark.parametrize("name", NAMES)
 each_relation = pytest.mark.parametrize("relation", RELATIONS, ids=str)
 
 
-def release(bound: Bound, scale: float, alpha: float, relation: Relation) -> DirichletRelease:
-    return DirichletRelease(scale=scale, alpha=alpha, relation=relation, bound=bound)
+def cost(bound: Bound, weight: float, alpha: float, relation: Relation) -> DirichletCost:
+    return DirichletCost(weight=weight, alpha=alpha, relation=relation, bound=bound)
 
 
-def one(curve, vector, scale: float, alpha: float, order: float) -> float:
-    return float(curve(vector, scale, alpha, np.array(order)))
+def one(curve, vector, weight: float, alpha: float, order: float) -> float:
+    return float(curve(vector, weight, alpha, np.array(order)))
 
 
 # The three curves -------------------------------------------------------------------------------
@@ -69,87 +65,89 @@ def test_every_curve_has_its_name() -> None:
 )
 @pytest.mark.parametrize("parameters", [(1, 6, 2), (0.2, 10, 9.5), (3, 40, 1.01)])
 def test_curves_are_the_formulas_of_the_papers(vector, squares, largest, parameters) -> None:
-    scale, alpha, order = parameters
+    weight, alpha, order = parameters
     with mp.workdps(40):
-        argument = mpf(alpha) - (mpf(order) - 1) * mpf(scale) * largest
-        dps = mpf(order) / 2 * mpf(scale) ** 2 * squares * mp.psi(1, argument)
-    assert one(dps_rdp, vector, scale, alpha, order) == pytest.approx(float(dps), rel=1e-13)
-    assert one(dkl_rdp, vector, scale, alpha, order) == pytest.approx(float(dps), rel=1e-13)
-    assert one(geumlek_rdp, vector, scale, alpha, order) == pytest.approx(float(2 * dps), rel=1e-13)
+        argument = mpf(alpha) - (mpf(order) - 1) * mpf(weight) * largest
+        dps = mpf(order) / 2 * mpf(weight) ** 2 * squares * mp.psi(1, argument)
+    assert one(dps_rdp, vector, weight, alpha, order) == pytest.approx(float(dps), rel=1e-13)
+    assert one(dkl_rdp, vector, weight, alpha, order) == pytest.approx(float(dps), rel=1e-13)
+    assert one(geumlek_rdp, vector, weight, alpha, order) == pytest.approx(
+        float(2 * dps), rel=1e-13
+    )
 
 
 @each_name
 @each_relation
 @settings(max_examples=25)
 @given(
-    log_scale=st.floats(-7, 4),
+    log_weight=st.floats(-7, 4),
     log_alpha=st.floats(math.log(0.5), 12),
     log_order=st.floats(-9, 6),
 )
 def test_curves_dominate_the_exact_divergence(
-    name, relation: Relation, log_scale: float, log_alpha: float, log_order: float
+    name, relation: Relation, log_weight: float, log_alpha: float, log_order: float
 ) -> None:
-    order, scale, alpha = 1 + math.exp(log_order), math.exp(log_scale), math.exp(log_alpha)
-    exact = float(release("exact", scale, alpha, relation).rdp(order))
-    bound = float(release(name, scale, alpha, relation).rdp(order))
+    order, weight, alpha = 1 + math.exp(log_order), math.exp(log_weight), math.exp(log_alpha)
+    exact = float(cost("exact", weight, alpha, relation).rdp(order))
+    bound = float(cost(name, weight, alpha, relation).rdp(order))
     assert bound >= exact * (1 - ROUNDING)
 
 
 @each_name
 @each_relation
-@pytest.mark.parametrize(("scale", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 1.5)])
+@pytest.mark.parametrize(("weight", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 1.5)])
 def test_deltas_dominate_the_exact_ones(
-    name, relation: Relation, scale: float, alpha: float
+    name, relation: Relation, weight: float, alpha: float
 ) -> None:
     epsilons = np.array([0.01, 0.3, 1.0, 5.0])
-    exact = release("exact", scale, alpha, relation).delta(epsilons)
-    assert np.all(release(name, scale, alpha, relation).delta(epsilons) >= exact * (1 - ROUNDING))
+    exact = cost("exact", weight, alpha, relation).delta(epsilons)
+    assert np.all(cost(name, weight, alpha, relation).delta(epsilons) >= exact * (1 - ROUNDING))
 
 
 @pytest.mark.parametrize(("name", "factor"), [("dps", 1), ("dkl", 1), ("geumlek", 2)])
 def test_curves_are_tight_for_little_data(name, factor: float) -> None:
-    """As the scale vanishes, the divergence is half its second derivative: no constant is lost."""
-    exact = release("exact", 1e-7, 3.0, RECORD).rdp([1.5, 2.0, 30.0])
-    bound = release(name, 1e-7, 3.0, RECORD).rdp([1.5, 2.0, 30.0])
+    """As the weight vanishes, the divergence is half its second derivative: no constant is lost."""
+    exact = cost("exact", 1e-7, 3.0, RECORD).rdp([1.5, 2.0, 30.0])
+    bound = cost(name, 1e-7, 3.0, RECORD).rdp([1.5, 2.0, 30.0])
     np.testing.assert_allclose(bound, factor * exact, rtol=1e-5)
 
 
 @pytest.mark.parametrize("vector", [PAIR, (2.0, -1.0, -1.0)])
-@pytest.mark.parametrize(("scale", "alpha"), [(1.0, 3.0), (0.1, 12.0)])
-def test_curves_are_infinite_outside_their_range(vector, scale: float, alpha: float) -> None:
-    widest = scale * max(vector)
+@pytest.mark.parametrize(("weight", "alpha"), [(1.0, 3.0), (0.1, 12.0)])
+def test_curves_are_infinite_outside_their_range(vector, weight: float, alpha: float) -> None:
+    widest = weight * max(vector)
     last = 1 + alpha / widest
     for curve in (dps_rdp, geumlek_rdp):
-        assert math.isfinite(one(curve, vector, scale, alpha, last * (1 - 1e-9)))
-        assert one(curve, vector, scale, alpha, last) == math.inf
-        assert one(curve, vector, scale, alpha, 10 * last) == math.inf
+        assert math.isfinite(one(curve, vector, weight, alpha, last * (1 - 1e-9)))
+        assert one(curve, vector, weight, alpha, last) == math.inf
+        assert one(curve, vector, weight, alpha, 10 * last) == math.inf
     last = 1 + (alpha - 1) / widest
-    assert math.isfinite(one(dkl_rdp, vector, scale, alpha, last))
-    assert one(dkl_rdp, vector, scale, alpha, last * (1 + 1e-9)) == math.inf
-    assert one(dkl_rdp, vector, scale, 0.999, 1 + 1e-9) == math.inf
+    assert math.isfinite(one(dkl_rdp, vector, weight, alpha, last))
+    assert one(dkl_rdp, vector, weight, alpha, last * (1 + 1e-9)) == math.inf
+    assert one(dkl_rdp, vector, weight, 0.999, 1 + 1e-9) == math.inf
 
 
 @each_name
-def test_curves_rise_with_order_and_scale_and_fall_with_the_prior(name) -> None:
+def test_curves_rise_with_order_and_weight_and_fall_with_the_prior(name) -> None:
     orders = np.linspace(1.01, 4.9, 30)
-    base = release(name, 1.0, 5.0, RECORD).rdp(orders)
+    base = cost(name, 1.0, 5.0, RECORD).rdp(orders)
     finite = np.isfinite(base[:-1])
     assert np.all(base[1:][finite] > base[:-1][finite])
-    assert np.all(release(name, 1.1, 5.0, RECORD).rdp(orders)[:-1][finite] > base[:-1][finite])
-    assert np.all(release(name, 1.0, 5.1, RECORD).rdp(orders)[:-1][finite] < base[:-1][finite])
+    assert np.all(cost(name, 1.1, 5.0, RECORD).rdp(orders)[:-1][finite] > base[:-1][finite])
+    assert np.all(cost(name, 1.0, 5.1, RECORD).rdp(orders)[:-1][finite] < base[:-1][finite])
 
 
 @each_name
 def test_releases_with_a_bound_go_everywhere(name) -> None:
     """Calibrated, composed and drawn from under its name; never at less cost than it has."""
-    alpha = calibrate_alpha(Rdp(2, 1), scale=1, relation=RECORD, bound=name)
-    scale = calibrate_scale(Rdp(2, 1), alpha=4, relation=RECORD, count=10, bound=name)
-    assert 1 - 1e-9 <= float(release(name, 1, alpha, RECORD).rdp(2)) <= 1 or name == "dkl"
-    sampler = Diffuse(scale=scale, alpha=4, relation=RECORD, bound=name)
+    alpha = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD, bound=name)
+    weight = calibrate_weight(Rdp(2, 1), alpha=4, relation=RECORD, count=10, bound=name)
+    assert 1 - 1e-9 <= float(cost(name, 1, alpha, RECORD).rdp(2)) <= 1 or name == "dkl"
+    sampler = Diffuse(weight=weight, alpha=4, relation=RECORD, bound=name)
     accountant = RdpAccountant()
-    accountant.compose(sampler.release, count=10)
+    accountant.compose(sampler.cost, count=10)
     assert 1 - 1e-9 <= float(accountant.spent(2)) <= 1
-    assert float(accountant.epsilon(1e-6)) > float(release("exact", scale, 4, RECORD).epsilon(1e-6))
+    assert float(accountant.epsilon(1e-6)) > float(cost("exact", weight, 4, RECORD).epsilon(1e-6))
 
 
 # Geumlek's supremum -----------------------------------------------------------------------------
@@ -183,8 +181,8 @@ def test_hessian_is_that_of_log_b() -> None:
 
 
 def test_the_supremum_is_approached_and_never_exceeded() -> None:
-    scale, alpha, order = 0.5, 3.0, 4.0
-    implied = one(geumlek_rdp, PAIR, scale, alpha, order) / (order * scale**2 * 2)
+    weight, alpha, order = 0.5, 3.0, 4.0
+    implied = one(geumlek_rdp, PAIR, weight, alpha, order) / (order * weight**2 * 2)
     rng = np.random.default_rng(5)
     largest = 0.0
     for _ in range(500):
@@ -193,11 +191,11 @@ def test_the_supremum_is_approached_and_never_exceeded() -> None:
         change[rng.choice(4, 2, replace=False)] = PAIR
         counts = np.maximum(counts, -change)  # both data sets have counts
         way = rng.uniform(-1, order - 1) if rng.random() < 0.5 else order - 1
-        end = scale * counts + alpha - way * scale * change
-        if np.all(scale * (counts + change) + alpha >= alpha):
+        end = weight * counts + alpha - way * weight * change
+        if np.all(weight * (counts + change) + alpha >= alpha):
             largest = max(largest, hessian_norm(end))
     assert largest <= implied
-    at_the_end = np.array([alpha - (order - 1) * scale, 1e7, 1e7])
+    at_the_end = np.array([alpha - (order - 1) * weight, 1e7, 1e7])
     assert hessian_norm(at_the_end) == pytest.approx(implied, rel=1e-6)
 
 
@@ -205,8 +203,8 @@ def test_equation_6_over_the_data_alone_is_no_bound() -> None:
     """With the supremum over counts >= 0 it would be λ Δ₂² ψ'(alpha): too small."""
     order, alpha = 6 - 1e-9, 5.0
     as_printed = order * 2 * float(polygamma(1, alpha))
-    assert float(release("exact", 1, alpha, RECORD).rdp(order)) > 2 * as_printed
-    assert float(release("exact", 1, alpha, RECORD).rdp(6.0)) == math.inf
+    assert float(cost("exact", 1, alpha, RECORD).rdp(order)) > 2 * as_printed
+    assert float(cost("exact", 1, alpha, RECORD).rdp(6.0)) == math.inf
 
 
 # DPS --------------------------------------------------------------------------------------------
@@ -214,22 +212,22 @@ def test_equation_6_over_the_data_alone_is_no_bound() -> None:
 
 def test_dps_histogram_example() -> None:
     """Section 3.3: a prior of 3.46 for order 2, epsilon 1; and 4 by (9)."""
-    assert float(release("dps", 1, 3.46, RECORD).rdp(2.0)) == pytest.approx(0.99998, abs=5e-6)
+    assert float(cost("dps", 1, 3.46, RECORD).rdp(2.0)) == pytest.approx(0.99998, abs=5e-6)
     assert dps_prior(Rdp(2, 1), relation=RECORD) == 4
-    needed = calibrate_alpha(Rdp(2, 1), scale=1, relation=RECORD, bound="dps")
+    needed = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD, bound="dps")
     assert 3.455 < needed < 3.46
 
 
 def test_dps_theorem_4_at_its_best_order() -> None:
-    assert float(release("dps", 1, 5, RECORD).epsilon(1e-5)) == pytest.approx(5.46, abs=5e-3)
+    assert float(cost("dps", 1, 5, RECORD).epsilon(1e-5)) == pytest.approx(5.46, abs=5e-3)
 
 
 def test_dps_65_releases() -> None:
     orders = 1 + np.geomspace(1e-2, 49, 20_000)
-    curve = 65 * release("dps", 0.2, 10, RECORD).rdp(orders)
+    curve = 65 * cost("dps", 0.2, 10, RECORD).rdp(orders)
     assert rdp_to_epsilon(orders, curve, 1e-5) == pytest.approx(3.59, abs=5e-3)
     two = np.array([2.0])
-    curve = 65 * release("dps", 0.2, 10, RECORD).rdp(two)
+    curve = 65 * cost("dps", 0.2, 10, RECORD).rdp(two)
     assert rdp_to_epsilon(two, curve, 1e-5) == pytest.approx(10.7, abs=5e-2)
 
 
@@ -242,18 +240,18 @@ def test_dps_65_releases() -> None:
 def test_dps_prior_is_equation_9_and_meets_the_target(
     relation: Relation, squares: float, largest: float, parameters: tuple[float, float, float]
 ) -> None:
-    order, epsilon, scale = parameters
-    alpha = dps_prior(Rdp(order, epsilon), relation=relation, scale=scale)
-    by_hand = order * (scale**2 * squares) / (2 * epsilon) + (order - 1) * scale * largest + 1
+    order, epsilon, weight = parameters
+    alpha = dps_prior(Rdp(order, epsilon), relation=relation, weight=weight)
+    by_hand = order * (weight**2 * squares) / (2 * epsilon) + (order - 1) * weight * largest + 1
     assert alpha == pytest.approx(by_hand, rel=1e-14)
-    assert float(release("dps", scale, alpha, relation).rdp(order)) < epsilon
-    least = calibrate_alpha(Rdp(order, epsilon), scale=scale, relation=relation, bound="dps")
+    assert float(cost("dps", weight, alpha, relation).rdp(order)) < epsilon
+    least = calibrate_alpha(Rdp(order, epsilon), weight=weight, relation=relation, bound="dps")
     assert least < alpha < least + 1  # ψ'(x) lies between 1/x and 1/(x − 1)
 
 
 def test_dps_prior_names_what_is_wrong() -> None:
-    with pytest.raises(ValueError, match="scale must be a number > 0"):
-        dps_prior(Rdp(2, 1), relation=RECORD, scale=0.0)
+    with pytest.raises(ValueError, match="weight must be a number > 0"):
+        dps_prior(Rdp(2, 1), relation=RECORD, weight=0.0)
     with pytest.raises(ValueError, match="never changes the table 'rewards'"):
         dps_prior(Rdp(2, 1), relation=ReplaceTransition(), table="rewards")
     with pytest.raises(ValueError, match="table must be one of"):
@@ -269,47 +267,47 @@ def test_dps_prior_names_what_is_wrong() -> None:
 def test_algorithm_1_spends_what_it_may(relation: Relation, order: float, epsilon: float) -> None:
     vector = max(relation.changes(), key=lambda v: sum(m * m for m in v))
     squares, largest = sum(m * m for m in vector), max(abs(m) for m in vector)
-    scale, alpha, cost = dkl_algorithm_1(Rdp(order, epsilon), relation=relation)
+    weight, alpha, made = dkl_algorithm_1(Rdp(order, epsilon), relation=relation)
     with mp.workdps(30):
-        argument = 1 + 3 * (mpf(order) - 1) * scale * largest
-        line_1 = mpf(order) / 2 * mpf(scale) ** 2 * squares * mp.psi(1, argument)
+        argument = 1 + 3 * (mpf(order) - 1) * weight * largest
+        line_1 = mpf(order) / 2 * mpf(weight) ** 2 * squares * mp.psi(1, argument)
     assert float(line_1) == pytest.approx(epsilon, rel=1e-12)
-    assert alpha == pytest.approx(1 + 4 * (order - 1) * scale * largest, rel=1e-14)
-    assert cost == release("dkl", scale, alpha, relation)
-    assert epsilon * (1 - 1e-12) <= float(cost.rdp(order)) <= epsilon
-    assert float(replace(cost, bound="exact").rdp(order)) < epsilon
+    assert alpha == pytest.approx(1 + 4 * (order - 1) * weight * largest, rel=1e-14)
+    assert made == cost("dkl", weight, alpha, relation)
+    assert epsilon * (1 - 1e-12) <= float(made.rdp(order)) <= epsilon
+    assert float(replace(made, bound="exact").rdp(order)) < epsilon
 
 
 def test_remark_1_without_g_needs_no_root_finding() -> None:
     for order, epsilon in [(2.0, 1.0), (5.0, 0.01), (20.0, 3.0)]:
-        scale, alpha, cost = dkl_algorithm_1(Rdp(order, epsilon), relation=RECORD, g=lambda r: 0)
+        weight, alpha, made = dkl_algorithm_1(Rdp(order, epsilon), relation=RECORD, g=lambda r: 0)
         closed = math.sqrt(2 * epsilon / (order * 2 * (math.pi**2 / 6)))
-        assert scale == pytest.approx(closed, rel=1e-14)
+        assert weight == pytest.approx(closed, rel=1e-14)
         assert alpha == pytest.approx(1 + (order - 1) * closed, rel=1e-14)
-        assert epsilon * (1 - 1e-12) <= float(cost.rdp(order)) <= epsilon
+        assert epsilon * (1 - 1e-12) <= float(made.rdp(order)) <= epsilon
 
 
 @pytest.mark.parametrize("g", [math.sqrt, lambda r: 7.0, lambda r: r**1.9])
 def test_remark_1_any_g_spends_the_same(g) -> None:
-    scale, alpha, cost = dkl_algorithm_1(Rdp(3, 0.5), relation=RECORD, g=g)
-    assert alpha == pytest.approx(1 + g(scale) + 2 * scale, rel=1e-14)
+    weight, alpha, cost = dkl_algorithm_1(Rdp(3, 0.5), relation=RECORD, g=g)
+    assert alpha == pytest.approx(1 + g(weight) + 2 * weight, rel=1e-14)
     assert 0.5 * (1 - 1e-12) <= float(cost.rdp(3)) <= 0.5
-    assert 1.5 * 2 * scale**2 * polygamma(1, 1 + g(scale)) == pytest.approx(0.5, rel=1e-12)
+    assert 1.5 * 2 * weight**2 * polygamma(1, 1 + g(weight)) == pytest.approx(0.5, rel=1e-12)
 
 
 def test_remark_2_a_lower_bound_on_the_counts_is_a_prior() -> None:
     target, least = Rdp(5, 0.2), 40.0
     plain = dkl_algorithm_1(target, relation=RECORD)
-    scale, alpha, cost = dkl_algorithm_1(target, relation=RECORD, lower_bound=least)
-    assert scale > 1.5 * plain.scale  # "this leads to a larger value of r"
-    by_hand = 2.5 * scale**2 * 2 * polygamma(1, 1 + scale * least + 3 * 4 * scale)
+    weight, alpha, cost = dkl_algorithm_1(target, relation=RECORD, lower_bound=least)
+    assert weight > 1.5 * plain.weight  # "this leads to a larger value of r"
+    by_hand = 2.5 * weight**2 * 2 * polygamma(1, 1 + weight * least + 3 * 4 * weight)
     assert by_hand == pytest.approx(0.2, rel=1e-12)
-    assert alpha == pytest.approx(1 + 4 * 4 * scale, rel=1e-14)
-    assert cost.alpha == pytest.approx(alpha + scale * least, rel=1e-14)
+    assert alpha == pytest.approx(1 + 4 * 4 * weight, rel=1e-14)
+    assert cost.alpha == pytest.approx(alpha + weight * least, rel=1e-14)
     assert 0.2 * (1 - 1e-12) <= float(cost.rdp(5)) <= 0.2
     # Two neighbours whose counts are at least 40, drawn with the prior of the algorithm:
-    u = scale * np.array([41.0, 40.0, 300.0]) + alpha
-    v = scale * np.array([40.0, 41.0, 300.0]) + alpha
+    u = weight * np.array([41.0, 40.0, 300.0]) + alpha
+    v = weight * np.array([40.0, 41.0, 300.0]) + alpha
     assert dirichlet_divergence(u, v, 5) <= float(replace(cost, bound="exact").rdp(5)) < 0.2
 
 
@@ -330,21 +328,21 @@ def dirichlet_divergence(u: Sequence[float], v: Sequence[float], order: float) -
 def test_figure_3_claims_are_close_to_the_divergence(order: float, epsilon: float) -> None:
     """The histograms of the authors' code; in print the last cells, 0 and 1, are exchanged."""
     x, y = np.array([11, 8, 65, 25, 38, 0]), np.array([11, 7, 65, 25, 38, 1])
-    scale, alpha, _ = dkl_algorithm_1(Rdp(order, epsilon), relation=RECORD)
+    weight, alpha, _ = dkl_algorithm_1(Rdp(order, epsilon), relation=RECORD)
     true = max(
-        dirichlet_divergence(scale * x + alpha, scale * y + alpha, order),
-        dirichlet_divergence(scale * y + alpha, scale * x + alpha, order),
+        dirichlet_divergence(weight * x + alpha, weight * y + alpha, order),
+        dirichlet_divergence(weight * y + alpha, weight * x + alpha, order),
     )
     assert 0.3 * epsilon < true < epsilon
 
 
 def test_settings_are_what_a_sampler_takes() -> None:
-    scale, alpha, cost = dkl_algorithm_1(Rdp(2, 1), relation=RECORD)
-    assert Diffuse(scale=scale, alpha=alpha, relation=RECORD, bound="dkl").release == cost
-    assert DirichletSampler(scale=scale, alpha=alpha, release=cost).release == cost
+    weight, alpha, cost = dkl_algorithm_1(Rdp(2, 1), relation=RECORD)
+    assert Diffuse(weight=weight, alpha=alpha, relation=RECORD, bound="dkl").cost == cost
+    assert DirichletSampler(weight=weight, alpha=alpha, cost=cost).cost == cost
     steps = dkl_algorithm_1(Rdp(2, 1), relation=ReplaceStep(), table="rewards")
-    assert steps.release.table == "rewards"
-    assert steps.scale == dkl_algorithm_1(Rdp(2, 1), relation=RECORD).scale
+    assert steps.cost.table == "rewards"
+    assert steps.weight == dkl_algorithm_1(Rdp(2, 1), relation=RECORD).weight
 
 
 @pytest.mark.parametrize(
@@ -368,12 +366,12 @@ def test_algorithm_1_names_what_is_wrong(arguments, message: str) -> None:
 @pytest.mark.parametrize("order", [20.0, 200.0])
 @pytest.mark.parametrize("target", [ApproxDP(1.0, 1e-5), ApproxDP(10.0, 1e-8)], ids=repr)
 def test_equation_13_at_the_orders_of_the_paper(order: float, target: ApproxDP) -> None:
-    scale, alpha, cost = dkl_approximate_dp(target, relation=RECORD, order=order)
-    line_1 = order / 2 * scale**2 * 2 * polygamma(1, 1 + 3 * (order - 1) * scale)
+    weight, alpha, cost = dkl_approximate_dp(target, relation=RECORD, order=order)
+    line_1 = order / 2 * weight**2 * 2 * polygamma(1, 1 + 3 * (order - 1) * weight)
     converted = line_1 + math.log(order - 1)
     converted -= (math.log(target.delta) + order * math.log(order)) / (order - 1)
     assert converted == pytest.approx(target.epsilon, rel=1e-11)
-    assert alpha == pytest.approx(1 + 4 * (order - 1) * scale, rel=1e-14)
+    assert alpha == pytest.approx(1 + 4 * (order - 1) * weight, rel=1e-14)
     assert float(cost.delta(target.epsilon)) <= target.delta * (1 + 1e-9)
     assert float(replace(cost, bound="exact").delta(target.epsilon)) < target.delta
 
@@ -381,13 +379,13 @@ def test_equation_13_at_the_orders_of_the_paper(order: float, target: ApproxDP) 
 def test_equation_13_at_its_best_order_has_the_lightest_prior() -> None:
     target = ApproxDP(1.0, 1e-5)
     best = dkl_approximate_dp(target, relation=RECORD)
-    assert best.alpha / best.scale == pytest.approx(40.15, abs=0.02)
+    assert best.alpha / best.weight == pytest.approx(40.15, abs=0.02)
     for order in (11.0, 12.5, 14.0, 17.0, 20.0, 60.0, 200.0):
         other = dkl_approximate_dp(target, relation=RECORD, order=order)
-        assert other.alpha / other.scale >= best.alpha / best.scale * (1 - 1e-3)
+        assert other.alpha / other.weight >= best.alpha / best.weight * (1 - 1e-3)
     with_bound = dkl_approximate_dp(target, relation=RECORD, lower_bound=20.0)
-    assert with_bound.alpha / with_bound.scale < best.alpha / best.scale
-    assert with_bound.release.alpha == with_bound.alpha + 20 * with_bound.scale
+    assert with_bound.alpha / with_bound.weight < best.alpha / best.weight
+    assert with_bound.cost.alpha == with_bound.alpha + 20 * with_bound.weight
 
 
 @pytest.mark.parametrize(
@@ -501,12 +499,12 @@ def test_probability_by_simulation() -> None:
 def test_the_worst_input_has_both_components_at_eta(
     limits: tuple[float, float, float], gamma: float
 ) -> None:
-    """Among the vertices of the paper's set and within it; scale * eta may be below 1."""
-    scale, eta, eta_bar = limits
-    worst = probability_some_below(gamma, alpha=scale * eta, n=2, total=scale)
+    """Among the vertices of the paper's set and within it; weight * eta may be below 1."""
+    weight, eta, eta_bar = limits
+    worst = probability_some_below(gamma, alpha=weight * eta, n=2, total=weight)
 
     def at(p: float, q: float) -> float:
-        return some_below_of_two(gamma, scale * p, scale * q, scale * (1 - p - q))
+        return some_below_of_two(gamma, weight * p, weight * q, weight * (1 - p - q))
 
     assert at(eta, eta) == pytest.approx(worst, rel=1e-9)
     room = 1 - eta_bar - 2 * eta
@@ -523,13 +521,13 @@ def test_the_worst_input_of_three_components(p: tuple[float, float, float]) -> N
 
 # SIM: the release -------------------------------------------------------------------------------
 
-EXAMPLE = SimplexRelease(scale=24, eta=0.05, eta_bar=0.05, n_vectors=100)
+EXAMPLE = SimplexCost(weight=24, eta=0.05, eta_bar=0.05, n_vectors=100)
 SIMPLEX = [
     EXAMPLE,
-    SimplexRelease(scale=24, eta=0.05, eta_bar=0.05),
-    SimplexRelease(scale=300, eta=0.02, eta_bar=0.1, n_components=20, distance=0.1),
-    SimplexRelease(scale=4, eta=0.25, eta_bar=0.25, distance=0.5),
-    SimplexRelease(scale=50, eta=0.2, eta_bar=0.1, n_components=3, distance=0.6, n_vectors=7),
+    SimplexCost(weight=24, eta=0.05, eta_bar=0.05),
+    SimplexCost(weight=300, eta=0.02, eta_bar=0.1, n_components=20, distance=0.1),
+    SimplexCost(weight=4, eta=0.25, eta_bar=0.25, distance=0.5),
+    SimplexCost(weight=50, eta=0.2, eta_bar=0.1, n_components=3, distance=0.6, n_vectors=7),
 ]
 each_simplex = pytest.mark.parametrize("simplex", SIMPLEX, ids=repr)
 
@@ -546,26 +544,26 @@ def test_sim_example() -> None:
 
 def test_sim_has_no_precision_floor() -> None:
     """DKL's Figure 2, whose curve ends at 2.1e-4; in the authors' code W has two elements."""
-    scale = 147 * 0.97 + 6 * 4.88
-    assert scale == pytest.approx(171.87)
-    eta = 4.88 / scale
+    weight = 147 * 0.97 + 6 * 4.88
+    assert weight == pytest.approx(171.87)
+    eta = 4.88 / weight
     assert eta == pytest.approx(0.0284, abs=5e-5)
     assert 4 * eta == pytest.approx(0.1136, abs=5e-5)  # eta_bar: four cells are not in W
     deltas = [
-        probability_some_below(gamma, alpha=4.88, n=2, total=scale)
+        probability_some_below(gamma, alpha=4.88, n=2, total=weight)
         for gamma in (10**-2.7, 1e-3, 1e-5, 1e-30, 1e-62)
     ]
     np.testing.assert_allclose(deltas[:4], [7.70e-5, 3.03e-6, 6.04e-16, 6.04e-138], rtol=2e-3)
     assert 1e-300 < deltas[-1] < 1e-290
-    one_record = SimplexRelease(scale=scale, eta=eta, eta_bar=4 * eta, distance=2 * 0.97 / scale)
+    one_record = SimplexCost(weight=weight, eta=eta, eta_bar=4 * eta, distance=2 * 0.97 / weight)
     assert float(one_record.epsilon(1e-5)) == pytest.approx(9.757, abs=5e-4)  # missing in Figure 3
     assert float(one_record.exact.epsilon(1e-5)) < 3.5
 
 
 @each_simplex
-def test_sim_epsilon_is_theorem_1_or_2(simplex: SimplexRelease) -> None:
+def test_sim_epsilon_is_theorem_1_or_2(simplex: SimplexCost) -> None:
     h = simplex.distance / (2 * simplex.n_vectors)
-    k, eta, c = simplex.scale, simplex.eta, 1 - simplex.eta_bar
+    k, eta, c = simplex.weight, simplex.eta, 1 - simplex.eta_bar
     for epsilon in float(simplex.epsilon(1e-3)) * np.array([1, 1.5, 3.0]):
         gamma = float(simplex.gamma(epsilon))
         with mp.workdps(30):
@@ -578,7 +576,7 @@ def test_sim_epsilon_is_theorem_1_or_2(simplex: SimplexRelease) -> None:
 
 
 @each_simplex
-def test_sim_dominates_the_exact_release(simplex: SimplexRelease) -> None:
+def test_sim_dominates_the_exact_release(simplex: SimplexCost) -> None:
     epsilons = np.concatenate([[0.0], np.geomspace(1e-2, 300, 12)])
     exact = simplex.exact.delta(epsilons)
     assert np.all(simplex.delta(epsilons) >= np.where(exact < 1e-307, 0, exact * (1 - 1e-9)))
@@ -591,7 +589,7 @@ def test_sim_dominates_the_exact_release(simplex: SimplexRelease) -> None:
 
 
 @each_simplex
-def test_sim_delta_falls_and_rdp_is_infinite(simplex: SimplexRelease) -> None:
+def test_sim_delta_falls_and_rdp_is_infinite(simplex: SimplexCost) -> None:
     deltas = simplex.delta(np.linspace(0, 40, 60).reshape(6, 10))
     assert deltas.shape == (6, 10)
     assert deltas.flat[0] == 1
@@ -605,9 +603,7 @@ def test_sim_delta_falls_and_rdp_is_infinite(simplex: SimplexRelease) -> None:
 def test_sim_loss_is_bounded_wherever_a_guarantee_is_given(n_components: int) -> None:
     """Lemma 4 by enumeration: inputs on a grid, components of the draw at their extremes."""
     k, eta, eta_bar, b = 30.0, 0.05, 0.05, 1.0
-    simplex = SimplexRelease(
-        scale=k, eta=eta, eta_bar=eta_bar, n_components=n_components, distance=b
-    )
+    simplex = SimplexCost(weight=k, eta=eta, eta_bar=eta_bar, n_components=n_components, distance=b)
     most = 1 - eta_bar - (n_components - 2) * eta
     p, q, c = np.meshgrid(*[np.linspace(0, 1, 61)] * 3)
     c = 2 * eta + (most - 2 * eta) * c
@@ -638,17 +634,17 @@ def test_sim_lemma_4_overlooks_a_maximum_where_no_guarantee_is_given() -> None:
     theorem = float(losses[-1])
     assert losses.max() > theorem + 0.01
     assert math.log((1 - gamma) / gamma) < psi(k * 0.55) - psi(k * 0.4)
-    simplex = SimplexRelease(scale=k, eta=eta, eta_bar=eta_bar)
+    simplex = SimplexCost(weight=k, eta=eta, eta_bar=eta_bar)
     assert float(simplex.gamma(theorem)) == 1
     assert float(simplex.delta(theorem)) == 1
 
 
 def test_sim_relation_and_exact_counterpart() -> None:
     assert EXAMPLE.relation.changes("counts") == ((0.005, -0.005),)
-    assert EXAMPLE.relation == replace(EXAMPLE, scale=30).relation  # so that they compose
+    assert EXAMPLE.relation == replace(EXAMPLE, weight=30).relation  # so that they compose
     assert str(EXAMPLE.relation) == "move 0.5 between two sensitive components of one vector of 100"
     assert str(SIMPLEX[3].relation) == "move 0.25 between two sensitive components of one vector"
-    assert EXAMPLE.exact == release("exact", 24.0, 24 * 0.05, EXAMPLE.relation)
+    assert EXAMPLE.exact == cost("exact", 24.0, 24 * 0.05, EXAMPLE.relation)
     both = Together([EXAMPLE, EXAMPLE.exact])
     assert float(both.rdp(2.0)) == math.inf
     assert float(both.delta(1.0)) == 1
@@ -662,14 +658,14 @@ def test_sim_smaller_changes_and_better_known_inputs_cost_less() -> None:
     assert cost(n_vectors=2) == pytest.approx(cost(distance=0.5), rel=1e-12)
     assert cost(eta=0.1) < cost() < cost(n_components=3) < cost(n_components=4)
     assert cost(eta_bar=0.1) < cost()
-    assert cost(scale=48, eta=0.025) > cost()
+    assert cost(weight=48, eta=0.025) > cost()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scale": 0.0}, "scale must be a number > 0"),
-        ({"scale": math.inf}, "scale must be a number > 0"),
+        ({"weight": 0.0}, "weight must be a number > 0"),
+        ({"weight": math.inf}, "weight must be a number > 0"),
         ({"eta": 0.0}, "eta must be a number > 0 and < 1"),
         ({"eta": math.nan}, "eta must be a number > 0 and < 1"),
         ({"eta_bar": 1.0}, "eta_bar must be a number > 0 and < 1"),
@@ -677,8 +673,8 @@ def test_sim_smaller_changes_and_better_known_inputs_cost_less() -> None:
         ({"n_components": 2.5}, "n_components must be a whole number >= 2"),
         ({"distance": 0.0}, "distance must be a number > 0"),
         ({"n_vectors": 0}, "n_vectors must be a whole number >= 1"),
-        ({"eta": 0.04}, r"scale \* eta must be >= 1, which the theorem assumes, got 0.96"),
-        ({"eta_bar": 0.04}, r"scale \* eta_bar must be >= 1"),
+        ({"eta": 0.04}, r"weight \* eta must be >= 1, which the theorem assumes, got 0.96"),
+        ({"eta_bar": 0.04}, r"weight \* eta_bar must be >= 1"),
         ({"distance": 1.71}, r"distance must be <= .* = 1.7, got 1.71"),
         ({"n_components": 19}, r"n_components \* eta \+ eta_bar must be < 1, got 1;"),
         ({"eta": 0.3, "n_components": 3, "eta_bar": 0.2}, "must be < 1, got 1.1"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracle_mpmath import bregman_lgamma as oracle
 
-from privrl.special import bregman_lgamma
+from privrl.numerics.special import bregman_lgamma
 
 BASES = [1e-3, 0.0173, 0.3, 0.5, 1.0, 1.4616, 2.5, 7.99, 16.0, 31.7, 180.0, 1e4, 3.3e5, 1e7]
 TOWARDS_THE_POLE = [-0.999, -0.97, -0.5, -0.1, -1e-3, -1e-6]

@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle_mpmath import pair_delta, relation_divergence
 
-from privrl.accounting import RdpAccountant
-from privrl.calibration import ApproxDP, Rdp, calibrate, calibrate_alpha, calibrate_scale
-from privrl.relations import (
+from privrl.accounting.calibration import (
+    ApproxDP,
+    Rdp,
+    calibrate,
+    calibrate_alpha,
+    calibrate_weight,
+)
+from privrl.accounting.rdp import RdpAccountant
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
@@ -20,7 +27,6 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import DirichletRelease
 
 RECORD = ReplaceRecord()
 RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
@@ -29,32 +35,32 @@ DP_TARGETS = [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), ApproxDP(10, 1e-3), Appr
 NUDGE = 1e-7
 
 
-def meets(target: Rdp | ApproxDP, release: DirichletRelease, count: int) -> bool:
+def meets(target: Rdp | ApproxDP, cost: DirichletCost, count: int) -> bool:
     """Say whether a user who checks with the public API sees the target met, strictly."""
     if isinstance(target, Rdp):
-        return count * float(release.rdp(target.order)) <= target.epsilon
+        return count * float(cost.rdp(target.order)) <= target.epsilon
     if count == 1:
-        return float(release.delta(target.epsilon)) <= target.delta
+        return float(cost.delta(target.epsilon)) <= target.delta
     accountant = RdpAccountant()
-    accountant.compose(release, count)
+    accountant.compose(cost, count)
     return float(accountant.epsilon(target.delta)) <= target.epsilon
 
 
-def check_scale(target: Rdp | ApproxDP, alpha: float, count: int, **options) -> None:
-    scale = calibrate_scale(target, alpha=alpha, count=count, **options)
-    assert 0 < scale < math.inf
-    assert meets(target, DirichletRelease(scale=scale, alpha=alpha, **options), count)
-    more = DirichletRelease(scale=scale * (1 + NUDGE), alpha=alpha, **options)
+def check_weight(target: Rdp | ApproxDP, alpha: float, count: int, **options) -> None:
+    weight = calibrate_weight(target, alpha=alpha, count=count, **options)
+    assert 0 < weight < math.inf
+    assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
+    more = DirichletCost(weight=weight * (1 + NUDGE), alpha=alpha, **options)
     assert not meets(target, more, count)
 
 
-def check_alpha(target: Rdp | ApproxDP, scale: float, count: int, **options) -> None:
-    alpha = calibrate_alpha(target, scale=scale, count=count, **options)
+def check_alpha(target: Rdp | ApproxDP, weight: float, count: int, **options) -> None:
+    alpha = calibrate_alpha(target, weight=weight, count=count, **options)
     assert 0 < alpha < math.inf
-    assert meets(target, DirichletRelease(scale=scale, alpha=alpha, **options), count)
+    assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
     if alpha == 0.5 and isinstance(options["relation"], ReplaceEpisode):
         return  # the least prior that the relation allows
-    less = DirichletRelease(scale=scale, alpha=alpha * (1 - NUDGE), **options)
+    less = DirichletCost(weight=weight, alpha=alpha * (1 - NUDGE), **options)
     assert not meets(target, less, count)
 
 
@@ -64,14 +70,14 @@ def check_alpha(target: Rdp | ApproxDP, scale: float, count: int, **options) -> 
 def test_rdp_targets(target: Rdp, relation: Relation, bound: str) -> None:
     for count in (1, 3000):
         for alpha in (0.5, 300.0):
-            check_scale(target, alpha, count, relation=relation, bound=bound)
+            check_weight(target, alpha, count, relation=relation, bound=bound)
         check_alpha(target, 0.03, count, relation=relation, bound=bound)
 
 
 @pytest.mark.parametrize("relation", [RECORD, AddRemoveRecord(), ReplaceEpisode(30)], ids=repr)
 @pytest.mark.parametrize("target", DP_TARGETS, ids=repr)
 def test_dp_targets_of_one_release(target: ApproxDP, relation: Relation) -> None:
-    check_scale(target, 3.0, 1, relation=relation)
+    check_weight(target, 3.0, 1, relation=relation)
     check_alpha(target, 0.5, 1, relation=relation)
 
 
@@ -79,16 +85,16 @@ def test_dp_targets_of_one_release(target: ApproxDP, relation: Relation) -> None
 @pytest.mark.parametrize("target", DP_TARGETS[:2], ids=repr)
 def test_dp_targets_of_many_releases(target: ApproxDP, relation: Relation) -> None:
     for count in (65, 3000):
-        check_scale(target, 3.0, count, relation=relation)
+        check_weight(target, 3.0, count, relation=relation)
         check_alpha(target, 0.5, count, relation=relation)
 
 
 @pytest.mark.parametrize("bound", ["exact", "dps"])
 def test_other_tables_and_bounds(bound: str) -> None:
     options = {"relation": ReplaceStep(), "table": "rewards", "bound": bound}
-    check_scale(ApproxDP(1, 1e-5), 3.0, 1, **options)
+    check_weight(ApproxDP(1, 1e-5), 3.0, 1, **options)
     check_alpha(ApproxDP(1, 1e-5), 0.5, 1, **options)
-    check_scale(Rdp(2, 1), 3.0, 5, **options)
+    check_weight(Rdp(2, 1), 3.0, 5, **options)
 
 
 @settings(max_examples=15)
@@ -103,7 +109,7 @@ def test_any_rdp_target(
     above_one: float, epsilon: float, known: float, count: int, relation: Relation
 ) -> None:
     target = Rdp(1 + above_one, epsilon)
-    check_scale(target, known, count, relation=relation)
+    check_weight(target, known, count, relation=relation)
     check_alpha(target, known, count, relation=relation)
 
 
@@ -111,8 +117,8 @@ def test_any_rdp_target(
 
 
 def test_printed_priors() -> None:
-    exact = calibrate_alpha(Rdp(2, 1), scale=1, relation=RECORD)
-    paper = calibrate_alpha(Rdp(2, 1), scale=1, relation=RECORD, bound="dps")
+    exact = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD)
+    paper = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD, bound="dps")
     assert exact == pytest.approx(2.163953, abs=5e-7)
     assert paper == pytest.approx(3.46, abs=5e-3)
     assert paper < 3.46
@@ -121,25 +127,25 @@ def test_printed_priors() -> None:
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 def test_the_true_divergence_is_the_target(relation: Relation) -> None:
     for count, order, epsilon in ((1, 2.0, 1.0), (3000, 2.0, 1.0), (65, 9.0, 0.01)):
-        scale = calibrate_scale(Rdp(order, epsilon), alpha=3, relation=relation, count=count)
-        true = count * relation_divergence(relation.changes(), order, scale=scale, alpha=3)
+        weight = calibrate_weight(Rdp(order, epsilon), alpha=3, relation=relation, count=count)
+        true = count * relation_divergence(relation.changes(), order, weight=weight, alpha=3)
         assert float(true / epsilon) == pytest.approx(1, rel=1e-9)
 
 
 @pytest.mark.parametrize("target", DP_TARGETS, ids=repr)
 def test_the_true_delta_is_the_target(target: ApproxDP) -> None:
-    scale = calibrate_scale(target, alpha=3, relation=RECORD)
-    true = pair_delta(target.epsilon, shift=scale, alpha=3)
+    weight = calibrate_weight(target, alpha=3, relation=RECORD)
+    true = pair_delta(target.epsilon, shift=weight, alpha=3)
     assert float(true / target.delta) == pytest.approx(1, rel=1e-6)
 
 
 def test_exact_accounting_always_gains() -> None:
     for target in (*RDP_TARGETS, *DP_TARGETS[:3]):
-        scales = [
-            calibrate_scale(target, alpha=3, relation=RECORD, bound=bound)
+        weights = [
+            calibrate_weight(target, alpha=3, relation=RECORD, bound=bound)
             for bound in ("exact", "dps")
         ]
-        assert scales[0] > scales[1]
+        assert weights[0] > weights[1]
 
 
 # Edges -----------------------------------------------------------------------------------------
@@ -147,18 +153,18 @@ def test_exact_accounting_always_gains() -> None:
 
 def test_a_table_that_never_changes() -> None:
     never = {"relation": ReplaceTransition(), "table": "rewards"}
-    assert math.isinf(calibrate_scale(Rdp(2, 1), alpha=1, **never))
+    assert math.isinf(calibrate_weight(Rdp(2, 1), alpha=1, **never))
     with pytest.raises(ValueError, match="rewards"):
-        calibrate_alpha(Rdp(2, 1), scale=1, **never)
+        calibrate_alpha(Rdp(2, 1), weight=1, **never)
 
 
 def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None:
-    assert calibrate_alpha(Rdp(2, 100), scale=1e-6, relation=ReplaceEpisode(3)) == 0.5
+    assert calibrate_alpha(Rdp(2, 100), weight=1e-6, relation=ReplaceEpisode(3)) == 0.5
 
 
 def test_a_prior_that_the_relation_refuses() -> None:
     with pytest.raises(ValueError, match=r"alpha.*0\.3"):
-        calibrate_scale(Rdp(2, 1), alpha=0.3, relation=ReplaceEpisode(3))
+        calibrate_weight(Rdp(2, 1), alpha=0.3, relation=ReplaceEpisode(3))
 
 
 @dataclass(frozen=True)
@@ -179,14 +185,14 @@ class Stairs:
 def test_the_root_of_a_cost_with_steps_is_on_the_safe_side(costs: str) -> None:
     """At a step a solver ends on either side; twenty of them, so that one is wrong by chance."""
     for steps in range(20, 40):
-        target, release = Rdp(2, 0.5 + 0.3 / steps), partial(Stairs, steps, costs == "rise")
-        size = calibrate(target, release, costs=costs)
-        assert float(release(size).rdp(2.0)) <= target.epsilon
+        target, cost = Rdp(2, 0.5 + 0.3 / steps), partial(Stairs, steps, costs == "rise")
+        size = calibrate(target, cost, costs=costs)
+        assert float(cost(size).rdp(2.0)) <= target.epsilon
         further = size * (1 + 1e-6 if costs == "rise" else 1 - 1e-6)
-        assert float(release(further).rdp(2.0)) > target.epsilon
+        assert float(cost(further).rdp(2.0)) > target.epsilon
 
 
 def test_numpy_numbers_are_numbers() -> None:
     target = Rdp(np.float64(2), np.float32(1))
-    scale = calibrate_scale(target, alpha=np.float64(3), relation=RECORD, count=np.int32(4))
-    assert scale == calibrate_scale(Rdp(2, 1), alpha=3, relation=RECORD, count=4)
+    weight = calibrate_weight(target, alpha=np.float64(3), relation=RECORD, count=np.int32(4))
+    assert weight == calibrate_weight(Rdp(2, 1), alpha=3, relation=RECORD, count=4)

@@ -18,14 +18,14 @@ from oracle_mpmath import (
 )
 from scipy import special
 
-from privrl.relations import (
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
     ReplaceRecord,
     ReplaceStep,
 )
-from privrl.releases import DirichletRelease
 
 EPSILONS = [0.0, 1e-4, 0.1, 1.0, 3.0, 20.0, 150.0, 699.0]
 GAIN = Relation("add one record, never remove one", {"counts": [(1,)]})
@@ -34,8 +34,8 @@ PAIR = ReplaceRecord()
 SMALLEST = 1e-300
 
 
-def pair(scale: float, alpha: float) -> DirichletRelease:
-    return DirichletRelease(scale=scale, alpha=alpha, relation=PAIR)
+def pair(weight: float, alpha: float) -> DirichletCost:
+    return DirichletCost(weight=weight, alpha=alpha, relation=PAIR)
 
 
 # The oracle itself --------------------------------------------------------------------------
@@ -64,23 +64,23 @@ def test_oracle_agrees_with_the_integral_of_densities(
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 5.0, 60.0, 2e3])
-@pytest.mark.parametrize("scale", [1e-3, 0.05, 1.0, 7.3, 100.0])
-def test_pair_matches_many_digits(scale: float, alpha: float) -> None:
-    exact = np.array([float(pair_delta(e, shift=scale, alpha=alpha, digits=35)) for e in EPSILONS])
+@pytest.mark.parametrize("weight", [1e-3, 0.05, 1.0, 7.3, 100.0])
+def test_pair_matches_many_digits(weight: float, alpha: float) -> None:
+    exact = np.array([float(pair_delta(e, shift=weight, alpha=alpha, digits=35)) for e in EPSILONS])
     kept = exact >= SMALLEST
-    got = pair(scale, alpha).delta(np.array(EPSILONS))
+    got = pair(weight, alpha).delta(np.array(EPSILONS))
     np.testing.assert_allclose(got[kept], exact[kept], rtol=1e-10, atol=0)
     assert np.all(got[~kept] <= SMALLEST)
 
 
-@pytest.mark.parametrize(("epsilon", "scale", "alpha"), [(0.0, 3.0, 1e5), (0.3, 50.0, 1e6)])
-def test_pair_matches_at_huge_priors(epsilon: float, scale: float, alpha: float) -> None:
-    exact = float(pair_delta(epsilon, shift=scale, alpha=alpha, digits=30))
-    assert float(pair(scale, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
+@pytest.mark.parametrize(("epsilon", "weight", "alpha"), [(0.0, 3.0, 1e5), (0.3, 50.0, 1e6)])
+def test_pair_matches_at_huge_priors(epsilon: float, weight: float, alpha: float) -> None:
+    exact = float(pair_delta(epsilon, shift=weight, alpha=alpha, digits=30))
+    assert float(pair(weight, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
 
 
 @pytest.mark.parametrize(
-    ("scale", "alpha", "deltas"),
+    ("weight", "alpha", "deltas"),
     [
         (1.0, 5.0, (1e-5, 1e-20, 1e-100, 1e-250, 1e-299)),
         (0.2, 10.0, (1e-5, 1e-60, 1e-299)),
@@ -88,23 +88,23 @@ def test_pair_matches_at_huge_priors(epsilon: float, scale: float, alpha: float)
     ],
 )
 def test_deltas_down_to_the_smallest_floats(
-    scale: float, alpha: float, deltas: tuple[float, ...]
+    weight: float, alpha: float, deltas: tuple[float, ...]
 ) -> None:
     for delta in deltas:
-        epsilon = float(pair(scale, alpha).epsilon(delta))
-        exact = float(pair_delta(epsilon, shift=scale, alpha=alpha))
+        epsilon = float(pair(weight, alpha).epsilon(delta))
+        exact = float(pair_delta(epsilon, shift=weight, alpha=alpha))
         assert exact == pytest.approx(delta, rel=1e-8, abs=0)
-        assert float(pair(scale, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
+        assert float(pair(weight, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.5, 5.0, 200.0])
-@pytest.mark.parametrize("scale", [0.05, 1.0, 7.3])
-def test_one_cell_matches_many_digits(scale: float, alpha: float) -> None:
+@pytest.mark.parametrize("weight", [0.05, 1.0, 7.3])
+def test_one_cell_matches_many_digits(weight: float, alpha: float) -> None:
     for relation, oracle in ((GAIN, up_delta), (LOSS, down_delta)):
-        release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
+        cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
         for epsilon in EPSILONS:
-            exact = float(oracle(epsilon, shift=scale, alpha=alpha))
-            got = float(release.delta(epsilon))
+            exact = float(oracle(epsilon, shift=weight, alpha=alpha))
+            got = float(cost.delta(epsilon))
             if exact >= SMALLEST:
                 assert got == pytest.approx(exact, rel=1e-10, abs=0), (relation.name, epsilon)
             else:
@@ -112,18 +112,18 @@ def test_one_cell_matches_many_digits(scale: float, alpha: float) -> None:
 
 
 def test_a_gain_has_a_doubly_exponential_tail() -> None:
-    release = DirichletRelease(scale=1, alpha=5, relation=GAIN)
+    cost = DirichletCost(weight=1, alpha=5, relation=GAIN)
     epsilons = np.array([1.5, 2.0, 3.0, 4.0, 4.8])
     exact = [float(up_delta(e, shift=1, alpha=5)) for e in epsilons]
     assert exact[-1] < 1e-200
-    np.testing.assert_allclose(release.delta(epsilons), exact, rtol=1e-10, atol=0)
+    np.testing.assert_allclose(cost.delta(epsilons), exact, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
 def test_add_remove_is_the_worse_of_gain_and_loss(epsilon: float) -> None:
-    release = DirichletRelease(scale=0.7, alpha=1.3, relation=AddRemoveRecord())
+    cost = DirichletCost(weight=0.7, alpha=1.3, relation=AddRemoveRecord())
     worse = max(oracle(epsilon, shift=0.7, alpha=1.3) for oracle in (up_delta, down_delta))
-    assert float(release.delta(epsilon)) == pytest.approx(float(worse), rel=1e-11)
+    assert float(cost.delta(epsilon)) == pytest.approx(float(worse), rel=1e-11)
 
 
 def test_delta_at_zero_is_the_total_variation_distance() -> None:
@@ -135,7 +135,7 @@ def test_delta_at_zero_is_the_total_variation_distance() -> None:
 
 
 def test_printed_epsilons() -> None:
-    paper = DirichletRelease(scale=1, alpha=5, relation=PAIR, bound="dps")
+    paper = DirichletCost(weight=1, alpha=5, relation=PAIR, bound="dps")
     assert float(pair(1, 5).epsilon(1e-5)) == pytest.approx(2.97193, abs=5e-6)
     assert float(paper.epsilon(1e-5)) == pytest.approx(5.46, abs=5e-3)
 
@@ -143,30 +143,30 @@ def test_printed_epsilons() -> None:
 def test_average_of_a_hundred_vectors() -> None:
     """k = 24, N = 100, eta = 0.05, b = 1: two cells move by k b / (2 N)."""
     k, n, eta = 24, 100, 0.05
-    release = DirichletRelease(scale=k / (2 * n), alpha=k * eta, relation=PAIR)
-    assert float(release.epsilon(0.05)) == pytest.approx(0.0508, abs=5e-5)
-    assert float(release.delta(1.18)) == pytest.approx(9.3e-7, rel=0.01)
+    cost = DirichletCost(weight=k / (2 * n), alpha=k * eta, relation=PAIR)
+    assert float(cost.epsilon(0.05)) == pytest.approx(0.0508, abs=5e-5)
+    assert float(cost.delta(1.18)) == pytest.approx(9.3e-7, rel=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_the_papers_delta_is_minimised_over_the_order(epsilon: float) -> None:
-    release = DirichletRelease(scale=1, alpha=5, relation=PAIR, bound="dps")
+    cost = DirichletCost(weight=1, alpha=5, relation=PAIR, bound="dps")
     orders = np.linspace(1.001, 5.999, 4000)
     dense = min(
         float(converted_delta(rdp, order, epsilon, digits=20))
-        for order, rdp in zip(orders, release.rdp(orders), strict=True)
+        for order, rdp in zip(orders, cost.rdp(orders), strict=True)
     )
-    got = float(release.delta(epsilon))
+    got = float(cost.delta(epsilon))
     assert got <= min(dense, 1) * (1 + 1e-9)
     assert got == pytest.approx(min(dense, 1), rel=1e-4)
 
 
 def test_the_papers_delta_uses_the_papers_divergence() -> None:
-    release = DirichletRelease(scale=1, alpha=5, relation=PAIR, bound="dps")
-    epsilon = float(release.epsilon(1e-5))
+    cost = DirichletCost(weight=1, alpha=5, relation=PAIR, bound="dps")
+    epsilon = float(cost.epsilon(1e-5))
     best = min(
         converted_epsilon(
-            dps_divergence([(1, -1)], x, scale=1, alpha=5, digits=20), x, 1e-5, digits=20
+            dps_divergence([(1, -1)], x, weight=1, alpha=5, digits=20), x, 1e-5, digits=20
         )
         for x in np.linspace(2, 5.9, 800)
     )
@@ -179,15 +179,15 @@ def test_the_papers_delta_uses_the_papers_divergence() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 8.0])
 @pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(3)], ids=repr)
 def test_upper_bound_is_no_worse_than_any_order(relation: Relation, epsilon: float) -> None:
-    release = DirichletRelease(scale=0.5, alpha=4, relation=relation)
+    cost = DirichletCost(weight=0.5, alpha=4, relation=relation)
     orders = np.linspace(1.02, 20, 2000)
-    rdp = release.rdp(orders)
+    rdp = cost.rdp(orders)
     finite = np.isfinite(rdp)
     dense = min(
         float(converted_delta(*point, epsilon, digits=20))
         for point in zip(rdp[finite], orders[finite], strict=True)
     )
-    assert float(release.delta(epsilon)) <= min(1, dense) * (1 + 1e-9)
+    assert float(cost.delta(epsilon)) <= min(1, dense) * (1 + 1e-9)
 
 
 # Shape, order, inverse ---------------------------------------------------------------------
@@ -196,12 +196,12 @@ def test_upper_bound_is_no_worse_than_any_order(relation: Relation, epsilon: flo
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
 @pytest.mark.parametrize("relation", [PAIR, AddRemoveRecord(), ReplaceStep()], ids=repr)
 def test_delta_keeps_the_shape_of_epsilon(relation: Relation, shape: tuple[int, ...]) -> None:
-    release = DirichletRelease(scale=0.5, alpha=3, relation=relation)
+    cost = DirichletCost(weight=0.5, alpha=3, relation=relation)
     epsilons = np.linspace(0, 2, math.prod(shape)).reshape(shape)
-    values = release.delta(epsilons)
+    values = cost.delta(epsilons)
     assert np.shape(values) == shape
     for got, epsilon in zip(np.ravel(values), np.ravel(epsilons), strict=True):
-        assert got == pytest.approx(float(release.delta(epsilon)), rel=1e-12)
+        assert got == pytest.approx(float(cost.delta(epsilon)), rel=1e-12)
 
 
 logs = st.floats(-4, 5).map(math.exp)
@@ -212,21 +212,21 @@ examples = settings(max_examples=60)
 @examples
 @given(simple, logs, logs, st.floats(0, 700), st.floats(0, 5))
 def test_nonincreasing_in_epsilon(
-    relation: Relation, scale: float, alpha: float, epsilon: float, more: float
+    relation: Relation, weight: float, alpha: float, epsilon: float, more: float
 ) -> None:
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
-    first, second = release.delta(np.array([epsilon, epsilon + more]))
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
+    first, second = cost.delta(np.array([epsilon, epsilon + more]))
     assert 0 <= second <= first * (1 + 1e-12) <= 1 + 1e-12
 
 
 @examples
 @given(simple, logs, logs, st.floats(0, 20), st.floats(1.001, 3))
-def test_more_scale_costs_more_and_more_prior_less(
-    relation: Relation, scale: float, alpha: float, epsilon: float, growth: float
+def test_more_weight_costs_more_and_more_prior_less(
+    relation: Relation, weight: float, alpha: float, epsilon: float, growth: float
 ) -> None:
     base, louder, safer = (
-        float(DirichletRelease(scale=r, alpha=a, relation=relation).delta(epsilon))
-        for r, a in ((scale, alpha), (scale * growth, alpha), (scale, alpha * growth))
+        float(DirichletCost(weight=r, alpha=a, relation=relation).delta(epsilon))
+        for r, a in ((weight, alpha), (weight * growth, alpha), (weight, alpha * growth))
     )
     assert safer <= base * (1 + 1e-10)
     assert base <= louder * (1 + 1e-10)
@@ -235,10 +235,10 @@ def test_more_scale_costs_more_and_more_prior_less(
 @settings(examples, max_examples=12)
 @given(simple, logs, logs, st.floats(-600, -0.01).map(math.exp))
 def test_epsilon_inverts_delta_on_the_safe_side(
-    relation: Relation, scale: float, alpha: float, delta: float
+    relation: Relation, weight: float, alpha: float, delta: float
 ) -> None:
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
-    epsilon = float(release.epsilon(delta))
-    assert float(release.delta(epsilon)) <= delta
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
+    epsilon = float(cost.epsilon(delta))
+    assert float(cost.delta(epsilon)) <= delta
     if epsilon > 0:
-        assert float(release.delta(epsilon * (1 - 1e-7))) > delta * (1 - 1e-8)
+        assert float(cost.delta(epsilon * (1 - 1e-7))) > delta * (1 - 1e-8)

@@ -14,11 +14,12 @@ import pytest
 from oracle_mpmath import pair_delta, two_pairs_delta
 from scipy import special
 
-from privrl.convolution import ProductProfile
-from privrl.noise import DiscreteGaussianRelease, DiscreteLaplaceRelease
-from privrl.profiles import Factor, Shape
-from privrl.relations import Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.releases import DirichletRelease, Together
+from privrl.costs.base import Together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost
+from privrl.costs.profiles import Factor, Shape
+from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
+from privrl.numerics.convolution import ProductProfile
 
 Array = np.ndarray
 CHANGES = [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)]
@@ -105,17 +106,17 @@ def delta_of_a_loss(epsilon: Array, shift: float, alpha: float) -> Array:
 
 
 def several_cells_delta(
-    change: tuple[int, ...], epsilons: Array, *, scale: float, alpha: float, lowest: float
+    change: tuple[int, ...], epsilons: Array, *, weight: float, alpha: float, lowest: float
 ) -> Array:
     """Hockey-stick divergence of a change that has a loss, at deltas of at least `lowest`."""
     rest = sorted(change)
-    last = -rest.pop(rest.index(max(m for m in rest if m < 0))) * scale
-    step = scale * min(1, alpha**-0.5) / 6
+    last = -rest.pop(rest.index(max(m for m in rest if m < 0))) * weight
+    step = weight * min(1, alpha**-0.5) / 6
     floor = np.log(lowest) - 30
     ladder = np.arange(-60_000, 60_001)
     total, first = None, 0
     for m in rest:
-        density = log_density_of_loss(ladder * step, abs(m) * scale, alpha, m > 0)
+        density = log_density_of_loss(ladder * step, abs(m) * weight, alpha, m > 0)
         kept = np.flatnonzero(density > floor)
         assert kept[0] > 0
         assert kept[-1] < len(ladder) - 1
@@ -130,22 +131,22 @@ def several_cells_delta(
 # The method itself -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("scale", "alpha"), SETTINGS)
-def test_the_method_gives_the_closed_form_of_one_pair(scale: float, alpha: float) -> None:
-    release = DirichletRelease(
-        scale=scale, alpha=alpha, relation=Relation("one pair", {"counts": [(1, -1)]})
+@pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
+def test_the_method_gives_the_closed_form_of_one_pair(weight: float, alpha: float) -> None:
+    cost = DirichletCost(
+        weight=weight, alpha=alpha, relation=Relation("one pair", {"counts": [(1, -1)]})
     )
-    epsilons = np.array([float(release.epsilon(d)) for d in DELTAS])
-    exact = [float(pair_delta(e, shift=scale, alpha=alpha, digits=40)) for e in epsilons]
-    got = several_cells_delta((1, -1), epsilons, scale=scale, alpha=alpha, lowest=min(DELTAS))
+    epsilons = np.array([float(cost.epsilon(d)) for d in DELTAS])
+    exact = [float(pair_delta(e, shift=weight, alpha=alpha, digits=40)) for e in epsilons]
+    got = several_cells_delta((1, -1), epsilons, weight=weight, alpha=alpha, lowest=min(DELTAS))
     np.testing.assert_allclose(got, exact, rtol=1e-8, atol=0)
 
 
 def test_the_method_gives_the_integral_of_two_pairs() -> None:
-    epsilon, scale, alpha = 1.0, 0.25, 1.0
-    exact = float(two_pairs_delta(epsilon, shift=scale, alpha=alpha, digits=15))
+    epsilon, weight, alpha = 1.0, 0.25, 1.0
+    exact = float(two_pairs_delta(epsilon, shift=weight, alpha=alpha, digits=15))
     (got,) = several_cells_delta(
-        (1, -1, 1, -1), np.array([epsilon]), scale=scale, alpha=alpha, lowest=1e-5
+        (1, -1, 1, -1), np.array([epsilon]), weight=weight, alpha=alpha, lowest=1e-5
     )
     assert got == pytest.approx(exact, rel=1e-9)
 
@@ -154,13 +155,13 @@ def test_the_method_gives_the_integral_of_two_pairs() -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
-@pytest.mark.parametrize(("scale", "alpha"), SETTINGS)
-def test_epsilon_is_sound_and_close(scale: float, alpha: float, change: tuple[int, ...]) -> None:
-    release = DirichletRelease(
-        scale=scale, alpha=alpha, relation=Relation("one vector", {"counts": [change]})
+@pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
+def test_epsilon_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:
+    cost = DirichletCost(
+        weight=weight, alpha=alpha, relation=Relation("one vector", {"counts": [change]})
     )
-    epsilons = np.array([float(release.epsilon(d)) for d in DELTAS])
-    here = {"scale": scale, "alpha": alpha, "lowest": min(DELTAS)}
+    epsilons = np.array([float(cost.epsilon(d)) for d in DELTAS])
+    here = {"weight": weight, "alpha": alpha, "lowest": min(DELTAS)}
     positive = epsilons > 0
     at_epsilon = several_cells_delta(change, epsilons, **here)
     assert np.all(at_epsilon <= np.array(DELTAS) * (1 + 1e-8))
@@ -169,14 +170,14 @@ def test_epsilon_is_sound_and_close(scale: float, alpha: float, change: tuple[in
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
-@pytest.mark.parametrize(("scale", "alpha"), SETTINGS)
-def test_delta_is_sound_and_close(scale: float, alpha: float, change: tuple[int, ...]) -> None:
-    release = DirichletRelease(
-        scale=scale, alpha=alpha, relation=Relation("one vector", {"counts": [change]})
+@pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
+def test_delta_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:
+    cost = DirichletCost(
+        weight=weight, alpha=alpha, relation=Relation("one vector", {"counts": [change]})
     )
     epsilons = np.array([0.0, 0.05, 0.5, 2.0, 10.0])
-    exact = several_cells_delta(change, epsilons, scale=scale, alpha=alpha, lowest=min(DELTAS))
-    bound = release.delta(epsilons)
+    exact = several_cells_delta(change, epsilons, weight=weight, alpha=alpha, lowest=min(DELTAS))
+    bound = cost.delta(epsilons)
     seen = exact > min(DELTAS)
     assert np.all(bound[seen] >= exact[seen] * (1 - 1e-8))
     common = exact > 1e-5
@@ -186,11 +187,11 @@ def test_delta_is_sound_and_close(scale: float, alpha: float, change: tuple[int,
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_a_step_costs_the_worst_of_its_vectors(epsilon: float) -> None:
-    here = {"scale": 0.5, "alpha": 3.0}
+    here = {"weight": 0.5, "alpha": 3.0}
     exact = max(
         float(several_cells_delta(c, np.array([epsilon]), **here, lowest=1e-30)[0]) for c in CHANGES
     )
-    bound = float(DirichletRelease(**here, relation=ReplaceStep()).delta(epsilon))
+    bound = float(DirichletCost(**here, relation=ReplaceStep()).delta(epsilon))
     assert exact * (1 - 1e-9) <= bound <= exact * (1 + 3e-4)
 
 
@@ -199,21 +200,21 @@ def test_a_step_costs_the_worst_of_its_vectors(epsilon: float) -> None:
 def test_the_bound_of_an_episode_covers_every_way_of_spreading_it(
     change: tuple[int, ...], epsilon: float
 ) -> None:
-    here = {"scale": 0.5, "alpha": 4.0}
+    here = {"weight": 0.5, "alpha": 4.0}
     (exact,) = several_cells_delta(change, np.array([epsilon]), **here, lowest=1e-30)
-    bound = float(DirichletRelease(**here, relation=ReplaceEpisode(2)).delta(epsilon))
+    bound = float(DirichletCost(**here, relation=ReplaceEpisode(2)).delta(epsilon))
     assert exact * (1 - 1e-9) <= bound <= 1
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 2.0])
 def test_a_step_of_two_tables_costs_the_worst_of_both_at_once(epsilon: float) -> None:
-    here = {"scale": 0.25, "alpha": 4.0}
+    here = {"weight": 0.25, "alpha": 4.0}
     exact = max(
         float(several_cells_delta((*c, 1, -1), np.array([epsilon]), **here, lowest=1e-30)[0])
         for c in CHANGES
     )
     tables = [
-        DirichletRelease(**here, relation=ReplaceStep(), table=table)
+        DirichletCost(**here, relation=ReplaceStep(), table=table)
         for table in ("transitions", "rewards")
     ]
     bound = float(Together(tables).delta(epsilon))
@@ -222,11 +223,11 @@ def test_a_step_of_two_tables_costs_the_worst_of_both_at_once(epsilon: float) ->
 
 def test_delta_and_epsilon_of_unlike_losses_agree() -> None:
     """A finer level of the grid never undoes what a coarser one has found."""
-    release = Together(
+    cost = Together(
         [
-            DiscreteLaplaceRelease(scale=3.8e-5, relation=ReplaceRecord()),
-            DiscreteGaussianRelease(sigma=0.001, relation=ReplaceRecord()),
+            DiscreteLaplaceCost(scale=3.8e-5, relation=ReplaceRecord()),
+            DiscreteGaussianCost(sigma=0.001, relation=ReplaceRecord()),
         ]
     )
     for delta in (1e-3, 1e-9):
-        assert release.delta(release.epsilon(delta)) <= delta
+        assert cost.delta(cost.epsilon(delta)) <= delta

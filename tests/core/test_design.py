@@ -1,12 +1,12 @@
-"""Choosing scale and prior together: exact losses, and no better choice nearby."""
+"""Choosing weight and prior together: exact losses, and no better choice nearby."""
 
 import numpy as np
 import pytest
 
-from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
-from privrl.design import Loss, design, expected_loss, typical_loss
-from privrl.relations import AddRemoveRecord, ReplaceEpisode, ReplaceRecord
-from privrl.releases import DirichletRelease
+from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
+from privrl.accuracy.design import Loss, design, expected_loss, typical_loss
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import AddRemoveRecord, ReplaceEpisode, ReplaceRecord
 
 HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])  # of DKL's Figure 3
 LOSSES = ("kl", "l2", "l1")
@@ -14,16 +14,16 @@ LOSSES = ("kl", "l2", "l1")
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("histogram", [HISTOGRAM, np.array([0, 5, 1])], ids=str)
-@pytest.mark.parametrize(("scale", "alpha"), [(0.3, 5.0), (1.0, 0.6)])
-def test_expected_loss_against_simulation(loss: Loss, histogram, scale, alpha) -> None:
+@pytest.mark.parametrize(("weight", "alpha"), [(0.3, 5.0), (1.0, 0.6)])
+def test_expected_loss_against_simulation(loss: Loss, histogram, weight, alpha) -> None:
     """The mean of 200,000 draws lies within six standard errors."""
     p = histogram / histogram.sum()
-    y = np.random.default_rng(1).dirichlet(scale * histogram + alpha, 200_000)
+    y = np.random.default_rng(1).dirichlet(weight * histogram + alpha, 200_000)
     with np.errstate(divide="ignore", invalid="ignore"):
         kl = np.where(p > 0, p * np.log(p / y), 0.0).sum(1)
     drawn = {"kl": kl, "l2": ((y - p) ** 2).sum(1), "l1": np.abs(y - p).sum(1)}[loss]
     error = 6 * drawn.std() / np.sqrt(len(drawn))
-    assert expected_loss(histogram, scale, alpha, loss=loss) == pytest.approx(
+    assert expected_loss(histogram, weight, alpha, loss=loss) == pytest.approx(
         drawn.mean(), abs=error
     )
 
@@ -44,20 +44,20 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
 @pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr)
 def test_no_other_prior_does_better(loss: Loss, target) -> None:
     best = design(target, n_records=1283, n_cells=6, loss=loss)
-    assert best.scale == calibrate_scale(target, alpha=best.alpha, relation=ReplaceRecord())
+    assert best.weight == calibrate_weight(target, alpha=best.alpha, relation=ReplaceRecord())
     for alpha in best.alpha * np.array([0.03, 0.3, 0.9, 1.1, 3.0, 30.0]):
-        scale = calibrate_scale(target, alpha=alpha, relation=ReplaceRecord())
-        other = typical_loss(scale, alpha, n_records=1283, n_cells=6, loss=loss)
+        weight = calibrate_weight(target, alpha=alpha, relation=ReplaceRecord())
+        other = typical_loss(weight, alpha, n_records=1283, n_cells=6, loss=loss)
         assert other >= best.loss * (1 - 1e-6)
 
 
 def test_a_design_beats_either_knob_alone() -> None:
-    """Turning only the prior (scale 1), or only the scale (prior 1): both keep less."""
+    """Turning only the prior (weight 1), or only the weight (prior 1): both keep less."""
     target = Rdp(2, 0.01)
     best = design(target, n_records=1283, n_cells=6)
-    concentrated = calibrate_alpha(target, scale=1.0, relation=ReplaceRecord())
-    diffuse = calibrate_scale(target, alpha=1.0, relation=ReplaceRecord())
-    mine = expected_loss(HISTOGRAM, best.scale, best.alpha)
+    concentrated = calibrate_alpha(target, weight=1.0, relation=ReplaceRecord())
+    diffuse = calibrate_weight(target, alpha=1.0, relation=ReplaceRecord())
+    mine = expected_loss(HISTOGRAM, best.weight, best.alpha)
     assert mine < 0.7 * expected_loss(HISTOGRAM, 1.0, concentrated)
     assert mine < 0.7 * expected_loss(HISTOGRAM, diffuse, 1.0)
 
@@ -66,8 +66,8 @@ def test_a_design_beats_either_knob_alone() -> None:
 def test_the_target_is_met_under_any_relation(relation) -> None:
     target = Rdp(3, 0.5)
     best = design(target, n_records=500, n_cells=4, relation=relation, count=10)
-    release = DirichletRelease(scale=best.scale, alpha=best.alpha, relation=relation)
-    assert 0.499 < 10 * float(release.rdp(3)) <= 0.5
+    cost = DirichletCost(weight=best.weight, alpha=best.alpha, relation=relation)
+    assert 0.499 < 10 * float(cost.rdp(3)) <= 0.5
 
 
 @pytest.mark.parametrize(

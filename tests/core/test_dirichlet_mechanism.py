@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chisquare, kstest
 
-from privrl.accounting import RdpAccountant
-from privrl.bounds import dps_prior
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord
 from privrl.mechanisms import DirichletMechanism, synthetic_counts
-from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord
-from privrl.releases import DirichletRelease
-from privrl.targets import ApproxDP, Rdp, Target
+from privrl.mechanisms.papers import dps_prior
 
 FALSE_ALARM = 1e-6
 TARGETS = [Rdp(2, 0.1), Rdp(20, 1.0), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
@@ -21,20 +21,20 @@ TARGETS = [Rdp(2, 0.1), Rdp(20, 1.0), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("count", [1, 7])
 @pytest.mark.parametrize("lower_bound", [0.0, 10.0])
-@pytest.mark.parametrize("given", [{"alpha": 0.7}, {"scale": 0.02}, {"alpha": 30}])
+@pytest.mark.parametrize("given", [{"alpha": 0.7}, {"weight": 0.02}, {"alpha": 30}])
 def test_calibrated_meets_its_target_and_no_better_one(
     target: Target, count: int, lower_bound: float, given: dict[str, float]
 ) -> None:
-    loose = DirichletMechanism(**({"scale": 1, "alpha": 1e-9, "lower_bound": lower_bound} | given))
-    if "scale" in given and target.excess(loose.cost, count) <= 0:
+    loose = DirichletMechanism(**({"weight": 1, "alpha": 1e-9, "lower_bound": lower_bound} | given))
+    if "weight" in given and target.excess(loose.cost, count) <= 0:
         # What is known of the counts is prior enough: no smallest one exists.
         with pytest.raises(ValueError, match="must be one that binds"):
             DirichletMechanism.calibrated(target, count=count, lower_bound=lower_bound, **given)
         return
     found = DirichletMechanism.calibrated(target, count=count, lower_bound=lower_bound, **given)
     assert target.excess(found.cost, count) <= 0
-    free = "scale" if "alpha" in given else "alpha"
-    greedy = getattr(found, free) * (1.001 if free == "scale" else 0.999)
+    free = "weight" if "alpha" in given else "alpha"
+    greedy = getattr(found, free) * (1.001 if free == "weight" else 0.999)
     assert target.excess(dataclasses.replace(found, **{free: greedy}).cost, count) > 0
 
 
@@ -53,27 +53,27 @@ def test_algorithm_1_meets_its_target_by_its_own_bound(
 
 def test_numbers_of_the_papers() -> None:
     """Algorithm 1 at (2, 1), Remark 1 with g = 0, and DPS's example (2, 1): 3.46, exactly 2.164."""
-    ours = DirichletMechanism.calibrated(Rdp(2, 1), scale=1)
-    theirs = DirichletMechanism.calibrated(Rdp(2, 1), scale=1, bound="dps")
+    ours = DirichletMechanism.calibrated(Rdp(2, 1), weight=1)
+    theirs = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, bound="dps")
     assert ours.alpha == pytest.approx(2.164, abs=5e-4)
     assert theirs.alpha == pytest.approx(3.46, abs=5e-3)
     assert dps_prior(Rdp(2, 1), relation=ReplaceRecord()) == 4.0  # (9): closed, so larger
     closed = DirichletMechanism.algorithm_1(Rdp(2, 1), g=lambda _: 0.0)
-    assert closed.scale == pytest.approx(math.sqrt(2 * 1 / (2 * 2 * math.pi**2 / 6)), rel=1e-9)
+    assert closed.weight == pytest.approx(math.sqrt(2 * 1 / (2 * 2 * math.pi**2 / 6)), rel=1e-9)
     paper = DirichletMechanism.algorithm_1(Rdp(2, 1))
-    assert paper.alpha == pytest.approx(1 + 4 * paper.scale, rel=1e-9)
+    assert paper.alpha == pytest.approx(1 + 4 * paper.weight, rel=1e-9)
 
 
 def test_a_known_lower_bound_acts_as_a_prior() -> None:
-    mechanism = DirichletMechanism(scale=0.5, alpha=1, lower_bound=6)
-    assert mechanism.cost == DirichletRelease(scale=0.5, alpha=4, relation=ReplaceRecord())
+    mechanism = DirichletMechanism(weight=0.5, alpha=1, lower_bound=6)
+    assert mechanism.cost == DirichletCost(weight=0.5, alpha=4, relation=ReplaceRecord())
     better = DirichletMechanism.algorithm_1(Rdp(2, 1), lower_bound=6)
-    assert better.scale > DirichletMechanism.algorithm_1(Rdp(2, 1)).scale
+    assert better.weight > DirichletMechanism.algorithm_1(Rdp(2, 1)).weight
 
 
 def test_a_wrong_lower_bound_does_no_harm() -> None:
     """Counts below it are raised: the draw has the law of the raised counts."""
-    mechanism = DirichletMechanism(scale=1, alpha=1, lower_bound=4)
+    mechanism = DirichletMechanism(weight=1, alpha=1, lower_bound=4)
     drawn = mechanism.release(np.tile([0, 9], (100_000, 1)), np.random.default_rng(0))
     raised = kstest(drawn[:, 0], beta(1 + 4, 1 + 9).cdf)
     trusted = kstest(drawn[:, 0], beta(1 + 0, 1 + 9).cdf)
@@ -83,8 +83,8 @@ def test_a_wrong_lower_bound_does_no_harm() -> None:
 
 @pytest.mark.parametrize(("alpha", "first"), [(2.0, 2.0), ((0.5, 3.0, 1.0), 0.5)])
 def test_draws_have_the_right_law(alpha: float, first: float) -> None:
-    """Kolmogorov-Smirnov with 100,000 draws; a scale 5 % off is rejected."""
-    mechanism = DirichletMechanism(scale=0.3, alpha=alpha)
+    """Kolmogorov-Smirnov with 100,000 draws; a weight 5 % off is rejected."""
+    mechanism = DirichletMechanism(weight=0.3, alpha=alpha)
     counts = np.array([10, 20, 0])
     others = 0.3 * 20 + 4.0
     drawn = mechanism.release(np.tile(counts, (100_000, 1)), np.random.default_rng(1))[:, 0]
@@ -110,7 +110,7 @@ def test_any_relation() -> None:
         mechanism = DirichletMechanism.calibrated(Rdp(2, 1), alpha=2, relation=relation)
         assert mechanism.cost.relation == relation
         assert float(mechanism.cost.rdp(2)) <= 1
-    episode = DirichletMechanism.calibrated(Rdp(2, 1e3), scale=0.1, relation=ReplaceEpisode(5))
+    episode = DirichletMechanism.calibrated(Rdp(2, 1e3), weight=0.1, relation=ReplaceEpisode(5))
     assert episode.alpha >= 0.5
 
 
@@ -121,7 +121,7 @@ def test_the_way_of_drawing_is_told_by_the_prior_alone(monkeypatch: pytest.Monke
         "privrl.mechanisms.dirichlet.dirichlet_rows",
         lambda alpha, rng, least: [told.append(least), alpha][1],
     )
-    mechanism = DirichletMechanism(scale=1, alpha=0.2, lower_bound=0.1)
+    mechanism = DirichletMechanism(weight=1, alpha=0.2, lower_bound=0.1)
     for counts in ([0, 0, 3], [500, 500, 500]):
         mechanism.release(counts, np.random.default_rng(0))
     assert told == [mechanism.cost.alpha] * 2
@@ -154,15 +154,15 @@ def test_synthetic_counts_broadcast_and_reach_a_billion() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"scale": 0, "alpha": 1}, "scale must be"),
-        ({"scale": 1, "alpha": -1}, "alpha must be"),
-        ({"scale": 1, "alpha": (1.0, 0.0)}, "alpha must be"),
-        ({"scale": 1, "alpha": ()}, "alpha must hold"),
-        ({"scale": 1, "alpha": 1, "lower_bound": -1}, "lower_bound must be"),
-        ({"scale": 1, "alpha": 1, "lower_bound": math.nan}, "lower_bound must be"),
-        ({"scale": 1, "alpha": 1, "bound": "sim"}, "bound must be"),
-        ({"scale": 1, "alpha": 1, "relation": "step"}, "relation must be"),
-        ({"scale": 1, "alpha": 0.1, "relation": ReplaceEpisode(3)}, "alpha must be >= 0.5"),
+        ({"weight": 0, "alpha": 1}, "weight must be"),
+        ({"weight": 1, "alpha": -1}, "alpha must be"),
+        ({"weight": 1, "alpha": (1.0, 0.0)}, "alpha must be"),
+        ({"weight": 1, "alpha": ()}, "alpha must hold"),
+        ({"weight": 1, "alpha": 1, "lower_bound": -1}, "lower_bound must be"),
+        ({"weight": 1, "alpha": 1, "lower_bound": math.nan}, "lower_bound must be"),
+        ({"weight": 1, "alpha": 1, "bound": "sim"}, "bound must be"),
+        ({"weight": 1, "alpha": 1, "relation": "step"}, "relation must be"),
+        ({"weight": 1, "alpha": 0.1, "relation": ReplaceEpisode(3)}, "alpha must be >= 0.5"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], words: str) -> None:
@@ -172,21 +172,21 @@ def test_bad_settings(settings: dict[str, object], words: str) -> None:
 
 def test_bad_calls() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="give either scale or alpha"):
+    with pytest.raises(ValueError, match="give either weight or alpha"):
         DirichletMechanism.calibrated(Rdp(2, 1))
-    with pytest.raises(ValueError, match="give either scale or alpha"):
-        DirichletMechanism.calibrated(Rdp(2, 1), scale=1, alpha=1)
+    with pytest.raises(ValueError, match="give either weight or alpha"):
+        DirichletMechanism.calibrated(Rdp(2, 1), weight=1, alpha=1)
     still = Relation("nothing changes", {"counts": []})
     with pytest.raises(ValueError, match="must be one that binds"):
         DirichletMechanism.calibrated(Rdp(2, 1), alpha=1, relation=still)
     with pytest.raises(ValueError, match="g is for Rdp targets"):
-        DirichletMechanism.algorithm_1(ApproxDP(1, 1e-5), g=lambda scale: scale)
+        DirichletMechanism.algorithm_1(ApproxDP(1, 1e-5), g=lambda weight: weight)
     with pytest.raises(ValueError, match="count must be"):
         DirichletMechanism.algorithm_1(Rdp(2, 1), count=0)
     with pytest.raises(ValueError, match="data must have 2 cells"):
-        DirichletMechanism(scale=1, alpha=(1.0, 2.0)).release([1, 2, 3], rng)
+        DirichletMechanism(weight=1, alpha=(1.0, 2.0)).release([1, 2, 3], rng)
     with pytest.raises(ValueError, match="at least two cells"):
-        DirichletMechanism(scale=1, alpha=1).release([1], rng)
+        DirichletMechanism(weight=1, alpha=1).release([1], rng)
     with pytest.raises(ValueError, match="probabilities must be"):
         synthetic_counts([0.5, 0.6], 3, rng)
     with pytest.raises(ValueError, match="probabilities must be"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privrl.dirichlet import _coarse, dirichlet_rows
+from privrl.numerics.dirichlet_rows import _coarse, dirichlet_rows
 
 N = 200_000
 FALSE_ALARM = 1e-6

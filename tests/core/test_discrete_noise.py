@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl import discrete_noise
-from privrl.discrete_noise import check_drawable, discrete_gaussian, discrete_laplace
+from privrl.numerics import discrete_noise
+from privrl.numerics.discrete_noise import check_drawable, discrete_gaussian, discrete_laplace
 
 Array = np.ndarray
 Draw = Callable[..., Array]

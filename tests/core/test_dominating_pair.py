@@ -11,8 +11,14 @@ import pytest
 from mpmath import mp, mpf
 from oracle_mpmath import beta_cdf, dirichlet_divergence
 
-from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.releases import DirichletRelease
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import (
+    AddRemoveRecord,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+)
 
 RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(3)]
 Table = np.ndarray
@@ -31,32 +37,32 @@ def random_neighbours(rng: np.random.Generator, change: Sequence[float]) -> tupl
 
 
 def table_divergence(
-    after: Table, before: Table, order: float, *, scale: float, prior: Table
+    after: Table, before: Table, order: float, *, weight: float, prior: Table
 ) -> float:
     """Rényi divergence of all rows together, released side by side."""
     total = mpf(0)
     for new, old, alpha in zip(after, before, prior, strict=True):
         if np.any(new != old):
             with mp.workdps(40):
-                p = [mpf(scale) * int(u) + mpf(a) for u, a in zip(new, alpha, strict=True)]
-                q = [mpf(scale) * int(u) + mpf(a) for u, a in zip(old, alpha, strict=True)]
+                p = [mpf(weight) * int(u) + mpf(a) for u, a in zip(new, alpha, strict=True)]
+                q = [mpf(weight) * int(u) + mpf(a) for u, a in zip(old, alpha, strict=True)]
             total += dirichlet_divergence(p, q, order, digits=40)
     return float(total)
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
-@pytest.mark.parametrize(("scale", "alpha"), [(1.0, 3.46), (0.2, 0.5), (4.0, 1.5), (1e-3, 10.0)])
-def test_no_table_exceeds_the_claim(relation: Relation, scale: float, alpha: float) -> None:
+@pytest.mark.parametrize(("weight", "alpha"), [(1.0, 3.46), (0.2, 0.5), (4.0, 1.5), (1e-3, 10.0)])
+def test_no_table_exceeds_the_claim(relation: Relation, weight: float, alpha: float) -> None:
     rng = np.random.default_rng(71)
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
     for change in relation.changes():
         steepest = max(0.1, *(-m for m in change))
         for _ in range(15):
             before, after = random_neighbours(rng, change)
             prior = alpha * rng.choice([1.0, 1.0, 1.7], size=before.shape)
-            order = 1 + rng.uniform(0.01, 0.99) * alpha / (scale * steepest)
-            true = table_divergence(after, before, order, scale=scale, prior=prior)
-            assert true <= float(release.rdp(order)) * (1 + 1e-11), (before, after, order)
+            order = 1 + rng.uniform(0.01, 0.99) * alpha / (weight * steepest)
+            true = table_divergence(after, before, order, weight=weight, prior=prior)
+            assert true <= float(cost.rdp(order)) * (1 + 1e-11), (before, after, order)
 
 
 @pytest.mark.parametrize("relation", [ReplaceRecord(), ReplaceEpisode(3)], ids=repr)
@@ -67,21 +73,21 @@ def test_pairs_attain_it_at_zero_counts_whatever_the_rest_of_the_row(
     ((gain, loss),) = relation.changes()
     before = np.array([[0, -int(loss), other]])
     after = np.array([[int(gain), 0, other]])
-    for scale, alpha, order in ((1.0, 3.5, 2.0), (0.25, 0.5, 1.5), (0.125, 20.0, 30.0)):
-        release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
+    for weight, alpha, order in ((1.0, 3.5, 2.0), (0.25, 0.5, 1.5), (0.125, 20.0, 30.0)):
+        cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
         prior = np.full((1, 3), alpha)
-        true = table_divergence(after, before, order, scale=scale, prior=prior)
-        assert true == pytest.approx(float(release.rdp(order)), rel=1e-12)
+        true = table_divergence(after, before, order, weight=weight, prior=prior)
+        assert true == pytest.approx(float(cost.rdp(order)), rel=1e-12)
 
 
 def test_two_pairs_in_two_rows_attain_the_step() -> None:
-    release = DirichletRelease(scale=0.5, alpha=3.5, relation=ReplaceStep())
+    cost = DirichletCost(weight=0.5, alpha=3.5, relation=ReplaceStep())
     pairs = Relation("two pairs only", {"counts": [(1, -1, 1, -1)]})
-    weaker = DirichletRelease(scale=0.5, alpha=3.5, relation=pairs)
+    weaker = DirichletCost(weight=0.5, alpha=3.5, relation=pairs)
     before, after = np.array([[0, 1, 0], [0, 1, 0]]), np.array([[1, 0, 0], [1, 0, 0]])
-    true = table_divergence(after, before, 2.0, scale=0.5, prior=np.full((2, 3), 3.5))
+    true = table_divergence(after, before, 2.0, weight=0.5, prior=np.full((2, 3), 3.5))
     assert true == pytest.approx(float(weaker.rdp(2.0)), rel=1e-12)
-    assert true < float(release.rdp(2.0))  # a self-loop is worse
+    assert true < float(cost.rdp(2.0))  # a self-loop is worse
 
 
 @pytest.mark.parametrize(
@@ -98,14 +104,14 @@ def test_changes_of_a_rows_total_approach_it_in_long_rows(
 ) -> None:
     old, new = np.array(before), np.array(after)
     change = tuple(float(m) for m in (new - old).ravel() if m)
-    release = DirichletRelease(
-        scale=0.5, alpha=3.5, relation=Relation("this change", {"counts": [change]})
+    cost = DirichletCost(
+        weight=0.5, alpha=3.5, relation=Relation("this change", {"counts": [change]})
     )
-    claim = float(release.rdp(2.0))
+    claim = float(cost.rdp(2.0))
     gaps = []
     for other in (0, 10**3, 10**6, 10**9):
         old[:, 2] = new[:, 2] = other
-        true = table_divergence(new, old, 2.0, scale=0.5, prior=np.full(old.shape, 3.5))
+        true = table_divergence(new, old, 2.0, weight=0.5, prior=np.full(old.shape, 3.5))
         gaps.append(1 - true / claim)
     assert all(0 < later < earlier for earlier, later in pairwise(gaps))
     assert gaps[-1] < 1e-7
@@ -154,19 +160,19 @@ def loss(u: int, v: int, r: mpf, a: mpf) -> tuple[tuple[mpf, mpf], tuple[mpf, mp
 )
 def test_no_row_of_two_cells_has_a_larger_delta(relation: Relation, neighbours: Callable) -> None:
     rng = np.random.default_rng(5)
-    for scale, alpha in ((1.0, 2.0), (0.25, 0.5), (2.0, 5.0)):
-        release = DirichletRelease(scale=scale, alpha=alpha, relation=relation)
+    for weight, alpha in ((1.0, 2.0), (0.25, 0.5), (2.0, 5.0)):
+        cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
         for _ in range(8):
             u, v = (int(x) for x in rng.integers(0, 5, size=2))
             epsilon = float(rng.choice([0.0, 0.1, 0.5, 2.0]))
             with mp.workdps(40):
-                true = beta_delta(*neighbours(u, v, mpf(scale), mpf(alpha)), epsilon)
-            assert true <= float(release.delta(epsilon)) * (1 + 1e-10)
+                true = beta_delta(*neighbours(u, v, mpf(weight), mpf(alpha)), epsilon)
+            assert true <= float(cost.delta(epsilon)) * (1 + 1e-10)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
 def test_a_row_of_two_empty_cells_attains_delta(epsilon: float) -> None:
-    release = DirichletRelease(scale=1, alpha=2.5, relation=ReplaceRecord())
+    cost = DirichletCost(weight=1, alpha=2.5, relation=ReplaceRecord())
     with mp.workdps(40):
         true = beta_delta(*pair(0, 0, mpf(1), mpf(2.5)), epsilon)
-    assert true == pytest.approx(float(release.delta(epsilon)), rel=1e-11)
+    assert true == pytest.approx(float(cost.delta(epsilon)), rel=1e-11)

@@ -6,7 +6,7 @@ flint = pytest.importorskip("flint", reason="no flint: pip install python-flint"
 
 from enclosures import COSTS, hold  # noqa: E402 # it needs flint
 
-from privrl.noise import LaplaceRelease  # noqa: E402 # as above
+from privrl.costs.noise import LaplaceCost  # noqa: E402 # as above
 
 
 @pytest.mark.parametrize("name", COSTS)
@@ -19,7 +19,7 @@ def test_no_number_is_below_the_truth_nor_far_above(name: str) -> None:
 
 @pytest.mark.parametrize("factor", [1 - 1e-12, 1 + 2e-9])
 def test_a_number_that_is_off_is_seen(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = LaplaceRelease.rdp
-    monkeypatch.setattr(LaplaceRelease, "rdp", lambda self, orders: factor * whole(self, orders))
+    whole = LaplaceCost.rdp
+    monkeypatch.setattr(LaplaceCost, "rdp", lambda self, orders: factor * whole(self, orders))
     tally = hold("laplace rdp", 50, seed=1)
     assert len(tally.below if factor < 1 else tally.above) > 40

@@ -23,9 +23,9 @@ from privrl.audit import (
     law_test,
     separation,
 )
-from privrl.dirichlet import dirichlet_rows
-from privrl.discrete_noise import discrete_gaussian, discrete_laplace
-from privrl.factorisations import factorise
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.discrete_noise import discrete_gaussian, discrete_laplace
+from privrl.samplers.factorisations import factorise
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -71,9 +71,9 @@ CASES: dict[str, tuple[Law, Any]] = {
         DiscreteLaplaceLaw(scale=2.0),
         lambda n, error, g: discrete_laplace(2 * (1 - error), n, g),
     ),
-    "dirichlet": (DirichletLaw(scale=0.2, counts=COUNTS, alpha=4.0), rows),
+    "dirichlet": (DirichletLaw(weight=0.2, counts=COUNTS, alpha=4.0), rows),
     "prior of dirichlet": (
-        DirichletLaw(scale=0.2, counts=COUNTS, alpha=4.0),
+        DirichletLaw(weight=0.2, counts=COUNTS, alpha=4.0),
         rows_of_a_smaller_prior,
     ),
 }
@@ -202,7 +202,7 @@ def test_log_likelihoods_are_scipys() -> None:
     theirs = stats.dlaplace(0.5).logpmf(x - np.array([1.0, 0.0])).sum(axis=1)
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
     y = rng().dirichlet([1, 2, 3], 4)
-    first, second = (DirichletLaw(scale=0.5, counts=c, alpha=1.0) for c in ([4, 2, 0], [3, 3, 0]))
+    first, second = (DirichletLaw(weight=0.5, counts=c, alpha=1.0) for c in ([4, 2, 0], [3, 3, 0]))
     mine = first.log_likelihood(y) - second.log_likelihood(y)
     theirs = [
         stats.dirichlet([3, 2, 1]).logpdf(r) - stats.dirichlet([2.5, 2.5, 1]).logpdf(r) for r in y
@@ -287,10 +287,10 @@ def test_bad_questions(name: str, bad: float) -> None:
         (lambda: LaplaceLaw(scale=math.nan), "scale must be"),
         (lambda: DiscreteGaussianLaw(sigma=1e6), "sigma must be"),
         (lambda: DiscreteLaplaceLaw(scale=-1.0), "scale must be"),
-        (lambda: DirichletLaw(scale=0.0, counts=[1, 2], alpha=1.0), "scale must be"),
-        (lambda: DirichletLaw(scale=1.0, counts=[1, -2], alpha=1.0), "counts must be"),
-        (lambda: DirichletLaw(scale=1.0, counts=[1], alpha=1.0), "counts must be"),
-        (lambda: DirichletLaw(scale=1.0, counts=[1, 2], alpha=0.01), "alpha must be"),
+        (lambda: DirichletLaw(weight=0.0, counts=[1, 2], alpha=1.0), "weight must be"),
+        (lambda: DirichletLaw(weight=1.0, counts=[1, -2], alpha=1.0), "counts must be"),
+        (lambda: DirichletLaw(weight=1.0, counts=[1], alpha=1.0), "counts must be"),
+        (lambda: DirichletLaw(weight=1.0, counts=[1, 2], alpha=0.01), "alpha must be"),
     ],
 )
 def test_bad_laws(make: Any, words: str) -> None:

@@ -13,11 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
-from privrl.noise import GaussianRelease, LaplaceRelease
-from privrl.pending import Pending
-from privrl.relations import (
+from privrl.accounting.pending import Pending
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.base import BatchCost, Cost, PairsCost, Together, together
+from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost, LaplaceCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
@@ -25,52 +28,43 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import (
-    BatchRelease,
-    DirichletRelease,
-    PairsRelease,
-    Release,
-    Together,
-    together,
-)
-from privrl.targets import ApproxDP, Rdp
 
 RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
 BOUNDS = ["exact", "exact", "exact", "dps", "dkl", "geumlek"]
 UNEVEN = np.concatenate([[1.5, 1.5 + 1e-12, 2.0, 2.0 + 1e-9], np.geomspace(3, 3e3, 40), [1e5]])
 
 
-def mixed(seed: int, relation: Relation, n: int, bounds: list[str]) -> list[tuple[Release, int]]:
+def mixed(seed: int, relation: Relation, n: int, bounds: list[str]) -> list[tuple[Cost, int]]:
     """Make releases of many sizes and kinds, some of them equal, with how many there are."""
     rng = np.random.default_rng(seed)
     level, spread = rng.uniform(-7, 1), rng.uniform(0, 3)
 
-    def one() -> Release:
-        scale = math.exp(level + spread * rng.uniform(-1, 1))
+    def one() -> Cost:
+        weight = math.exp(level + spread * rng.uniform(-1, 1))
         if rng.random() < 0.3:
-            return GaussianRelease(sigma=1 / scale, relation=relation)
+            return GaussianCost(sigma=1 / weight, relation=relation)
         alpha = 0.5 + math.exp(rng.uniform(-3, 5))
         bound = bounds[rng.integers(len(bounds))]
-        release = DirichletRelease(scale=scale, alpha=alpha, relation=relation, bound=bound)
+        cost = DirichletCost(weight=weight, alpha=alpha, relation=relation, bound=bound)
         if rng.random() < 0.2:
-            return Together([release, GaussianRelease(sigma=9 / scale, relation=relation)])
-        return release
+            return Together([cost, GaussianCost(sigma=9 / weight, relation=relation)])
+        return cost
 
     releases = [one() for _ in range(n)]
     again = [releases[i] for i in rng.integers(n, size=n // 2)]
-    return [(release, int(rng.integers(1, 4))) for release in releases + again]
+    return [(cost, int(rng.integers(1, 4))) for cost in releases + again]
 
 
-def added_up(spent: list[tuple[Release, int]], orders: np.ndarray) -> np.ndarray:
+def added_up(spent: list[tuple[Cost, int]], orders: np.ndarray) -> np.ndarray:
     """Add up by `math.fsum`, which rounds once."""
-    curves = np.array([count * release.rdp(orders) for release, count in spent])
+    curves = np.array([count * cost.rdp(orders) for cost, count in spent])
     return np.array([math.fsum(costs) for costs in curves.T])
 
 
-def composed(spent: list[tuple[Release, int]], **options) -> RdpAccountant:
+def composed(spent: list[tuple[Cost, int]], **options) -> RdpAccountant:
     accountant = RdpAccountant(**options)
-    for release, count in spent:
-        accountant.compose(release, count)
+    for cost, count in spent:
+        accountant.compose(cost, count)
     return accountant
 
 
@@ -147,15 +141,17 @@ def test_bounds_that_promise_too_little_are_noticed(monkeypatch: pytest.MonkeyPa
     spent = mixed(5, ReplaceStep(), 60, ["exact"])
     right = float(composed(spent).epsilon(1e-5))
     monkeypatch.setattr(Pending, "_estimate", lambda _: 1e9 * DEFAULT_ORDERS)
-    monkeypatch.setattr("privrl.pending._chords", lambda x, _at, _y: np.full_like(x, np.inf))
+    monkeypatch.setattr(
+        "privrl.accounting.pending._chords", lambda x, _at, _y: np.full_like(x, np.inf)
+    )
     assert float(composed(spent).epsilon(1e-5)) > right * 1.01
 
 
 def test_asking_early_changes_nothing() -> None:
     spent = mixed(7, ReplaceRecord(), 80, BOUNDS)
     often = RdpAccountant()
-    for i, (release, count) in enumerate(spent):
-        often.compose(release, count)
+    for i, (cost, count) in enumerate(spent):
+        often.compose(cost, count)
         if i % 9 == 0:
             often.epsilon(1e-5)
             often.delta([0.1, 3.0])
@@ -174,10 +170,10 @@ def test_asking_early_changes_nothing() -> None:
 def test_sums_keep_twice_the_digits() -> None:
     """A large release, a hundred thousand small ones in turn: nothing of them is lost."""
     relation = ReplaceRecord()
-    small = [GaussianRelease(sigma=s, relation=relation) for s in (1e6, 2e6)]
-    spent = [(GaussianRelease(sigma=1e-3, relation=relation), 1), *[(s, 1) for s in small] * 50_000]
+    small = [GaussianCost(sigma=s, relation=relation) for s in (1e6, 2e6)]
+    spent = [(GaussianCost(sigma=1e-3, relation=relation), 1), *[(s, 1) for s in small] * 50_000]
     accountant = composed(spent, orders=[2.0])
-    costs = [Fraction(float(release.rdp(2.0))) for release in (spent[0][0], *small)]
+    costs = [Fraction(float(cost.rdp(2.0))) for cost in (spent[0][0], *small)]
     exact = costs[0] + 50_000 * (costs[1] + costs[2])
     # The small ones are 6e-14 of the whole, and a float's last digit 1e-16 of it.
     assert float(accountant.spent(2.0)) == pytest.approx(float(exact), rel=4e-16)
@@ -186,9 +182,9 @@ def test_sums_keep_twice_the_digits() -> None:
 def test_sums_of_other_releases_keep_twice_the_digits() -> None:
     """Of those that are added at once: each of the small ones is less than half a last digit."""
     relation = ReplaceRecord()
-    large, small = (LaplaceRelease(scale=b, relation=relation) for b in (0.002, 1e7))
+    large, small = (LaplaceCost(scale=b, relation=relation) for b in (0.002, 1e7))
     accountant = composed([(large, 1), *[(small, 1)] * 3000], orders=[2.0])
-    costs = [Fraction(float(release.rdp(2.0))) for release in (large, small)]
+    costs = [Fraction(float(cost.rdp(2.0))) for cost in (large, small)]
     assert 0 < costs[1] < costs[0] / 2**54
     exact = costs[0] + 3000 * costs[1]
     assert float(accountant.spent(2.0)) == pytest.approx(float(exact), rel=2e-16)
@@ -198,7 +194,7 @@ def test_sums_of_other_releases_keep_twice_the_digits() -> None:
 def test_orders_beyond_the_last_finite_one() -> None:
     """Where one release has a short range, the search stays within it."""
     relation = ReplaceRecord()
-    short = DirichletRelease(scale=1, alpha=0.7, relation=relation)
+    short = DirichletCost(weight=1, alpha=0.7, relation=relation)
     spent = [(short, 1), *mixed(3, relation, 50, ["exact"])]
     accountant = composed(spent)
     exact = added_up(spent, accountant.orders)
@@ -211,14 +207,14 @@ def test_orders_beyond_the_last_finite_one() -> None:
 
 
 def test_a_release_that_changes_later_is_accounted_for_as_it_was() -> None:
-    release = Wavy(0.1, ReplaceRecord())
-    accountant = composed([(release, 1)])
+    cost = Wavy(0.1, ReplaceRecord())
+    accountant = composed([(cost, 1)])
     before = accountant.rdp
-    release.size = 5.0
+    cost.size = 5.0
     np.testing.assert_array_equal(accountant.rdp, before)
 
 
-class Changing(PairsRelease):
+class Changing(PairsCost):
     """A user's release, built on ours, that is written to; equal to itself all the same."""
 
     relation = ReplaceRecord()
@@ -235,7 +231,7 @@ class Changing(PairsRelease):
 
 @pytest.mark.parametrize(
     "around",
-    [lambda r: r, lambda r: BatchRelease([r]), lambda r: Together([r]), lambda r: together([r, r])],
+    [lambda r: r, lambda r: BatchCost([r]), lambda r: Together([r]), lambda r: together([r, r])],
     ids=["alone", "batch", "together", "twice"],
 )
 def test_a_release_that_changes_costs_what_it_says_each_time(around) -> None:
@@ -244,10 +240,10 @@ def test_a_release_that_changes_costs_what_it_says_each_time(around) -> None:
     accountant, expected = RdpAccountant(), 0.0
     for size in (0.01, 5.0, 0.5):
         inner.size = size
-        release = around(inner)
+        cost = around(inner)
         for _ in range(2):
-            accountant.compose(release)
-            expected = expected + release.rdp(accountant.orders)
+            accountant.compose(cost)
+            expected = expected + cost.rdp(accountant.orders)
     changed = around(inner)
     accountant.compose(changed)
     expected = expected + changed.rdp(accountant.orders)
@@ -261,9 +257,9 @@ def test_a_release_that_changes_costs_what_it_says_each_time(around) -> None:
 def test_a_copy_goes_on_by_itself(copied) -> None:
     """If they shared what is written to, one could let through what the other may not spend."""
     relation = ReplaceRecord()
-    small = GaussianRelease(sigma=10, relation=relation)  # 0.02 of order 2
-    large = LaplaceRelease(scale=2, relation=relation)
-    cost = {release: float(release.rdp(2.0)) for release in (small, large)}
+    small = GaussianCost(sigma=10, relation=relation)  # 0.02 of order 2
+    large = LaplaceCost(scale=2, relation=relation)
+    cost = {cost: float(cost.rdp(2.0)) for cost in (small, large)}
     accountant = RdpAccountant(budget=Rdp(2, 1.0))
     accountant.compose(small)
     other = copied(accountant)
@@ -279,12 +275,12 @@ def test_a_copy_goes_on_by_itself(copied) -> None:
 
 
 def test_a_subclass_has_its_own_say() -> None:
-    class Doubled(DirichletRelease):
+    class Doubled(DirichletCost):
         def rdp(self, orders: np.ndarray) -> np.ndarray:
             return 2 * super().rdp(orders)
 
-    plain = DirichletRelease(scale=0.1, alpha=2, relation=ReplaceRecord())
-    doubled = Doubled(scale=0.1, alpha=2, relation=ReplaceRecord())
+    plain = DirichletCost(weight=0.1, alpha=2, relation=ReplaceRecord())
+    doubled = Doubled(weight=0.1, alpha=2, relation=ReplaceRecord())
     accountant = composed([(doubled, 1), (plain, 3)])
     np.testing.assert_allclose(accountant.rdp, 5 * plain.rdp(accountant.orders), rtol=1e-14)
 
@@ -294,14 +290,14 @@ def test_a_subclass_of_several_has_its_own_say() -> None:
         def rdp(self, orders: np.ndarray) -> np.ndarray:
             return 2 * super().rdp(orders)
 
-    plain = DirichletRelease(scale=0.1, alpha=2, relation=ReplaceRecord())
+    plain = DirichletCost(weight=0.1, alpha=2, relation=ReplaceRecord())
     accountant = composed([(Doubled([plain, plain]), 3)])
     np.testing.assert_allclose(accountant.rdp, 12 * plain.rdp(accountant.orders), rtol=1e-14)
 
 
 def test_bounds_are_kept_apart() -> None:
     spent = [
-        (DirichletRelease(scale=0.1, alpha=a, relation=ReplaceRecord(), bound=bound), 1)
+        (DirichletCost(weight=0.1, alpha=a, relation=ReplaceRecord(), bound=bound), 1)
         for a in np.linspace(1, 3, 30)
         for bound in ("exact", "dps", "geumlek")
     ]
@@ -312,7 +308,7 @@ def test_bounds_are_kept_apart() -> None:
 def test_tables_are_kept_apart() -> None:
     relation = ReplaceStep()
     spent = [
-        (DirichletRelease(scale=0.1, alpha=a, relation=relation, table=t), 1)
+        (DirichletCost(weight=0.1, alpha=a, relation=relation, table=t), 1)
         for a in np.linspace(1, 3, 30)
         for t in ("transitions", "rewards")
     ]
@@ -323,9 +319,9 @@ def test_tables_are_kept_apart() -> None:
 @pytest.mark.parametrize("block", [1, 2**10, 2**12])
 def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few numbers are worked out at once."""
-    monkeypatch.setattr("privrl.pending._BLOCK", block)
+    monkeypatch.setattr("privrl.accounting.pending._BLOCK", block)
     spent = [
-        (DirichletRelease(scale=0.1, alpha=a, relation=ReplaceRecord()), 2)
+        (DirichletCost(weight=0.1, alpha=a, relation=ReplaceRecord()), 2)
         for a in np.linspace(1, 3, 23)
     ]
     accountant = composed(spent)
@@ -334,7 +330,7 @@ def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_table_that_never_changes_costs_nothing() -> None:
     free = {"relation": ReplaceTransition(), "table": "rewards"}
-    spent = [(DirichletRelease(scale=1, alpha=a, **free), 1) for a in np.linspace(1, 2, 50)]
+    spent = [(DirichletCost(weight=1, alpha=a, **free), 1) for a in np.linspace(1, 2, 50)]
     accountant = composed(spent, budget=Rdp(2, 1e-9))
     assert float(accountant.epsilon(1e-5)) < 1e-4
     assert np.all(accountant.rdp == 0)
@@ -355,25 +351,25 @@ def test_every_answer_is_that_of_the_exact_sum(
     """Some fit and some do not; releases go on after a refusal, and nothing of it is kept."""
     accountant = RdpAccountant(budget=budget)
     orders = accountant.orders
-    accepted: list[tuple[Release, int]] = []
+    accepted: list[tuple[Cost, int]] = []
     rdp = np.zeros_like(orders)
-    for release, count in mixed(seed, relation, 30, BOUNDS):
-        more = rdp + count * release.rdp(orders)
+    for cost, count in mixed(seed, relation, 30, BOUNDS):
+        more = rdp + count * cost.rdp(orders)
         if isinstance(budget, Rdp):
             fits = float(more[orders == budget.order][0]) / budget.epsilon - 1
         else:
             fits = float(rdp_to_log_delta(orders, more, budget.epsilon)) - math.log(budget.delta)
             if not accepted and count == 1:
-                fits = min(fits, math.log(release.delta(budget.epsilon) / budget.delta))
+                fits = min(fits, math.log(cost.delta(budget.epsilon) / budget.delta))
         if abs(fits) < 1e-9:
             return  # as close as rounding
         try:
-            accountant.compose(release, count)
+            accountant.compose(cost, count)
         except BudgetExceeded:
             assert fits > 0
             continue
         assert fits < 0
-        accepted.append((release, count))
+        accepted.append((cost, count))
         rdp = more
     exact = added_up(accepted, orders) if accepted else rdp
     np.testing.assert_allclose(accountant.rdp, exact, rtol=1e-15)
@@ -382,9 +378,9 @@ def test_every_answer_is_that_of_the_exact_sum(
 @pytest.mark.parametrize("budget", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=repr)
 def test_a_refusal_names_the_exact_cost(budget: Rdp | ApproxDP) -> None:
     relation = ReplaceRecord()
-    spent = [(DirichletRelease(scale=0.01, alpha=a, relation=relation), 1) for a in range(1, 80)]
+    spent = [(DirichletCost(weight=0.01, alpha=a, relation=relation), 1) for a in range(1, 80)]
     accountant = composed(spent, budget=budget)
-    loud = DirichletRelease(scale=2, alpha=3, relation=relation)
+    loud = DirichletCost(weight=2, alpha=3, relation=relation)
     exact = added_up([*spent, (loud, 1)], accountant.orders)
     if isinstance(budget, Rdp):
         cost = float(exact[accountant.orders == 2][0])
@@ -399,15 +395,15 @@ def test_a_refusal_names_the_exact_cost(budget: Rdp | ApproxDP) -> None:
 
 def test_other_releases_in_between_count_against_the_budget() -> None:
     relation = ReplaceRecord()
-    known = DirichletRelease(scale=0.1, alpha=2, relation=relation)
-    other = LaplaceRelease(scale=3, relation=relation)
-    costs = [float(release.rdp(2.0)) for release in (known, other)]
+    known = DirichletCost(weight=0.1, alpha=2, relation=relation)
+    other = LaplaceCost(scale=3, relation=relation)
+    costs = [float(cost.rdp(2.0)) for cost in (known, other)]
     accountant = RdpAccountant(budget=Rdp(2, 3 * costs[0] + 2 * costs[1] + 0.5 * min(costs)))
-    for release in (known, other, known, other, known):
-        accountant.compose(release)
-    for release in (known, other):
+    for cost in (known, other, known, other, known):
+        accountant.compose(cost)
+    for cost in (known, other):
         with pytest.raises(BudgetExceeded):
-            accountant.compose(release)
+            accountant.compose(cost)
 
 
 @settings(max_examples=200)
@@ -419,16 +415,16 @@ def test_other_releases_in_between_count_against_the_budget() -> None:
     st.sampled_from(BOUNDS[2:]),
 )
 def test_quick_bounds_are_bounds(
-    scale: float, alpha: float, above: float, relation: Relation, bound: str
+    weight: float, alpha: float, above: float, relation: Relation, bound: str
 ) -> None:
     alpha += 0.5
     pending, order = Pending(DEFAULT_ORDERS), 1 + above
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=relation, bound=bound)
-    noise = GaussianRelease(sigma=alpha, relation=relation)
-    for each in (release, noise):
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=relation, bound=bound)
+    noise = GaussianCost(sigma=alpha, relation=relation)
+    for each in (cost, noise):
         quick, exact = pending.at_most(each, order), float(each.rdp(order))
         assert quick * (1 + 1e-9) >= exact
-    tiny = scale * max(order, 1) < 1e-3 * alpha
+    tiny = weight * max(order, 1) < 1e-3 * alpha
     if tiny and alpha > 1 and bound == "exact":
         assert quick <= 1.1 * exact  # else it would not be quick in the end
 
@@ -437,7 +433,7 @@ def test_no_warning_however_large_the_numbers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         spent = [
-            (DirichletRelease(scale=s, alpha=a, relation=ReplaceRecord()), 1)
+            (DirichletCost(weight=s, alpha=a, relation=ReplaceRecord()), 1)
             for s in np.geomspace(1e-29, 1e29, 9)
             for a in np.geomspace(1e-29, 1e29, 9)
         ]

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents.policy_release import PolicyMechanism
 from privrl.audit import audit_mechanism
+from privrl.costs.relations import AddRemoveRecord
 from privrl.mechanisms import (
     DirichletMechanism,
     DiscreteGaussianMechanism,
@@ -24,8 +26,6 @@ from privrl.mechanisms import (
     PosteriorExponentialMechanism,
     SimplexMechanism,
 )
-from privrl.relations import AddRemoveRecord
-from privrl.targets import ApproxDP, Rdp
 
 
 class Case(NamedTuple):
@@ -40,31 +40,31 @@ class Case(NamedTuple):
 VECTORS = [[0.05, 0.25, 0.7], [0.3, 0.3, 0.4]]
 
 ALL_MECHANISMS: list[Case] = [
-    Case(DirichletMechanism(scale=1, alpha=5), [1, 0, 300], [0, 1, 300]),
-    Case(DirichletMechanism(scale=0.5, alpha=(1.0, 2.0, 3.0)), [1, 0, 3], [0, 1, 3]),
-    Case(DirichletMechanism(scale=1, alpha=1, lower_bound=2), [3, 2, 3], [2, 3, 3]),
+    Case(DirichletMechanism(weight=1, alpha=5), [1, 0, 300], [0, 1, 300]),
+    Case(DirichletMechanism(weight=0.5, alpha=(1.0, 2.0, 3.0)), [1, 0, 3], [0, 1, 3]),
+    Case(DirichletMechanism(weight=1, alpha=1, lower_bound=2), [3, 2, 3], [2, 3, 3]),
     Case(
-        DirichletMechanism(scale=1, alpha=1, relation=AddRemoveRecord()),
+        DirichletMechanism(weight=1, alpha=1, relation=AddRemoveRecord()),
         [1, 0, 1e6],
         [0, 0, 1e6],
         0.5,
     ),
     Case(DirichletMechanism.algorithm_1(Rdp(2, 1)), [1, 0, 3], [0, 1, 3], 0.3),
     Case(
-        SimplexMechanism(scale=60, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.04),
+        SimplexMechanism(weight=60, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.04),
         [0.05, 0.07, 0.88],
         [0.07, 0.05, 0.88],
     ),
     Case(
         SimplexMechanism(
-            scale=100, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.06, n_vectors=2
+            weight=100, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.06, n_vectors=2
         ),
         [[0.05, 0.08, 0.87], [0.05, 0.05, 0.9]],
         [[0.08, 0.05, 0.87], [0.05, 0.05, 0.9]],
     ),
     Case(
         SimplexMechanism(
-            scale=24, eta=0.05, eta_bar=0.05, sensitive=(0, 1), n_vectors=2, bound="sim"
+            weight=24, eta=0.05, eta_bar=0.05, sensitive=(0, 1), n_vectors=2, bound="sim"
         ),
         [[0.1, 0.6, 0.3], [0.3, 0.3, 0.4]],
         [[0.6, 0.1, 0.3], [0.3, 0.3, 0.4]],
@@ -194,8 +194,8 @@ def test_a_seed_is_no_generator(case: Case) -> None:
 
 #: From a target and a number of releases to the mechanism; one line for each way to calibrate.
 CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
-    "dirichlet, scale": partial(DirichletMechanism.calibrated, alpha=2.0),
-    "dirichlet, prior": partial(DirichletMechanism.calibrated, scale=0.5),
+    "dirichlet, weight": partial(DirichletMechanism.calibrated, alpha=2.0),
+    "dirichlet, prior": partial(DirichletMechanism.calibrated, weight=0.5),
     "dirichlet, designed": partial(DirichletMechanism.designed, n_records=500, n_cells=4),
     "dirichlet, algorithm 1": DirichletMechanism.algorithm_1,
     "simplex": partial(SimplexMechanism.calibrated, eta=0.4, sensitive=(0, 1), distance=0.02),

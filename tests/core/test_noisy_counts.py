@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.factorisations import factorise
-from privrl.noise import GaussianRelease
-from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
-from privrl.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.releases import NoPrivacy
-from privrl.samplers import draw
-from privrl.targets import ApproxDP, Rdp
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.base import NoPrivacy
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
+from privrl.samplers.base import draw
+from privrl.samplers.factorisations import factorise
+from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
 
 FALSE_ALARM = 1e-6
 NAMES = ["square-root", "optimal", "tree", "independent"]
@@ -74,8 +74,8 @@ def test_cost_of_the_whole_stream_by_linear_algebra(name: Any, n: int, relation:
         worst = max(worst, moved @ np.linalg.solve(covariance, moved))
     square = max(sum(m * m for m in vector) for vector in relation.changes())
     for order in (1.5, 2.0, 30.0):
-        assert sampler.release is not None
-        claimed = float(sampler.release.rdp(order))
+        assert sampler.cost is not None
+        claimed = float(sampler.cost.rdp(order))
         assert claimed == pytest.approx(order / 2 * worst * square, rel=1e-9)
 
 
@@ -178,14 +178,14 @@ def test_optimal_is_refused_where_it_takes_long() -> None:
 def test_paid_for_once_before_the_first_update() -> None:
     rng, accountant = np.random.default_rng(0), RdpAccountant(budget=Rdp(2, 1))
     sampler = NoisyCounts.calibrated(Rdp(2, 1), draws=5)
-    assert sampler.release == GaussianRelease(sigma=float(sampler.sigma), relation=ReplaceStep())
+    assert sampler.cost == GaussianCost(sigma=float(sampler.sigma), relation=ReplaceStep())
     for _ in range(5):
         draw(accountant, [(sampler, np.ones((3, 4)))], rng)
         assert float(accountant.spent(2.0)) == pytest.approx(1, rel=1e-9)
-        assert sampler.release is None
+        assert sampler.cost is None
     with pytest.raises(ValueError, match="updates must cover all that are made, got 5"):
         draw(accountant, [(sampler, np.ones((3, 4)))], rng)
-    assert sampler.fresh().release is not None
+    assert sampler.fresh().cost is not None
 
 
 def test_a_poor_budget_refuses_the_stream_at_its_start() -> None:
@@ -193,15 +193,15 @@ def test_a_poor_budget_refuses_the_stream_at_its_start() -> None:
     accountant = RdpAccountant(budget=Rdp(2, 1))
     with pytest.raises(BudgetExceeded):
         draw(accountant, [(sampler, np.ones((3, 4)))], np.random.default_rng(0))
-    assert sampler.release is not None
+    assert sampler.cost is not None
     assert not accountant.rdp.any()
 
 
 @pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(10, 3.0), ApproxDP(1, 1e-5)])
 def test_calibrated_meets_the_target_and_no_less_noise_does(target: Any) -> None:
     sampler = NoisyCounts.calibrated(target, draws=20)
-    assert target.excess(sampler.release) <= 0
-    less = GaussianRelease(sigma=0.999 * float(sampler.sigma), relation=ReplaceStep())
+    assert target.excess(sampler.cost) <= 0
+    less = GaussianCost(sigma=0.999 * float(sampler.sigma), relation=ReplaceStep())
     assert target.excess(less) > 0
 
 
@@ -221,7 +221,7 @@ def test_runs_side_by_side_are_the_runs_alone() -> None:
     np.testing.assert_allclose(stacked.deviations[:, 0], first)
     np.testing.assert_allclose(spread, first, rtol=0.05)
     assert posterior.alpha.ravel().tolist() == [0.5, 2.0]
-    unused = stacked.fresh().release
+    unused = stacked.fresh().cost
     assert unused is not None
     assert unused.rdp([2.0]).shape == (2, 1)
 
@@ -276,8 +276,8 @@ def test_local_noise_adds_up_over_users() -> None:
         assert kstest(seen[t], norm(0, 1.05 * sampler.deviations[t]).cdf).pvalue < FALSE_ALARM
     target = Rdp(2, 1.0)
     made = LocalCounts.calibrated(target, users=(1, 1), relation=ReplaceEpisode(3))
-    assert made.release is not None
-    assert target.excess(made.release) <= 0
+    assert made.cost is not None
+    assert target.excess(made.cost) <= 0
 
 
 def test_data_where_no_users_were_planned_are_refused() -> None:
@@ -301,7 +301,7 @@ def test_shared_factors_cannot_be_changed(name: Any) -> None:
 
 def test_exact_counts_claim_nothing() -> None:
     sampler, rng = ExactCounts(alpha=2.0), np.random.default_rng(0)
-    assert sampler.release == NoPrivacy(ReplaceStep())
+    assert sampler.cost == NoPrivacy(ReplaceStep())
     sampler.update(np.array([1.0, 2.0]), rng)
     posterior = sampler.update(np.array([1.0, 2.0]), rng)
     assert posterior.counts.tolist() == [2, 4]
@@ -336,7 +336,7 @@ def test_bad_counts_cost_nothing(counts: Any) -> None:
     with pytest.raises(ValueError, match="counts must"):
         draw(accountant, [(sampler, counts)], np.random.default_rng(0))
     assert accountant.relation is None
-    assert sampler.release is not None
+    assert sampler.cost is not None
 
 
 def test_bad_stacks() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.audit import audit_mechanism
-from privrl.dirichlet import DirichletPosterior
+from privrl.costs.relations import AddRemoveRecord, ReplaceStep
 from privrl.mechanisms.additive import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
@@ -16,8 +17,7 @@ from privrl.mechanisms.additive import (
     LaplaceMechanism,
 )
 from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism, laplace_l1_bound
-from privrl.relations import AddRemoveRecord, ReplaceStep
-from privrl.targets import ApproxDP, Rdp
+from privrl.numerics.dirichlet_rows import DirichletPosterior
 
 NOISES = {
     "laplace": LaplaceMechanism(scale=3),

@@ -16,27 +16,27 @@ pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'priv
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
-from privrl import pld
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.calibration import calibrate_alpha, calibrate_scale
-from privrl.pld import PldAccountant
-from privrl.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.releases import (
-    BatchRelease,
-    DirichletRelease,
-    NoPrivacy,
-    Release,
-    Together,
-    smallest_epsilon,
+from privrl.accounting import pld
+from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
+from privrl.accounting.pld import PldAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, smallest_epsilon
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import (
+    AddRemoveRecord,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
 )
-from privrl.targets import ApproxDP, Rdp
 
 RECORD = ReplaceRecord()
-RELEASE = DirichletRelease(scale=0.2, alpha=10, relation=RECORD)
+RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
 
 
-def pair(scale: float, alpha: float) -> DirichletRelease:
-    return DirichletRelease(scale=scale, alpha=alpha, relation=RECORD)
+def pair(weight: float, alpha: float) -> DirichletCost:
+    return DirichletCost(weight=weight, alpha=alpha, relation=RECORD)
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ class RandomisedResponse:
         return smallest_epsilon(lambda e: np.log(self.delta(e)), delta)
 
 
-def spend(*releases: Release | tuple[Release, int], **options) -> PldAccountant:
+def spend(*releases: Cost | tuple[Cost, int], **options) -> PldAccountant:
     accountant = PldAccountant(**options)
-    for release in releases:
-        accountant.compose(*release if isinstance(release, tuple) else (release,))
+    for cost in releases:
+        accountant.compose(*cost if isinstance(cost, tuple) else (cost,))
     return accountant
 
 
-def renyi(*releases: tuple[Release, int]) -> RdpAccountant:
+def renyi(*releases: tuple[Cost, int]) -> RdpAccountant:
     accountant = RdpAccountant()
-    for release, count in releases:
-        accountant.compose(release, count)
+    for cost, count in releases:
+        accountant.compose(cost, count)
     return accountant
 
 
@@ -102,9 +102,9 @@ def test_sixty_five_draws() -> None:
 
 @pytest.mark.parametrize("relation", [RECORD, AddRemoveRecord(), ReplaceStep()], ids=str)
 def test_thousands_of_small_releases(relation: Relation) -> None:
-    release = DirichletRelease(scale=0.00608, alpha=10, relation=relation)
-    by_losses = float(spend((release, 3000)).epsilon(1e-5))
-    by_order = float(renyi((release, 3000)).epsilon(1e-5))
+    cost = DirichletCost(weight=0.00608, alpha=10, relation=relation)
+    by_losses = float(spend((cost, 3000)).epsilon(1e-5))
+    by_order = float(renyi((cost, 3000)).epsilon(1e-5))
     assert 0.85 * by_order < by_losses < 0.97 * by_order
 
 
@@ -128,9 +128,9 @@ def test_different_gaussians_compose_to_a_gaussian() -> None:
 
 
 def test_a_hundred_different_releases() -> None:
-    scales = 0.05 * 1.01 ** np.arange(100)
-    exact = float(Gaussian(float(np.sqrt(np.sum(scales**2)))).epsilon(1e-5))
-    epsilon = float(spend(*(Gaussian(float(mu)) for mu in scales)).epsilon(1e-5))
+    weights = 0.05 * 1.01 ** np.arange(100)
+    exact = float(Gaussian(float(np.sqrt(np.sum(weights**2)))).epsilon(1e-5))
+    epsilon = float(spend(*(Gaussian(float(mu)) for mu in weights)).epsilon(1e-5))
     assert exact <= epsilon <= 1.005 * exact
 
 
@@ -149,13 +149,13 @@ def test_bits_compose_to_a_binomial(failure: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scale", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 0.1), (1e-4, 3.0), (2.0, 1.0)]
+    ("weight", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 0.1), (1e-4, 3.0), (2.0, 1.0)]
 )
-def test_two_pairs_match_their_direct_convolution(scale: float, alpha: float) -> None:
-    """Against `privrl.convolution`, which starts from densities and transforms nothing."""
+def test_two_pairs_match_their_direct_convolution(weight: float, alpha: float) -> None:
+    """Against `privrl.numerics.convolution`, which starts from densities and transforms nothing."""
     two_pairs = Relation("replace two records", {"counts": [(1, -1, 1, -1)]})
-    direct = DirichletRelease(scale=scale, alpha=alpha, relation=two_pairs)
-    accountant = spend((pair(scale, alpha), 2))
+    direct = DirichletCost(weight=weight, alpha=alpha, relation=two_pairs)
+    accountant = spend((pair(weight, alpha), 2))
     for delta in (1e-5, 1e-9):
         assert float(accountant.epsilon(delta)) == pytest.approx(
             float(direct.epsilon(delta)), rel=1e-3
@@ -168,13 +168,11 @@ def test_two_pairs_match_their_direct_convolution(scale: float, alpha: float) ->
         [(RELEASE, 65)],
         [(pair(5, 1), 3)],
         [(pair(1, 5), 1), (pair(0.01, 5), 300)],
-        [(DirichletRelease(scale=0.5, alpha=2, relation=AddRemoveRecord()), 10)],
+        [(DirichletCost(weight=0.5, alpha=2, relation=AddRemoveRecord()), 10)],
     ],
     ids=repr,
 )
-def test_two_grids_agree(
-    releases: list[tuple[Release, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_grids_agree(releases: list[tuple[Cost, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     coarse = spend(*releases)
     deltas = (1e-3, 1e-6, 1e-10)
     got = [float(coarse.epsilon(delta)) for delta in deltas]
@@ -188,17 +186,17 @@ def test_two_grids_agree(
 
 # That it is sound -----------------------------------------------------------------------------
 
-SOUND: list[Release] = [
+SOUND: list[Cost] = [
     RELEASE,
     pair(1e-5, 100),
     pair(0.05, 0.1),
     pair(5, 1),
     pair(1, 0.01),
-    DirichletRelease(scale=1, alpha=5, relation=RECORD, bound="dps"),
-    DirichletRelease(scale=0.5, alpha=2, relation=AddRemoveRecord()),
-    DirichletRelease(scale=3, alpha=0.5, relation=AddRemoveRecord()),
-    DirichletRelease(scale=0.3, alpha=4, relation=ReplaceStep()),
-    DirichletRelease(scale=0.02, alpha=3, relation=ReplaceEpisode(10)),
+    DirichletCost(weight=1, alpha=5, relation=RECORD, bound="dps"),
+    DirichletCost(weight=0.5, alpha=2, relation=AddRemoveRecord()),
+    DirichletCost(weight=3, alpha=0.5, relation=AddRemoveRecord()),
+    DirichletCost(weight=0.3, alpha=4, relation=ReplaceStep()),
+    DirichletCost(weight=0.02, alpha=3, relation=ReplaceEpisode(10)),
     Gaussian(1e-3),
     RandomisedResponse(1.0, 1e-3),
 ]
@@ -208,21 +206,21 @@ SOUND: list[Release] = [
 # and above the curve of what they bound.
 BOUNDED = {
     SOUND[5]: pair(1, 5),
-    SOUND[9]: DirichletRelease(
-        scale=0.02, alpha=3, relation=Relation("ten at once", {"counts": [(10, -10)]})
+    SOUND[9]: DirichletCost(
+        weight=0.02, alpha=3, relation=Relation("ten at once", {"counts": [(10, -10)]})
     ),
 }
 
 
 @pytest.mark.parametrize("n_dots", [16, 64])
-@pytest.mark.parametrize("release", SOUND, ids=repr)
-def test_one_loss_distribution_dominates(release: Release, n_dots: int) -> None:
+@pytest.mark.parametrize("cost", SOUND, ids=repr)
+def test_one_loss_distribution_dominates(cost: Cost, n_dots: int) -> None:
     """Between the dots too, and on the negative side, where neighbours are swapped."""
-    losses = pld._connect_dots(release, n_dots)
+    losses = pld._connect_dots(cost, n_dots)
     assert np.all(losses.masses >= 0)
     assert losses.masses.sum() + losses.infinite == pytest.approx(1, abs=1e-10)
     epsilons = float(losses.values.max()) * np.linspace(0, 1.1, 30) ** 2
-    exact = BOUNDED.get(release, release).delta(epsilons)
+    exact = BOUNDED.get(cost, cost).delta(epsilons)
     below_zero = -np.expm1(-epsilons) + np.exp(-epsilons) * exact
     for epsilon, delta in zip([*epsilons, *-epsilons], [*exact, *below_zero], strict=True):
         share = np.maximum(-np.expm1(np.minimum(epsilon - losses.values, 0)), 0)
@@ -230,9 +228,9 @@ def test_one_loss_distribution_dominates(release: Release, n_dots: int) -> None:
         assert dominating >= delta * (1 - 1e-13) - 1e-16
 
 
-@pytest.mark.parametrize("release", SOUND, ids=repr)
-def test_never_above_renyi(release: Release) -> None:
-    by_losses, by_order = spend((release, 30)), renyi((release, 30))
+@pytest.mark.parametrize("cost", SOUND, ids=repr)
+def test_never_above_renyi(cost: Cost) -> None:
+    by_losses, by_order = spend((cost, 30)), renyi((cost, 30))
     limit = float(by_order.epsilon(1e-6)) * (1 + 1e-12)
     assert float(by_losses.epsilon(1e-6)) <= limit
     for epsilon in (0.0, 1.0):
@@ -241,14 +239,14 @@ def test_never_above_renyi(release: Release) -> None:
 
 
 def sampled_deltas(
-    release: DirichletRelease, count: int, epsilons: list[float]
+    cost: DirichletCost, count: int, epsilons: list[float]
 ) -> list[tuple[float, float]]:
     """Estimate delta of the dominating pair, and its standard error, from 50,000 sums of losses.
 
     The loss of one release is ``s logit(b)`` for ``b ~ Beta(a + s, a)``.
     """
     rng = np.random.default_rng(20230417)
-    a, s = release.alpha, release.scale
+    a, s = cost.alpha, cost.weight
     sums = np.zeros(50_000)
     for _ in range(count):
         up, down = rng.standard_gamma(a + s, sums.size), rng.standard_gamma(a, sums.size)
@@ -260,9 +258,9 @@ def sampled_deltas(
 def test_between_simulation_and_renyi() -> None:
     """Four estimates within 5.3 standard errors: a false alarm once in two million runs."""
     count, epsilons = 20, [0.0, 0.5, 1.0, 1.4]
-    release, by_order = RELEASE, renyi((RELEASE, 20))
-    by_losses, fewer, more = (spend((release, n)) for n in (count, count - 3, count + 3))
-    sampled = sampled_deltas(release, count, epsilons)
+    cost, by_order = RELEASE, renyi((RELEASE, 20))
+    by_losses, fewer, more = (spend((cost, n)) for n in (count, count - 3, count + 3))
+    sampled = sampled_deltas(cost, count, epsilons)
     for epsilon, (mean, error) in zip(epsilons, sampled, strict=True):
         assert mean - 5.3 * error <= float(by_losses.delta(epsilon)) <= mean + 5.3 * error
         assert float(by_losses.delta(epsilon)) < float(by_order.delta(epsilon))
@@ -306,8 +304,8 @@ def test_without_privacy() -> None:
 
 def test_a_table_that_never_changes_costs_nothing() -> None:
     relation = Relation("replace one label", {"labels": [(1, -1)], "rewards": []})
-    release = DirichletRelease(scale=1, alpha=1, relation=relation, table="rewards")
-    accountant = spend((release, 10))
+    cost = DirichletCost(weight=1, alpha=1, relation=relation, table="rewards")
+    accountant = spend((cost, 10))
     assert float(accountant.epsilon(1e-9)) == 0
     assert float(accountant.delta(0.0)) == 1e-12
 
@@ -315,8 +313,8 @@ def test_a_table_that_never_changes_costs_nothing() -> None:
 def test_releases_made_together() -> None:
     step = ReplaceStep()
     tables = [
-        DirichletRelease(scale=0.05, alpha=5, relation=step),
-        DirichletRelease(scale=0.05, alpha=5, relation=step, table="rewards"),
+        DirichletCost(weight=0.05, alpha=5, relation=step),
+        DirichletCost(weight=0.05, alpha=5, relation=step, table="rewards"),
     ]
     together = float(spend((Together(tables), 10)).epsilon(1e-6))
     apart = float(spend(*((table, 10) for table in tables)).epsilon(1e-6))
@@ -336,11 +334,11 @@ def test_nothing_is_spent_at_first() -> None:
     assert float(accountant.delta(0.0)) == 1e-12
 
 
-@pytest.mark.parametrize("release", [RELEASE, Gaussian(0.3), SOUND[6]], ids=repr)
-def test_count_means_repetition(release: Release) -> None:
-    at_once, one_by_one = spend((release, 7)), PldAccountant()
+@pytest.mark.parametrize("cost", [RELEASE, Gaussian(0.3), SOUND[6]], ids=repr)
+def test_count_means_repetition(cost: Cost) -> None:
+    at_once, one_by_one = spend((cost, 7)), PldAccountant()
     for _ in range(7):
-        one_by_one.compose(release)
+        one_by_one.compose(cost)
         one_by_one.epsilon(1e-6)  # asking changes nothing
     assert float(at_once.epsilon(1e-6)) == float(one_by_one.epsilon(1e-6))
     assert float(at_once.delta(0.5)) == float(one_by_one.delta(0.5))
@@ -357,19 +355,19 @@ def test_equal_releases_are_one_kind() -> None:
     assert float(accountant.epsilon(1e-6)) == float(spend((RELEASE, 3)).epsilon(1e-6))
 
 
-@pytest.mark.parametrize("release", SOUND, ids=repr)
-def test_one_release_is_accounted_for_exactly(release: Release) -> None:
-    accountant = spend(release)
-    assert float(accountant.epsilon(1e-3)) <= float(release.epsilon(1e-3))
-    assert float(accountant.delta(0.5)) <= max(float(release.delta(0.5)), 1e-12)
+@pytest.mark.parametrize("cost", SOUND, ids=repr)
+def test_one_release_is_accounted_for_exactly(cost: Cost) -> None:
+    accountant = spend(cost)
+    assert float(accountant.epsilon(1e-3)) <= float(cost.epsilon(1e-3))
+    assert float(accountant.delta(0.5)) <= max(float(cost.delta(0.5)), 1e-12)
 
 
-@pytest.mark.parametrize("release", [RELEASE, pair(1, 5), pair(0.05, 0.1)], ids=repr)
-def test_one_release_is_nearly_exact_by_its_losses_too(release: Release) -> None:
+@pytest.mark.parametrize("cost", [RELEASE, pair(1, 5), pair(0.05, 0.1)], ids=repr)
+def test_one_release_is_nearly_exact_by_its_losses_too(cost: Cost) -> None:
     """A second release that hardly costs anything keeps the exact answer from being used."""
-    accountant = spend(release, pair(1e-7, 1e3))
+    accountant = spend(cost, pair(1e-7, 1e3))
     for delta in (1e-3, 1e-5, 1e-8):
-        exact = float(release.epsilon(delta))
+        exact = float(cost.epsilon(delta))
         assert exact <= float(accountant.epsilon(delta)) <= 1.001 * exact
 
 
@@ -482,26 +480,26 @@ def test_another_relation_is_refused() -> None:
     accountant = spend(RELEASE)
     assert accountant.relation == RECORD
     with pytest.raises(ValueError, match="relation 'replace one record' like those before"):
-        accountant.compose(DirichletRelease(scale=1, alpha=5, relation=AddRemoveRecord()))
+        accountant.compose(DirichletCost(weight=1, alpha=5, relation=AddRemoveRecord()))
     assert float(accountant.epsilon(1e-6)) == float(spend(RELEASE).epsilon(1e-6))
 
 
 @pytest.mark.parametrize("vectors", [[(1,)], [(-2, 1, 1)], [(1,), (-1,), (2, -1)]], ids=str)
 def test_relations_without_a_way_back_are_refused(vectors) -> None:
     relation = Relation("one way", {"counts": [(1, -1)], "others": vectors})
-    release = DirichletRelease(scale=1, alpha=5, relation=relation)
+    cost = DirichletCost(weight=1, alpha=5, relation=relation)
     with pytest.raises(ValueError, match=r"can be swapped, got 'one way'.* list both"):
-        PldAccountant().compose(release)
+        PldAccountant().compose(cost)
 
 
 def test_a_way_back_may_be_part_of_a_longer_vector() -> None:
     relation = Relation("both ways", {"counts": [(1,), (1, -1)]})
-    PldAccountant().compose(DirichletRelease(scale=1, alpha=5, relation=relation))
+    PldAccountant().compose(DirichletCost(weight=1, alpha=5, relation=relation))
 
 
 def test_batches_are_refused() -> None:
-    with pytest.raises(ValueError, match="release must be of one run, got BatchRelease"):
-        PldAccountant().compose(BatchRelease([RELEASE, RELEASE]))
+    with pytest.raises(ValueError, match="release must be of one run, got BatchCost"):
+        PldAccountant().compose(BatchCost([RELEASE, RELEASE]))
 
 
 def test_releases_that_cannot_be_hashed_are_refused() -> None:
@@ -567,7 +565,7 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_package_is_imported_late() -> None:
-    code = "import sys, privrl.pld; sys.exit('dp_accounting' in sys.modules)"
+    code = "import sys, privrl.accounting.pld; sys.exit('dp_accounting' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -580,16 +578,18 @@ def test_no_warnings() -> None:
 # --- calibration ------------------------------------------------------------------------
 
 
-def test_a_scale_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
+def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
     target, relation = ApproxDP(1.0, 1e-5), ReplaceRecord()
-    scale = calibrate_scale(target, alpha=10, relation=relation, count=65, accountant=PldAccountant)
-    assert scale > 1.05 * calibrate_scale(target, alpha=10, relation=relation, count=65)
-    release = DirichletRelease(scale=scale, alpha=10, relation=relation)
-    PldAccountant(budget=target).compose(release, 65)
+    weight = calibrate_weight(
+        target, alpha=10, relation=relation, count=65, accountant=PldAccountant
+    )
+    assert weight > 1.05 * calibrate_weight(target, alpha=10, relation=relation, count=65)
+    cost = DirichletCost(weight=weight, alpha=10, relation=relation)
+    PldAccountant(budget=target).compose(cost, 65)
     with pytest.raises(BudgetExceeded):
-        PldAccountant(budget=target).compose(release, 66)
+        PldAccountant(budget=target).compose(cost, 66)
 
 
 def test_renyi_targets_need_no_accountant() -> None:
     with pytest.raises(ValueError, match="accountant is for ApproxDP targets"):
-        calibrate_alpha(Rdp(2, 1), scale=1, relation=ReplaceRecord(), accountant=PldAccountant)
+        calibrate_alpha(Rdp(2, 1), weight=1, relation=ReplaceRecord(), accountant=PldAccountant)

@@ -9,18 +9,15 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.calibration import ApproxDP, Rdp
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.audit import audit_mechanism
-from privrl.calibration import ApproxDP, Rdp
-from privrl.dirichlet import DirichletPosterior
+from privrl.costs.base import Cost
+from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms import certificate, posterior_exponential, posteriors
-from privrl.mechanisms.posterior_exponential import (
-    ExponentialRelease,
-    PosteriorExponentialMechanism,
-)
+from privrl.mechanisms.posterior_exponential import ExponentialCost, PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import Posteriors, hellinger_sensitivity, smooth_beta
-from privrl.relations import ReplaceRecord
-from privrl.releases import Release
+from privrl.numerics.dirichlet_rows import DirichletPosterior
 
 
 def clear_caches() -> None:
@@ -495,14 +492,14 @@ def test_audit_comes_close_from_below(kind: str) -> None:
 
 
 def test_cost_is_a_release_of_replaced_records() -> None:
-    cost: Release = mechanism().cost
-    assert isinstance(cost, ExponentialRelease)
+    cost: Cost = mechanism().cost
+    assert isinstance(cost, ExponentialCost)
     assert cost.relation == ReplaceRecord()
     assert cost == mechanism().cost
     assert hash(cost) == hash(mechanism().cost)
     assert cost != mechanism("global").cost
     with pytest.raises(ValueError, match="mechanism must be a Posterior"):
-        ExponentialRelease("mechanism")
+        ExponentialCost("mechanism")
 
 
 def test_accountant_is_charged_before_and_not_over_budget() -> None:

@@ -8,9 +8,11 @@ import pytest
 from mpmath import mpf
 from oracle_mpmath import converted_delta, converted_epsilon, relation_divergence
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_scale
-from privrl.relations import (
+from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.costs.base import BatchCost, NoPrivacy
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.relations import (
     AddRemoveRecord,
     Relation,
     ReplaceEpisode,
@@ -18,15 +20,14 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import BatchRelease, DirichletRelease, NoPrivacy
 
 RECORD = ReplaceRecord()
-RELEASE = DirichletRelease(scale=0.2, alpha=10, relation=RECORD)
+RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
 
 
-def spend(release: DirichletRelease, count: int, **options) -> RdpAccountant:
+def spend(cost: DirichletCost, count: int, **options) -> RdpAccountant:
     accountant = RdpAccountant(**options)
-    accountant.compose(release, count)
+    accountant.compose(cost, count)
     return accountant
 
 
@@ -53,15 +54,15 @@ def test_default_orders_ascend_from_one() -> None:
 def test_rdp_is_the_exact_sum() -> None:
     step = ReplaceStep()
     releases = [
-        (DirichletRelease(scale=0.1, alpha=3, relation=step), 3, "transitions"),
-        (DirichletRelease(scale=0.2, alpha=1, relation=step, table="rewards"), 5, "rewards"),
+        (DirichletCost(weight=0.1, alpha=3, relation=step), 3, "transitions"),
+        (DirichletCost(weight=0.2, alpha=1, relation=step, table="rewards"), 5, "rewards"),
     ]
     accountant = RdpAccountant(orders=[1.5, 2.0, 4.0])
-    for release, count, _ in releases:
-        accountant.compose(release, count)
+    for cost, count, _ in releases:
+        accountant.compose(cost, count)
     for order, total in zip(accountant.orders, accountant.rdp, strict=True):
         exact = sum(
-            count * relation_divergence(step.changes(table), order, scale=r.scale, alpha=r.alpha)
+            count * relation_divergence(step.changes(table), order, weight=r.weight, alpha=r.alpha)
             for r, count, table in releases
         )
         assert total == pytest.approx(float(exact), rel=1e-12)
@@ -127,18 +128,18 @@ def test_conversion_is_the_formula_at_the_best_order(count: int, delta: float) -
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-12])
 @pytest.mark.parametrize("count", [2, 65, 3000])
-@pytest.mark.parametrize(("scale", "alpha"), [(0.2, 10.0), (0.01, 1.0), (1e-4, 0.1)])
+@pytest.mark.parametrize(("weight", "alpha"), [(0.2, 10.0), (0.01, 1.0), (1e-4, 0.1)])
 def test_default_orders_are_dense_enough(
-    scale: float, alpha: float, count: int, delta: float
+    weight: float, alpha: float, count: int, delta: float
 ) -> None:
-    release = DirichletRelease(scale=scale, alpha=alpha, relation=RECORD)
-    orders = 1 + np.geomspace(1e-4, 0.9999999 * alpha / scale, 20_000)
+    cost = DirichletCost(weight=weight, alpha=alpha, relation=RECORD)
+    orders = 1 + np.geomspace(1e-4, 0.9999999 * alpha / weight, 20_000)
     best = np.min(
-        count * release.rdp(orders)
+        count * cost.rdp(orders)
         + np.log(orders - 1)
         - (math.log(delta) + orders * np.log(orders)) / (orders - 1)
     )
-    epsilon = float(spend(release, count).epsilon(delta))
+    epsilon = float(spend(cost, count).epsilon(delta))
     assert best * (1 - 1e-12) <= epsilon <= max(best * 1.01, 1e-9)
 
 
@@ -154,15 +155,15 @@ def test_one_release_is_converted_by_its_own_profile() -> None:
 
 def test_printed_epsilon_of_sixty_five_releases() -> None:
     assert float(spend(RELEASE, 65).epsilon(1e-5)) == pytest.approx(3.34, abs=5e-3)
-    paper = DirichletRelease(scale=0.2, alpha=10, relation=RECORD, bound="dps")
+    paper = DirichletCost(weight=0.2, alpha=10, relation=RECORD, bound="dps")
     assert float(spend(paper, 65).epsilon(1e-5)) == pytest.approx(3.59, abs=5e-3)
     assert float(spend(paper, 65, orders=[2.0]).epsilon(1e-5)) == pytest.approx(10.7, abs=0.05)
 
 
 def test_epsilon_is_never_negative_nor_delta_above_one() -> None:
-    tiny = DirichletRelease(scale=1e-9, alpha=1, relation=RECORD)
+    tiny = DirichletCost(weight=1e-9, alpha=1, relation=RECORD)
     assert float(spend(tiny, 1).epsilon(0.5)) == 0
-    loud = DirichletRelease(scale=100, alpha=1, relation=RECORD)
+    loud = DirichletCost(weight=100, alpha=1, relation=RECORD)
     assert float(spend(loud, 1000, orders=[1.001]).delta(0.0)) == 1
 
 
@@ -188,15 +189,15 @@ def test_another_relation_is_refused(other: Relation) -> None:
     accountant = spend(RELEASE, 2)
     before = state(accountant)
     with pytest.raises(ValueError, match="relation"):
-        accountant.compose(DirichletRelease(scale=0.1, alpha=3, relation=other))
+        accountant.compose(DirichletCost(weight=0.1, alpha=3, relation=other))
     assert state(accountant) == before
 
 
 def test_episodes_of_another_length_are_another_relation() -> None:
-    accountant = spend(DirichletRelease(scale=0.01, alpha=3, relation=ReplaceEpisode(5)), 1)
-    accountant.compose(DirichletRelease(scale=0.02, alpha=3, relation=ReplaceEpisode(5)))
+    accountant = spend(DirichletCost(weight=0.01, alpha=3, relation=ReplaceEpisode(5)), 1)
+    accountant.compose(DirichletCost(weight=0.02, alpha=3, relation=ReplaceEpisode(5)))
     with pytest.raises(ValueError, match="relation"):
-        accountant.compose(DirichletRelease(scale=0.01, alpha=3, relation=ReplaceEpisode(6)))
+        accountant.compose(DirichletCost(weight=0.01, alpha=3, relation=ReplaceEpisode(6)))
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, True, "2"])
@@ -225,30 +226,30 @@ BUDGETS = [Rdp(2, 1), Rdp(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 def test_exactly_the_affordable_number_is_accepted(
     budget: Rdp | ApproxDP, count: int, relation: Relation
 ) -> None:
-    scale = calibrate_scale(budget, alpha=3, relation=relation, count=count)
-    release = DirichletRelease(scale=scale, alpha=3, relation=relation)
+    weight = calibrate_weight(budget, alpha=3, relation=relation, count=count)
+    cost = DirichletCost(weight=weight, alpha=3, relation=relation)
     one_by_one, at_once = RdpAccountant(budget=budget), RdpAccountant(budget=budget)
     for _ in range(count):
-        one_by_one.compose(release)
-    at_once.compose(release, count)
+        one_by_one.compose(cost)
+    at_once.compose(cost, count)
     for accountant in (one_by_one, at_once):
         before = state(accountant)
         with pytest.raises(BudgetExceeded):
-            accountant.compose(release)
+            accountant.compose(cost)
         assert state(accountant) == before
 
 
 @pytest.mark.parametrize("count", [7, 65])
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 def test_a_refused_lot_leaves_the_budget_whole(budget: Rdp | ApproxDP, count: int) -> None:
-    alpha = calibrate_alpha(budget, scale=0.05, relation=RECORD, count=count)
-    release = DirichletRelease(scale=0.05, alpha=alpha, relation=RECORD)
+    alpha = calibrate_alpha(budget, weight=0.05, relation=RECORD, count=count)
+    cost = DirichletCost(weight=0.05, alpha=alpha, relation=RECORD)
     accountant = RdpAccountant(budget=budget)
     before = state(accountant)
     with pytest.raises(BudgetExceeded):
-        accountant.compose(release, count + 1)
+        accountant.compose(cost, count + 1)
     assert state(accountant) == before
-    accountant.compose(release, count)
+    accountant.compose(cost, count)
 
 
 @pytest.mark.parametrize("count", [1, 13])
@@ -286,18 +287,18 @@ def test_a_budget_at_an_order_of_its_own() -> None:
 def test_each_row_of_a_batch_has_its_budget() -> None:
     budgets = [Rdp(2, 0.1), None, ApproxDP(1, 1e-5)]
     rows = [
-        DirichletRelease(
-            scale=calibrate_scale(target, alpha=3, relation=RECORD, count=4),
+        DirichletCost(
+            weight=calibrate_weight(target, alpha=3, relation=RECORD, count=4),
             alpha=3,
             relation=RECORD,
         )
         for target in (budgets[0], Rdp(2, 50), budgets[2])
     ]
     accountant = RdpAccountant(budget=budgets)
-    accountant.compose(BatchRelease(rows), 4)
+    accountant.compose(BatchCost(rows), 4)
     before = accountant.rdp.copy()
     with pytest.raises(BudgetExceeded):
-        accountant.compose(BatchRelease(rows))
+        accountant.compose(BatchCost(rows))
     np.testing.assert_array_equal(accountant.rdp, before)
 
 
@@ -305,7 +306,7 @@ def test_rows_and_budgets_are_equally_many() -> None:
     accountant = RdpAccountant(budget=[Rdp(2, 10), Rdp(2, 0.001)])
     for rows in ([RELEASE], [RELEASE] * 3):
         with pytest.raises(ValueError, match=f"one for each of the {len(rows)} rows"):
-            accountant.compose(BatchRelease(rows))
+            accountant.compose(BatchCost(rows))
 
 
 @pytest.mark.parametrize("cost", [np.nan, -1.0])
@@ -327,6 +328,6 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
 
 @pytest.mark.parametrize("count", [1, 65, 3000])
 def test_what_was_accepted_is_truly_within_the_budget(count: int) -> None:
-    scale = calibrate_scale(Rdp(2, 1), alpha=3, relation=RECORD, count=count)
-    spent = count * relation_divergence(RECORD.changes(), 2, scale=scale, alpha=3)
+    weight = calibrate_weight(Rdp(2, 1), alpha=3, relation=RECORD, count=count)
+    spent = count * relation_divergence(RECORD.changes(), 2, weight=weight, alpha=3)
     assert 1 - 1e-9 < float(spent) < 1 + 1e-12

@@ -9,13 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from privrl.noise import (
-    DiscreteGaussianRelease,
-    DiscreteLaplaceRelease,
-    GaussianRelease,
-    LaplaceRelease,
-)
-from privrl.relations import (
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
+from privrl.costs.relations import (
     DAMPED,
     AddRemoveRecord,
     PaperStep,
@@ -26,7 +22,6 @@ from privrl.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.releases import DirichletRelease
 
 SIZES = [(2, 2, 3), (3, 2, 3)]  # states, actions, horizon
 Trajectory = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -295,27 +290,23 @@ def test_damping_self_loops_bounds_an_episode(horizon: int) -> None:
 
 def test_what_is_about_norms_is_for_gaussian_noise_only() -> None:
     for relation in (ReplaceStep(), ReplaceEpisode(4), ReplaceTransition()):
-        GaussianRelease(sigma=1, relation=relation, table=DAMPED)
+        GaussianCost(sigma=1, relation=relation, table=DAMPED)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
-            DirichletRelease(scale=1, alpha=1, relation=relation, table=DAMPED)
+            DirichletCost(weight=1, alpha=1, relation=relation, table=DAMPED)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
-            LaplaceRelease(scale=1, relation=relation, table=DAMPED)
+            LaplaceCost(scale=1, relation=relation, table=DAMPED)
 
 
 # Smaller changes -----------------------------------------------------------------------------
 
 COSTS = {
-    "dirichlet": lambda relation, size: DirichletRelease(
-        scale=1 / size, alpha=0.7, relation=relation
+    "dirichlet": lambda relation, size: DirichletCost(
+        weight=1 / size, alpha=0.7, relation=relation
     ),
-    "gaussian": lambda relation, size: GaussianRelease(sigma=size, relation=relation),
-    "laplace": lambda relation, size: LaplaceRelease(scale=size, relation=relation),
-    "discrete gaussian": lambda relation, size: DiscreteGaussianRelease(
-        sigma=size, relation=relation
-    ),
-    "discrete laplace": lambda relation, size: DiscreteLaplaceRelease(
-        scale=size, relation=relation
-    ),
+    "gaussian": lambda relation, size: GaussianCost(sigma=size, relation=relation),
+    "laplace": lambda relation, size: LaplaceCost(scale=size, relation=relation),
+    "discrete gaussian": lambda relation, size: DiscreteGaussianCost(sigma=size, relation=relation),
+    "discrete laplace": lambda relation, size: DiscreteLaplaceCost(scale=size, relation=relation),
 }
 LOWERED = [
     ((3, -3), [(2, -2), (1, -3), (2, -1), (3,), (-3,), (1,)]),

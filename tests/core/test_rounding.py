@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privrl._rounding import up, up_to_places
+from privrl.numerics.printing import up, up_to_places
 
 
 def test_no_epsilon_is_rounded_down() -> None:

@@ -7,34 +7,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.calibration import ApproxDP, Rdp
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.audit import audit_replay
-from privrl.calibration import ApproxDP, Rdp
-from privrl.dirichlet import dirichlet_rows
-from privrl.noise import GaussianRelease
-from privrl.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
-from privrl.relations import DAMPED, ReplaceEpisode, ReplaceStep, ReplaceTransition
-from privrl.releases import DirichletRelease, NoPrivacy, Together
-from privrl.samplers import (
-    GRID,
-    LARGEST_TOTAL,
-    Concentrated,
-    Diffuse,
-    DirichletSampler,
-    NonPrivate,
-    Sampler,
-    check_table,
-    draw,
-    stack,
-)
+from privrl.costs.base import NoPrivacy, Together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.samplers.base import GRID, LARGEST_TOTAL, Sampler, check_table, draw
+from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler, NonPrivate, stack
+from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
 
 ALL_SAMPLERS = [
     NonPrivate(alpha=2.0),
-    Diffuse(scale=0.2, alpha=2.0),
-    Diffuse(scale=0.5, alpha=1e-3, table="rewards"),
+    Diffuse(weight=0.2, alpha=2.0),
+    Diffuse(weight=0.5, alpha=1e-3, table="rewards"),
     Concentrated(alpha=30.0),
-    Diffuse(scale=0.01, alpha=0.7, relation=ReplaceEpisode(30)),
-    Diffuse(scale=0.2, alpha=2.0, window=3),
+    Diffuse(weight=0.01, alpha=0.7, relation=ReplaceEpisode(30)),
+    Diffuse(weight=0.2, alpha=2.0, window=3),
     Concentrated(alpha=30.0, window=2),
     NoisyCounts(sigma=2.0, updates=9),
     NoisyCounts(sigma=2.0, updates=9, factorisation="tree", table="rewards"),
@@ -82,8 +73,8 @@ def test_fresh_has_seen_nothing(sampler: Sampler) -> None:
 def test_draw_tells_the_accountant(sampler: Sampler) -> None:
     accountant = RdpAccountant()
     draw(accountant, [(sampler.fresh(), COUNTS)], rng())
-    assert sampler.release is not None
-    spent = sampler.release.rdp(accountant.orders)
+    assert sampler.cost is not None
+    spent = sampler.cost.rdp(accountant.orders)
     np.testing.assert_allclose(accountant.rdp, spent, rtol=1e-14)
 
 
@@ -102,8 +93,8 @@ def test_a_refused_draw_leaves_sampler_and_accountant_alone(sampler: Sampler) ->
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[1:-1], ids=repr)  # those with a finite cost
 def test_one_table_too_dear_refuses_both(sampler: Sampler) -> None:
     """Two tables that fit the budget one by one, but not together."""
-    assert sampler.release is not None
-    once = float(sampler.release.rdp(1.001))
+    assert sampler.cost is not None
+    once = float(sampler.cost.rdp(1.001))
     accountant = RdpAccountant(budget=Rdp(1.001, 1.5 * once))
     with pytest.raises(BudgetExceeded):
         draw(accountant, [(sampler.fresh(), COUNTS), (sampler.fresh(), COUNTS)], rng())
@@ -121,7 +112,7 @@ def test_bad_counts_are_refused(sampler: Sampler, bad: float) -> None:
 @pytest.mark.parametrize("place", [0, 2])
 def test_one_record_changes_nothing_but_what_is_paid_for(sampler: Sampler, place: int) -> None:
     """Replayed with each change of its relation in one batch of three: same charges, same words."""
-    cost = sampler.release
+    cost = sampler.cost
     assert cost is not None
     table = getattr(cost, "table", None)
     batches = [np.full((2, 3), 40.0), np.arange(6.0).reshape(2, 3), np.full((2, 3), 40.0)]
@@ -131,7 +122,7 @@ def test_one_record_changes_nothing_but_what_is_paid_for(sampler: Sampler, place
         shown = []
         for batch in data:
             (posterior,) = draw(accountant, [(used, batch)], generator)
-            shown.append((posterior.sample(generator), used.release, repr(used)))
+            shown.append((posterior.sample(generator), used.cost, repr(used)))
         return shown, accountant.rdp
 
     for vector in cost.relation.changes(table):
@@ -152,39 +143,39 @@ def test_huge_counts_give_no_nan(sampler: Sampler) -> None:
 # Kolmogorov-Smirnov on 100,000 draws of one cell's Beta marginal, false-alarm rate 1e-6.
 
 
-def _p_value(sampler: DirichletSampler, scale: float, alpha: float) -> float:
+def _p_value(sampler: DirichletSampler, weight: float, alpha: float) -> float:
     counts = np.tile([1.0, 12.0, 0.0], (100_000, 1))
     cell = sampler.fresh().update(counts, rng(11)).sample(rng())[:, 1]
-    mine, all_cells = scale * 12 + alpha, scale * 13 + 3 * alpha
+    mine, all_cells = weight * 12 + alpha, weight * 13 + 3 * alpha
     return float(stats.kstest(cell, stats.beta(mine, all_cells - mine).cdf).pvalue)
 
 
 @pytest.mark.parametrize(
-    ("sampler", "scale", "alpha"),
+    ("sampler", "weight", "alpha"),
     [
         (NonPrivate(alpha=2.0), 1.0, 2.0),
-        (Diffuse(scale=0.2, alpha=2.0), 0.2, 2.0),
-        (Diffuse(scale=0.1, alpha=0.3), 0.1, 0.3),
+        (Diffuse(weight=0.2, alpha=2.0), 0.2, 2.0),
+        (Diffuse(weight=0.1, alpha=0.3), 0.1, 0.3),
         (Concentrated(alpha=30.0), 1.0, 30.0),
     ],
     ids=repr,
 )
-def test_marginals(sampler: DirichletSampler, scale: float, alpha: float) -> None:
-    assert _p_value(sampler, scale, alpha) > 1e-6
-    # Power: a scale a quarter larger with a prior a tenth smaller must be caught.
-    assert _p_value(sampler, 1.25 * scale, 0.9 * alpha) < 1e-6
+def test_marginals(sampler: DirichletSampler, weight: float, alpha: float) -> None:
+    assert _p_value(sampler, weight, alpha) > 1e-6
+    # Power: a weight a quarter larger with a prior a tenth smaller must be caught.
+    assert _p_value(sampler, 1.25 * weight, 0.9 * alpha) < 1e-6
 
 
 # --- stacks -----------------------------------------------------------------------------
 
 
 def test_a_stack_is_its_rows_side_by_side() -> None:
-    rows = [Diffuse(scale=0.1, alpha=1.0), Concentrated(alpha=7.0), NonPrivate(alpha=3.0)]
+    rows = [Diffuse(weight=0.1, alpha=1.0), Concentrated(alpha=7.0), NonPrivate(alpha=3.0)]
     both = stack(rows)
-    np.testing.assert_array_equal(both.scale, [0.1, 1.0, 1.0])
+    np.testing.assert_array_equal(both.weight, [0.1, 1.0, 1.0])
     np.testing.assert_array_equal(both.alpha, [1.0, 7.0, 3.0])
-    assert both.release.rdp([2.0, 3.0]).shape == (3, 2)
-    np.testing.assert_allclose(both.release.rdp([2.0])[1], rows[1].release.rdp([2.0]), rtol=1e-14)
+    assert both.cost.rdp([2.0, 3.0]).shape == (3, 2)
+    np.testing.assert_allclose(both.cost.rdp([2.0])[1], rows[1].cost.rdp([2.0]), rtol=1e-14)
     counts = np.tile([5.0, 0.0], (3, 4, 2, 1))
     huge = both.update(counts * 1e9, rng()).sample(rng())
     assert huge.shape == counts.shape
@@ -192,8 +183,8 @@ def test_a_stack_is_its_rows_side_by_side() -> None:
 
 
 def test_budgets_of_a_stack_are_kept_row_by_row() -> None:
-    rows = [Diffuse(scale=0.1), Diffuse(scale=0.2), NonPrivate()]
-    cheap, dear = (float(row.release.rdp(2.0)) for row in rows[:2])
+    rows = [Diffuse(weight=0.1), Diffuse(weight=0.2), NonPrivate()]
+    cheap, dear = (float(row.cost.rdp(2.0)) for row in rows[:2])
     accountant = RdpAccountant(budget=[Rdp(2, 2 * cheap), Rdp(2, 1.5 * dear), None])
     sampler = stack(rows)
     counts = np.zeros((3, 2, 2))
@@ -216,14 +207,14 @@ def test_calibrated_draws_fit_the_budget_and_not_one_more(kind, target, relation
     sampler = kind.calibrated(target, draws=draws, alpha=1.0, relation=relation)
     accountant = RdpAccountant(budget=target)
     for _ in range(draws):
-        accountant.compose(sampler.release)
+        accountant.compose(sampler.cost)
     with pytest.raises(BudgetExceeded):
-        accountant.compose(sampler.release)
+        accountant.compose(sampler.cost)
 
 
 def test_a_large_budget_leaves_the_ordinary_posterior() -> None:
     generous = Rdp(2, 1e6)
-    assert Diffuse.calibrated(generous, draws=1, alpha=10).scale == 1.0
+    assert Diffuse.calibrated(generous, draws=1, alpha=10).weight == 1.0
     assert Concentrated.calibrated(generous, draws=1, alpha=10).alpha == 10.0
 
 
@@ -232,22 +223,22 @@ def test_a_table_that_no_neighbour_changes_is_left_alone() -> None:
         sampler = kind.calibrated(
             Rdp(2, 1e-3), draws=5, alpha=2.0, relation=ReplaceTransition(), table="rewards"
         )
-        assert (sampler.scale, sampler.alpha) == (1.0, 2.0)
-        assert (sampler.release.rdp([2.0, 50.0]) == 0).all()
+        assert (sampler.weight, sampler.alpha) == (1.0, 2.0)
+        assert (sampler.cost.rdp([2.0, 50.0]) == 0).all()
 
 
 def test_nothing_makes_the_non_private_sampler_private() -> None:
     sampler = NonPrivate.calibrated(Rdp(2, 1e-3), draws=10, alpha=4.0)
-    assert (sampler.scale, sampler.alpha) == (1.0, 4.0)
-    assert np.isinf(sampler.release.rdp(2.0))
+    assert (sampler.weight, sampler.alpha) == (1.0, 4.0)
+    assert np.isinf(sampler.cost.rdp(2.0))
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
 def test_bad_parameters(bad: float) -> None:
-    with pytest.raises(ValueError, match="scale must be"):
-        Diffuse(scale=bad)
+    with pytest.raises(ValueError, match="weight must be"):
+        Diffuse(weight=bad)
     with pytest.raises(ValueError, match="alpha must be"):
-        Diffuse(scale=1.0, alpha=bad)
+        Diffuse(weight=1.0, alpha=bad)
     with pytest.raises(ValueError, match="alpha must be"):
         Concentrated(alpha=bad)
     with pytest.raises(ValueError, match="alpha must be"):
@@ -256,21 +247,21 @@ def test_bad_parameters(bad: float) -> None:
 
 def test_what_was_accounted_for_cannot_be_changed_afterwards() -> None:
     numbers = np.array(0.1)
-    sampler = Diffuse(scale=0.1)
+    sampler = Diffuse(weight=0.1)
     with pytest.raises(AttributeError):
-        sampler.scale = 10.0
+        sampler.weight = 10.0
     with pytest.raises(ValueError, match="read-only"):
-        sampler.scale[...] = 10.0
-    mine = DirichletSampler(scale=numbers, alpha=10.0, release=sampler.release)
+        sampler.weight[...] = 10.0
+    mine = DirichletSampler(weight=numbers, alpha=10.0, cost=sampler.cost)
     numbers[...] = 5.0
-    assert mine.scale == 0.1
+    assert mine.weight == 0.1
 
 
-@pytest.mark.parametrize(("scale", "alpha"), [(0.2, 10.0), (0.1, 9.0)])
-def test_a_release_of_another_draw_is_refused(scale: float, alpha: float) -> None:
-    release = Diffuse(scale=0.1, alpha=10.0).release
+@pytest.mark.parametrize(("weight", "alpha"), [(0.2, 10.0), (0.1, 9.0)])
+def test_a_release_of_another_draw_is_refused(weight: float, alpha: float) -> None:
+    cost = Diffuse(weight=0.1, alpha=10.0).cost
     with pytest.raises(ValueError, match="release must be of the draw"):
-        DirichletSampler(scale=scale, alpha=alpha, release=release)
+        DirichletSampler(weight=weight, alpha=alpha, cost=cost)
 
 
 def test_data_change_neither_support_nor_shape() -> None:
@@ -292,10 +283,10 @@ def test_a_record_takes_part_in_a_window_of_updates(sampler, window: int, monkey
     """Brute force: batch j puts one record into cell j; see in which draws it is."""
     drawn = []
     monkeypatch.setattr(
-        "privrl.samplers.dirichlet_rows",
+        "privrl.samplers.dirichlet.dirichlet_rows",
         lambda concentrations, rng, **_: drawn.append(concentrations) or concentrations,
     )
-    used = sampler(alpha=2.0, window=window, **({"scale": 0.5} if sampler is Diffuse else {}))
+    used = sampler(alpha=2.0, window=window, **({"weight": 0.5} if sampler is Diffuse else {}))
     accountant = RdpAccountant()
     for record in np.eye(12):
         draw(accountant, [(used, record)], rng())
@@ -303,7 +294,7 @@ def test_a_record_takes_part_in_a_window_of_updates(sampler, window: int, monkey
     expected = [[t - window < record <= t for record in range(12)] for t in range(12)]
     np.testing.assert_array_equal(taken, expected)
     paid = accountant.rdp
-    each = sampler(**({"scale": 0.5} if sampler is Diffuse else {}), alpha=2.0).release
+    each = sampler(**({"weight": 0.5} if sampler is Diffuse else {}), alpha=2.0).cost
     np.testing.assert_allclose(paid, window * each.rdp(accountant.orders), rtol=1e-12)
     assert taken.sum(axis=0).max() == window  # what is paid for, and no more
 
@@ -317,22 +308,22 @@ def test_windowed_draws_meet_their_target(window: int | None) -> None:
     assert float(accountant.spent(2.0)) == pytest.approx(0.5, rel=1e-9)
 
 
-def test_a_shorter_window_buys_a_larger_scale() -> None:
-    scales = [
-        float(Diffuse.calibrated(Rdp(2, 0.5), draws=50, window=window).scale)
+def test_a_shorter_window_buys_a_larger_weight() -> None:
+    weights = [
+        float(Diffuse.calibrated(Rdp(2, 0.5), draws=50, window=window).weight)
         for window in (None, 16, 4, 1)
     ]
-    assert scales == sorted(scales)
-    assert scales[-1] > 5 * scales[0]
+    assert weights == sorted(weights)
+    assert weights[-1] > 5 * weights[0]
 
 
 def test_stacks_share_one_window() -> None:
-    pair = stack([Diffuse(scale=0.1, window=2), Concentrated(alpha=9.0, window=2)])
+    pair = stack([Diffuse(weight=0.1, window=2), Concentrated(alpha=9.0, window=2)])
     assert pair.window == 2
     with pytest.raises(ValueError, match="of one window"):
-        stack([Diffuse(scale=0.1, window=2), Diffuse(scale=0.1)])
+        stack([Diffuse(weight=0.1, window=2), Diffuse(weight=0.1)])
     with pytest.raises(ValueError, match="window must be a whole number"):
-        Diffuse(scale=0.1, window=0)
+        Diffuse(weight=0.1, window=0)
 
 
 # Ownership -----------------------------------------------------------------------------------
@@ -355,7 +346,7 @@ def test_a_buffer_that_is_used_again_counts_once(sampler: Sampler) -> None:
 def test_a_sampler_in_use_is_not_copied(sampler: Sampler) -> None:
     """A copy would go on with what one has paid for."""
     used = sampler.fresh()
-    assert copy.copy(used).release == used.release
+    assert copy.copy(used).cost == used.cost
     used.update(COUNTS, rng())
     for copied in (copy.copy, copy.deepcopy):
         with pytest.raises(ValueError, match="must not be copied after its first update"):
@@ -366,46 +357,46 @@ def test_a_sampler_in_use_is_not_copied(sampler: Sampler) -> None:
 
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
 def test_a_draw_that_fails_midway_spoils_its_samplers(sampler: Sampler, monkeypatch) -> None:
-    first, second = sampler.fresh(), Diffuse(scale=0.1)
+    first, second = sampler.fresh(), Diffuse(weight=0.1)
 
     def broken(counts, rng):
         raise MemoryError
 
     monkeypatch.setattr(second, "update", broken)
-    cost = first.release
+    cost = first.cost
     assert cost is not None
-    second._release = NoPrivacy(cost.relation)
+    second._cost = NoPrivacy(cost.relation)
     with pytest.raises(MemoryError):
         draw(RdpAccountant(), [(first, COUNTS), (second, COUNTS)], rng())
     for spoiled in (first, second):
         with pytest.raises(ValueError, match="after a draw that failed midway"):
             draw(RdpAccountant(), [(spoiled, COUNTS)], rng())
-    assert first.fresh().release == cost
+    assert first.fresh().cost == cost
 
 
 def test_samplers_in_use_are_not_stacked() -> None:
     """What was charged to one of them would be free to the stack."""
-    used = Diffuse(scale=0.1, window=1)
+    used = Diffuse(weight=0.1, window=1)
     used.update(COUNTS, rng())
     with pytest.raises(ValueError, match="samplers must be at least one, unused"):
-        stack([Diffuse(scale=0.1, window=1), used])
+        stack([Diffuse(weight=0.1, window=1), used])
 
 
 def test_the_way_of_drawing_is_told_by_the_prior_alone(monkeypatch) -> None:
     """Which way was taken can be seen in what is drawn, so it must not depend on the counts."""
     told = []
     monkeypatch.setattr(
-        "privrl.samplers.dirichlet_rows",
+        "privrl.samplers.dirichlet.dirichlet_rows",
         lambda alpha, rng, least: [told.append(least), dirichlet_rows(alpha, rng, least=least)][1],
     )
     for counts in (0 * COUNTS, COUNTS + 100.0):
-        Diffuse(scale=1.0, alpha=0.2).update(counts, rng())
+        Diffuse(weight=1.0, alpha=0.2).update(counts, rng())
     assert told == [0.2, 0.2]
 
 
 def test_batches_keep_their_shape() -> None:
     """A batch of another shape would be broadcast: each record counted many times."""
-    for sampler in (Diffuse(scale=0.1), NoisyCounts(sigma=1.0, updates=3)):
+    for sampler in (Diffuse(weight=0.1), NoisyCounts(sigma=1.0, updates=3)):
         sampler.update(COUNTS, rng())
         with pytest.raises(ValueError, match="same shape as the batches before"):
             sampler.check(COUNTS[:1])
@@ -413,12 +404,12 @@ def test_batches_keep_their_shape() -> None:
 
 def test_a_dirichlet_sampler_costs_what_a_dirichlet_draw_costs() -> None:
     relation = ReplaceStep()
-    for release in (
-        GaussianRelease(sigma=1e6, relation=relation),
-        Together([DirichletRelease(scale=1e-6, alpha=1, relation=relation)]),
+    for cost in (
+        GaussianCost(sigma=1e6, relation=relation),
+        Together([DirichletCost(weight=1e-6, alpha=1, relation=relation)]),
     ):
         with pytest.raises(ValueError, match="release must be of the draw"):
-            DirichletSampler(scale=1.0, alpha=1.0, release=release)
+            DirichletSampler(weight=1.0, alpha=1.0, cost=cost)
 
 
 # Input ----------------------------------------------------------------------------------------
@@ -463,7 +454,7 @@ def test_what_is_no_generator_costs_nothing(wrong) -> None:
 
 def test_counts_beyond_what_floats_hold_are_refused() -> None:
     with pytest.raises(ValueError, match=r"less than 2\*\*37"):
-        draw(RdpAccountant(), [(Diffuse(scale=0.1), np.full((2, 3), 1e300))], rng())
+        draw(RdpAccountant(), [(Diffuse(weight=0.1), np.full((2, 3), 1e300))], rng())
 
 
 @each_sampler
@@ -484,7 +475,7 @@ def test_sums_that_floats_would_round_are_refused(sampler: Sampler) -> None:
 
 
 def test_a_window_forgets_what_is_too_old_to_be_summed() -> None:
-    sampler = Diffuse(scale=0.1, window=2)
+    sampler = Diffuse(weight=0.1, window=2)
     for counts in ([LARGEST_TOTAL - 1, 1.0], [0.0, 1.0], [LARGEST_TOTAL - 1, 1.0]):
         draw(RdpAccountant(), [(sampler, np.array(counts))], rng())
     with pytest.raises(ValueError, match=r"counts must sum to less than 2\*\*37"):
@@ -504,12 +495,12 @@ def test_a_used_sampler_is_checked_by_what_its_stream_costs() -> None:
     """After its first update it tells no cost, and so no table."""
     for kind in (
         NoisyCounts(sigma=1.0, updates=3, table="rewards"),
-        Diffuse(scale=0.1, table="rewards", window=1),
+        Diffuse(weight=0.1, table="rewards", window=1),
         LocalCounts(sigma=1.0, users=(3,), table="rewards"),
     ):
         used = kind.fresh()
         draw(RdpAccountant(), [(used, COUNTS)], rng())
-        assert used.release is None
+        assert used.cost is None
         check_table("sampler", used, "rewards")
         with pytest.raises(ValueError, match="sampler must be made for the relation's table"):
             check_table("sampler", used, "transitions")
@@ -519,7 +510,7 @@ def test_a_damped_cost_is_for_who_damps() -> None:
     class Loud(Diffuse):
         """States the cost of damped counts, and damps none."""
 
-        release = GaussianRelease(sigma=1.0, relation=ReplaceStep(), table=DAMPED)
+        cost = GaussianCost(sigma=1.0, relation=ReplaceStep(), table=DAMPED)
 
     with pytest.raises(ValueError, match="sampler must damp the self-loops"):
-        check_table("sampler", Loud(scale=1.0), "transitions")
+        check_table("sampler", Loud(weight=1.0), "transitions")

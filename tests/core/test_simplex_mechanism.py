@@ -8,11 +8,11 @@ from mpmath import log as mplog
 from mpmath import mp, mpf
 from scipy.stats import beta, kstest
 
-from privrl.bounds import SimplexRelease, probability_some_below
-from privrl.dirichlet import dirichlet_rows
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.mechanisms import SimplexMechanism
-from privrl.releases import DirichletRelease
-from privrl.targets import ApproxDP, Rdp
+from privrl.numerics.dirichlet_rows import dirichlet_rows
 
 FALSE_ALARM = 1e-6
 #: Section VI of the paper, components counted from 0.
@@ -30,12 +30,12 @@ def _vectors(average: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
 
 
 def test_cost_of_the_papers_example() -> None:
-    paper = SimplexMechanism(scale=24, bound="sim", **EXAMPLE)
-    assert isinstance(paper.cost, SimplexRelease)
+    paper = SimplexMechanism(weight=24, bound="sim", **EXAMPLE)
+    assert isinstance(paper.cost, SimplexCost)
     assert float(paper.cost.epsilon(0.05)) == pytest.approx(1.122, abs=5e-4)
     assert float(paper.cost.gamma(paper.cost.epsilon(0.05))) == pytest.approx(0.00226, abs=5e-6)
-    exact = SimplexMechanism(scale=24, **EXAMPLE)
-    assert isinstance(exact.cost, DirichletRelease)
+    exact = SimplexMechanism(weight=24, **EXAMPLE)
+    assert isinstance(exact.cost, DirichletCost)
     assert exact.cost == paper.cost.exact
     assert float(exact.cost.epsilon(0.05)) == pytest.approx(0.0508, abs=5e-5)
 
@@ -45,7 +45,7 @@ def test_table_1_within_monte_carlo_error() -> None:
 
     A mean of 500 draws is off by 0.0042, a variance by 6 %; four of those, for 12 numbers.
     """
-    mechanism, rng = SimplexMechanism(scale=24, **EXAMPLE), np.random.default_rng(0)
+    mechanism, rng = SimplexMechanism(weight=24, **EXAMPLE), np.random.default_rng(0)
     for average, means, variances in zip(INPUTS, MEANS, VARIANCES, strict=True):
         data = _vectors(average / average.sum())
         drawn = mechanism.release(np.broadcast_to(data, (100_000, *data.shape)), rng)
@@ -54,7 +54,7 @@ def test_table_1_within_monte_carlo_error() -> None:
         np.testing.assert_allclose(drawn.var(0), p * (1 - p) / 25, rtol=0.03)  # Proposition 1
         np.testing.assert_allclose(drawn.mean(0), means, atol=4 * 0.0042)
         np.testing.assert_allclose(drawn.var(0), variances, rtol=4 * 0.063)
-        # At scale 10, the paper's other one, the table would not fit.
+        # At weight 10, the paper's other one, the table would not fit.
         assert not np.allclose(p * (1 - p) / 11, variances, rtol=4 * 0.063)
 
 
@@ -66,9 +66,7 @@ def test_the_papers_averages_are_none() -> None:
 
 @pytest.mark.parametrize("n_components", [2, 3, 20])
 def test_lemma_5_is_looser_by_its_constant(n_components: int) -> None:
-    release = SimplexRelease(
-        scale=60, eta=0.02, eta_bar=0.1, n_components=n_components, distance=0.1
-    )
+    cost = SimplexCost(weight=60, eta=0.02, eta_bar=0.1, n_components=n_components, distance=0.1)
     with mp.workdps(50):
         k, eta, bar, h = mpf(60), mpf("0.02"), mpf("0.1"), mpf("0.05")
         a, b = k * eta, k * (1 - bar - eta)
@@ -78,7 +76,7 @@ def test_lemma_5_is_looser_by_its_constant(n_components: int) -> None:
         assert mp.beta(a, b) <= above
         constant = mplog(above / below) - mplog(mp.beta(a, b) / mp.beta(a + k * h, b - k * h))
         for delta in (0.05, 1e-5):
-            difference = release.lemma_5(delta) - release.epsilon(delta)
+            difference = cost.lemma_5(delta) - cost.epsilon(delta)
             assert float(difference) == pytest.approx(float(constant), rel=1e-9)
 
 
@@ -94,17 +92,17 @@ def test_delta_has_no_floor() -> None:
 
 
 def test_twenty_components_at_1e_300() -> None:
-    release = SimplexRelease(scale=500, eta=0.02, eta_bar=0.114, n_components=20, distance=0.1)
-    assert 1 < release.epsilon(1e-5) < release.epsilon(1e-300) < 1e4
+    cost = SimplexCost(weight=500, eta=0.02, eta_bar=0.114, n_components=20, distance=0.1)
+    assert 1 < cost.epsilon(1e-5) < cost.epsilon(1e-300) < 1e4
 
 
 def test_exact_needs_neither_assumption() -> None:
     settings: dict[str, Any] = {"eta": 0.05, "eta_bar": 0.05, "sensitive": (0, 1), "distance": 0.01}
-    assert SimplexMechanism(scale=3, **settings).cost.epsilon(0.05) < 1
-    with pytest.raises(ValueError, match=r"scale \* eta must be >= 1"):
-        SimplexMechanism(scale=3, bound="sim", **settings)
-    with pytest.raises(ValueError, match=r"scale \* eta_bar must be >= 1"):
-        SimplexMechanism(scale=30, bound="sim", **(settings | {"eta_bar": 0.01}))
+    assert SimplexMechanism(weight=3, **settings).cost.epsilon(0.05) < 1
+    with pytest.raises(ValueError, match=r"weight \* eta must be >= 1"):
+        SimplexMechanism(weight=3, bound="sim", **settings)
+    with pytest.raises(ValueError, match=r"weight \* eta_bar must be >= 1"):
+        SimplexMechanism(weight=30, bound="sim", **(settings | {"eta_bar": 0.01}))
 
 
 @pytest.mark.parametrize("bound", ["exact", "sim"])
@@ -114,13 +112,15 @@ def test_calibrated_meets_its_target(bound: Any) -> None:
     assert target.excess(found.cost) <= 0
     assert float(found.cost.epsilon(0.05)) == pytest.approx(1, rel=1e-6)
     if bound == "exact":
-        assert found.scale > 25 * SimplexMechanism.calibrated(target, bound="sim", **EXAMPLE).scale
+        assert (
+            found.weight > 25 * SimplexMechanism.calibrated(target, bound="sim", **EXAMPLE).weight
+        )
         many = SimplexMechanism.calibrated(Rdp(2, 1), count=10, **EXAMPLE)
         assert 10 * float(many.cost.rdp(2)) <= 1
 
 
-def test_targets_that_no_scale_meets() -> None:
-    """As the scale falls a draw becomes a vertex, which still tells: log(1 + s / a) at least."""
+def test_targets_that_no_weight_meets() -> None:
+    """As the weight falls a draw becomes a vertex, which still tells: log(1 + s / a) at least."""
     single: dict[str, Any] = {"eta": 0.05, "eta_bar": 0.05, "sensitive": (0, 1)}
     for bound, target in (
         ("exact", Rdp(2, 1)), ("exact", ApproxDP(1, 1e-5)),
@@ -132,33 +132,33 @@ def test_targets_that_no_scale_meets() -> None:
 
 def test_all_components_may_be_sensitive() -> None:
     """The exact cost needs no component beside them; the paper's does."""
-    both = SimplexMechanism(scale=40, eta=0.1, sensitive=(0, 1), distance=0.1)
+    both = SimplexMechanism(weight=40, eta=0.1, sensitive=(0, 1), distance=0.1)
     assert both.release([0.1, 0.9], np.random.default_rng(0)).shape == (2,)
     paper = SimplexMechanism(
-        scale=40, eta=0.1, eta_bar=0.1, sensitive=(0, 1), distance=0.1, bound="sim"
+        weight=40, eta=0.1, eta_bar=0.1, sensitive=(0, 1), distance=0.1, bound="sim"
     )
     with pytest.raises(ValueError, match="K at least 3"):
         paper.release([0.1, 0.9], np.random.default_rng(0))
 
 
 def test_what_rounding_takes_from_the_bound_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cost rests on concentrations of at least scale times eta, to the last bit."""
+    """The cost rests on concentrations of at least weight times eta, to the last bit."""
     drawn: list[Any] = []
     monkeypatch.setattr(
         "privrl.mechanisms.simplex.dirichlet_rows",
         lambda alpha, rng: [drawn.append(alpha.copy()), dirichlet_rows(alpha, rng)][1],
     )
-    mechanism = SimplexMechanism(scale=40, eta=0.05, sensitive=(0, 1), distance=0.2)
+    mechanism = SimplexMechanism(weight=40, eta=0.05, sensitive=(0, 1), distance=0.2)
     least = 0.05 - 0.9e-9  # within what a vector may miss its bound by
     mechanism.release([least, 0.5, 0.5 - least], np.random.default_rng(0))
-    assert isinstance(mechanism.cost, DirichletRelease)
+    assert isinstance(mechanism.cost, DirichletCost)
     assert drawn[0].min() >= mechanism.cost.alpha
 
 
 def test_law_of_an_average() -> None:
-    """Kolmogorov-Smirnov with 100,000 draws; 5 % of the scale is seen."""
+    """Kolmogorov-Smirnov with 100,000 draws; 5 % of the weight is seen."""
     mechanism = SimplexMechanism(
-        scale=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2, n_vectors=2
+        weight=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2, n_vectors=2
     )
     data = [[0.1, 0.3, 0.6, 0.0], [0.3, 0.3, 0.4, 0.0]]
     drawn = mechanism.release(np.tile(data, (100_000, 1, 1)), np.random.default_rng(1))
@@ -171,7 +171,7 @@ def test_law_of_an_average() -> None:
 def test_an_average_is_of_as_many_vectors_as_are_paid_for(n_vectors: int) -> None:
     """Of fewer, one of them would move the average further."""
     mechanism = SimplexMechanism(
-        scale=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2, n_vectors=2
+        weight=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2, n_vectors=2
     )
     with pytest.raises(ValueError, match="data must have shape"):
         mechanism.release([[0.3, 0.3, 0.4]] * n_vectors, np.random.default_rng(0))
@@ -180,7 +180,7 @@ def test_an_average_is_of_as_many_vectors_as_are_paid_for(n_vectors: int) -> Non
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"scale": 0}, "scale must be"),
+        ({"weight": 0}, "weight must be"),
         ({"eta": 0}, "eta must be"),
         ({"eta_bar": 1}, "eta_bar must be"),
         ({"eta_bar": 0, "bound": "sim"}, "eta_bar must be"),
@@ -194,7 +194,7 @@ def test_an_average_is_of_as_many_vectors_as_are_paid_for(n_vectors: int) -> Non
 )
 def test_bad_settings(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        SimplexMechanism(**({"scale": 24} | EXAMPLE | settings))
+        SimplexMechanism(**({"weight": 24} | EXAMPLE | settings))
 
 
 @pytest.mark.parametrize(
@@ -209,6 +209,6 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
     ],
 )
 def test_bad_data(data: Any, words: str) -> None:
-    mechanism = SimplexMechanism(scale=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2)
+    mechanism = SimplexMechanism(weight=40, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.2)
     with pytest.raises(ValueError, match=words):
         mechanism.release(data, np.random.default_rng(0))

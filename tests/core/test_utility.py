@@ -16,31 +16,21 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, gammaln, xlogy
 from scipy.stats import beta, binom, chi2, multinomial
 
-import privrl.utility
-from privrl.bounds import dkl_algorithm_1, dps_prior
-from privrl.design import expected_loss
-from privrl.relations import ReplaceRecord
-from privrl.targets import Rdp
-from privrl.utility import (
-    VERTEX_ALPHA,
-    KlBound,
-    dirichlet_kl,
-    expected_posterior_kl,
-    gaussian_l2_quantile,
-    kl_quantile,
-    kl_sample_size,
-    kl_tail,
-    l2_quantile,
-    l2_sample_size,
-    simplex_variance,
-)
+from privrl.accounting.targets import Rdp
+from privrl.accuracy import kl as the_module
+from privrl.accuracy.design import expected_loss
+from privrl.accuracy.kl import VERTEX_ALPHA, KlBound, kl_quantile, kl_sample_size, kl_tail
+from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile, l2_sample_size
+from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl, simplex_variance
+from privrl.costs.relations import ReplaceRecord
+from privrl.mechanisms.papers import dkl_algorithm_1, dps_prior
 
 BOUNDS: tuple[KlBound, ...] = ("vertex", "lambert", "dkl")
 FAILURES = np.array([0.5, 0.05, 1e-3, 1e-9])
 NOT_POSITIVE = [0.0, -1.0, math.nan, math.inf]
 NOT_A_PROBABILITY = [0.0, 1.0, -0.1, 1.5, math.nan]
-ROW = {"weight": 10.0, "alpha": 1.0, "n_cells": 3}
-RELEASE = {"scale": 1.0, "alpha": 1.0, "n_cells": 3}
+ROW = {"total_weight": 10.0, "alpha": 1.0, "n_cells": 3}
+RELEASE = {"weight": 1.0, "alpha": 1.0, "n_cells": 3}
 
 
 def frequencies(n_cells: int) -> dict[str, np.ndarray]:
@@ -56,9 +46,9 @@ def frequencies(n_cells: int) -> dict[str, np.ndarray]:
     return {name: p / p.sum() for name, p in named.items()}
 
 
-def losses(p, weight: float, alpha: float, size: int, rng) -> tuple[np.ndarray, np.ndarray]:
+def losses(p, total_weight: float, alpha: float, size: int, rng) -> tuple[np.ndarray, np.ndarray]:
     """KL and Euclidean distance of so many draws."""
-    y = rng.dirichlet(weight * p + alpha, size)
+    y = rng.dirichlet(total_weight * p + alpha, size)
     used = p > 0
     return (p[used] * np.log(p[used] / y[:, used])).sum(1), np.linalg.norm(y - p, axis=1)
 
@@ -69,10 +59,12 @@ def surely_above(exceeded: np.ndarray, failure: float) -> bool:
     return hits > 0 and betaincinv(hits, exceeded.size - hits + 1, 1e-9) > failure
 
 
-def two_cell_tail(eta: float, p: float, weight: float, alpha: float) -> float:
+def two_cell_tail(eta: float, p: float, total_weight: float, alpha: float) -> float:
     """The exact probability of ``KL > eta`` for two cells, from Beta integrals."""
     return sum(
-        _one_side(eta, q, weight * q + alpha, weight * (1 - q) + alpha) for q in (p, 1 - p) if q
+        _one_side(eta, q, total_weight * q + alpha, total_weight * (1 - q) + alpha)
+        for q in (p, 1 - p)
+        if q
     )
 
 
@@ -96,27 +88,27 @@ def _one_side(eta: float, q: float, a: float, b: float) -> float:
     [*itertools.product(BOUNDS, [VERTEX_ALPHA, 1.0, 5.0, 300.0]), ("lambert", 0.5), ("dkl", 0.5)],
 )
 def test_kl_bounds_hold_exactly_for_two_cells(bound: KlBound, alpha: float) -> None:
-    for weight in (1e-3, 1.0, 30.0, 1e4):
-        etas = kl_quantile(FAILURES, weight=weight, alpha=alpha, n_cells=2, bound=bound)
+    for total_weight in (1e-3, 1.0, 30.0, 1e4):
+        etas = kl_quantile(FAILURES, total_weight=total_weight, alpha=alpha, n_cells=2, bound=bound)
         finite = np.isfinite(etas)
         etas, rates = etas[finite], FAILURES[finite]
-        bounds = kl_tail(etas, weight=weight, alpha=alpha, n_cells=2, bound=bound)
+        bounds = kl_tail(etas, total_weight=total_weight, alpha=alpha, n_cells=2, bound=bound)
         assert (bounds <= rates * (1 + 1e-9)).all()
         for p, (eta, failure) in itertools.product(
             [0.0, 0.01, 0.2, 0.4, 0.5], zip(etas, rates, strict=True)
         ):
-            assert two_cell_tail(eta, p, weight, alpha) <= failure
+            assert two_cell_tail(eta, p, total_weight, alpha) <= failure
 
 
 @pytest.mark.parametrize(("n_cells", "size"), [(2, 20_000), (10, 20_000), (1000, 1000)])
 @pytest.mark.parametrize("alpha", [VERTEX_ALPHA, 4.0])
-@pytest.mark.parametrize("weight", [0.5, 100.0, 1e5])
-def test_error_bars_hold_in_simulation(n_cells, size, alpha, weight) -> None:
+@pytest.mark.parametrize("total_weight", [0.5, 100.0, 1e5])
+def test_error_bars_hold_in_simulation(n_cells, size, alpha, total_weight) -> None:
     """At failure rates of 0.05 and 0.5, for six kinds of frequencies."""
     rng = np.random.default_rng(4)
-    row = {"weight": weight, "alpha": alpha, "n_cells": n_cells}
+    row = {"total_weight": total_weight, "alpha": alpha, "n_cells": n_cells}
     for p in frequencies(n_cells).values():
-        kl, distance = losses(p, weight, alpha, size, rng)
+        kl, distance = losses(p, total_weight, alpha, size, rng)
         for failure in (0.05, 0.5):
             assert not surely_above(distance > l2_quantile(failure, **row), failure)
             for bound in BOUNDS:
@@ -128,7 +120,7 @@ def test_error_bars_hold_in_simulation(n_cells, size, alpha, weight) -> None:
 def test_error_bars_cannot_be_halved(n_cells: int) -> None:
     """Some frequencies break half of them: the same check, with the power to see it."""
     rng = np.random.default_rng(5)
-    row = {"weight": 1e4, "alpha": 1.0, "n_cells": n_cells}
+    row = {"total_weight": 1e4, "alpha": 1.0, "n_cells": n_cells}
     size = 1000 if n_cells == 1000 else 20_000
     drawn = [losses(p, 1e4, 1.0, size, rng) for p in frequencies(n_cells).values()]
     for each, quantile in zip(zip(*drawn, strict=True), (kl_quantile, l2_quantile), strict=True):
@@ -138,17 +130,17 @@ def test_error_bars_cannot_be_halved(n_cells: int) -> None:
 
 @pytest.mark.parametrize(("n_cells", "closer"), [(10, 1.35), (100, 1.15), (1000, 1.08)])
 def test_the_sharpest_error_bar_is_nearly_the_exact_one_of_a_vertex(n_cells, closer) -> None:
-    for weight, alpha in itertools.product([10.0, 1e4, 1e8], [1.0, 20.0]):
-        exact = -np.log(betaincinv(weight + alpha, (n_cells - 1) * alpha, 0.05))
-        eta = kl_quantile(0.05, weight=weight, alpha=alpha, n_cells=n_cells)
+    for total_weight, alpha in itertools.product([10.0, 1e4, 1e8], [1.0, 20.0]):
+        exact = -np.log(betaincinv(total_weight + alpha, (n_cells - 1) * alpha, 0.05))
+        eta = kl_quantile(0.05, total_weight=total_weight, alpha=alpha, n_cells=n_cells)
         assert exact < eta < closer * exact
 
 
-def excess_of_moments(p: np.ndarray, t: float, weight: float, alpha: float) -> float:
+def excess_of_moments(p: np.ndarray, t: float, total_weight: float, alpha: float) -> float:
     """log E exp(t KL) by (19), less the same with all of p in one cell."""
 
     def cells(q: np.ndarray) -> float:
-        moved = gammaln((weight - t) * q + alpha) - gammaln(weight * q + alpha)
+        moved = gammaln((total_weight - t) * q + alpha) - gammaln(total_weight * q + alpha)
         return float((t * xlogy(q, q) + moved).sum())
 
     return cells(p) - cells(np.eye(p.size)[0])
@@ -161,21 +153,23 @@ def test_moments_are_largest_at_a_vertex() -> None:
     for _ in range(4000):
         n_cells = int(rng.choice([2, 3, 20, 300]))
         p = rng.dirichlet(np.full(n_cells, 10 ** rng.uniform(-2, 2)))
-        alpha, weight = VERTEX_ALPHA + rng.choice([0, 0.2, 5]), 10 ** rng.uniform(-2, 4)
-        t = rng.uniform(0, 1) * (weight + alpha)
-        scale = abs(gammaln(weight + alpha)) + n_cells * abs(gammaln(alpha)) + weight + 1
-        assert excess_of_moments(p, t, weight, alpha) <= 1e-13 * scale
-        broken += excess_of_moments(p, 0.5 * weight, weight, 0.25) > 1e-6
+        alpha, total_weight = VERTEX_ALPHA + rng.choice([0, 0.2, 5]), 10 ** rng.uniform(-2, 4)
+        t = rng.uniform(0, 1) * (total_weight + alpha)
+        weight = (
+            abs(gammaln(total_weight + alpha)) + n_cells * abs(gammaln(alpha)) + total_weight + 1
+        )
+        assert excess_of_moments(p, t, total_weight, alpha) <= 1e-13 * weight
+        broken += excess_of_moments(p, 0.5 * total_weight, total_weight, 0.25) > 1e-6
     assert broken > 100
 
 
-@pytest.mark.parametrize("weight", [1e-3, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("total_weight", [1e-3, 1.0, 1e3, 1e9])
 @pytest.mark.parametrize(("alpha", "n_cells"), [(VERTEX_ALPHA, 2), (1.0, 7), (50.0, 1000)])
-def test_vertex_tail_is_the_best_of_chernoffs(weight, alpha, n_cells) -> None:
+def test_vertex_tail_is_the_best_of_chernoffs(total_weight, alpha, n_cells) -> None:
     """The least of ``E exp(t KL − t eta)`` at 50 digits, by golden section over t."""
-    eta = float(kl_quantile(1e-3, weight=weight, alpha=alpha, n_cells=n_cells))
+    eta = float(kl_quantile(1e-3, total_weight=total_weight, alpha=alpha, n_cells=n_cells))
     with mp.workdps(50):
-        u, k = mpf(weight) + mpf(alpha), (n_cells - 1) * mpf(alpha)
+        u, k = mpf(total_weight) + mpf(alpha), (n_cells - 1) * mpf(alpha)
 
         def log_bound(t: mpf) -> mpf:
             ratio = mp.loggamma(u + k) - mp.loggamma(u + k - t)
@@ -188,16 +182,16 @@ def test_vertex_tail_is_the_best_of_chernoffs(weight, alpha, n_cells) -> None:
             low, high = (low, right) if log_bound(left) < log_bound(right) else (left, high)
         best = float(mp.exp(log_bound(low)))
     assert best == pytest.approx(1e-3, rel=1e-6)
-    tail = kl_tail(eta, weight=weight, alpha=alpha, n_cells=n_cells)
+    tail = kl_tail(eta, total_weight=total_weight, alpha=alpha, n_cells=n_cells)
     assert float(tail) == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("weight", [0.1, 10.0, 1e4, 1e8])
-def test_each_kl_bound_is_at_most_the_next(weight: float) -> None:
+@pytest.mark.parametrize("total_weight", [0.1, 10.0, 1e4, 1e8])
+def test_each_kl_bound_is_at_most_the_next(total_weight: float) -> None:
     etas = np.geomspace(1e-8, 100, 300)
     for alpha, n_cells in itertools.product([1.0, 10.0], [2, 50]):
         tails = [
-            kl_tail(etas, weight=weight, alpha=alpha, n_cells=n_cells, bound=bound)
+            kl_tail(etas, total_weight=total_weight, alpha=alpha, n_cells=n_cells, bound=bound)
             for bound in BOUNDS
         ]
         for tail in tails:
@@ -208,47 +202,52 @@ def test_each_kl_bound_is_at_most_the_next(weight: float) -> None:
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("weight", [1e3, 1e9, 1e20])
-def test_quantiles_invert_tails(bound: KlBound, weight: float) -> None:
-    row = {"weight": weight, "alpha": 1.0, "n_cells": 10, "bound": bound}
+@pytest.mark.parametrize("total_weight", [1e3, 1e9, 1e20])
+def test_quantiles_invert_tails(bound: KlBound, total_weight: float) -> None:
+    row = {"total_weight": total_weight, "alpha": 1.0, "n_cells": 10, "bound": bound}
     tails = kl_tail(kl_quantile(FAILURES, **row), **row)
     assert tails == pytest.approx(FAILURES, rel=1e-8, abs=0)
 
 
 def test_lambert_is_the_least_of_20() -> None:
-    for eta, weight, alpha, n_cells in [(0.3, 50.0, 0.5, 10), (2.0, 4.0, 1.0, 3)]:
-        t = np.linspace(0, weight, 2_000_001)[:-1]
-        least = (-t * eta + t * np.log((weight + n_cells * alpha) / (weight - t))).min()
-        tail = kl_tail(eta, weight=weight, alpha=alpha, n_cells=n_cells, bound="lambert")
+    for eta, total_weight, alpha, n_cells in [(0.3, 50.0, 0.5, 10), (2.0, 4.0, 1.0, 3)]:
+        t = np.linspace(0, total_weight, 2_000_001)[:-1]
+        least = (-t * eta + t * np.log((total_weight + n_cells * alpha) / (total_weight - t))).min()
+        tail = kl_tail(
+            eta, total_weight=total_weight, alpha=alpha, n_cells=n_cells, bound="lambert"
+        )
         assert np.log(tail) == pytest.approx(least, rel=1e-9)
 
 
 def test_theorem_2_as_printed() -> None:
-    """The exponent; the condition; and that it never gets below exp(−weight / 6)."""
-    weight, eta = 800.0, 0.4
-    tail = kl_tail(eta, weight=weight, alpha=1.0, n_cells=10, bound="dkl")
-    assert tail == pytest.approx(math.exp(-weight * eta**2 / (2 * (2 + eta) * (4 + 3 * eta))))
+    """The exponent; the condition; and that it never gets below exp(−total_weight / 6)."""
+    total_weight, eta = 800.0, 0.4
+    tail = kl_tail(eta, total_weight=total_weight, alpha=1.0, n_cells=10, bound="dkl")
+    assert tail == pytest.approx(math.exp(-total_weight * eta**2 / (2 * (2 + eta) * (4 + 3 * eta))))
     least = 10 / math.expm1(eta / 2)
     for factor, holds in ((0.999, False), (1.001, True)):
-        tail = kl_tail(eta, weight=factor * least, alpha=1.0, n_cells=10, bound="dkl")
+        tail = kl_tail(eta, total_weight=factor * least, alpha=1.0, n_cells=10, bound="dkl")
         assert (tail < 1) == holds
-    out_of_reach = 0.99 * math.exp(-weight / 6)
-    assert kl_quantile(out_of_reach, weight=weight, alpha=1.0, n_cells=2, bound="dkl") == np.inf
+    out_of_reach = 0.99 * math.exp(-total_weight / 6)
+    assert (
+        kl_quantile(out_of_reach, total_weight=total_weight, alpha=1.0, n_cells=2, bound="dkl")
+        == np.inf
+    )
 
 
-@pytest.mark.parametrize(("alpha", "weight"), [(0.01, 100), (0.1, 1000), (0.2, 1000)])
-def test_theorem_2_is_false_for_small_priors(alpha: float, weight: float) -> None:
+@pytest.mark.parametrize(("alpha", "total_weight"), [(0.01, 100), (0.1, 1000), (0.2, 1000)])
+def test_theorem_2_is_false_for_small_priors(alpha: float, total_weight: float) -> None:
     """Why a prior below 1/2 is refused: a thousand even cells, 1000 draws."""
     n_cells = 1000
-    eta = 2 * math.log1p(n_cells * alpha / weight) * (1 + 1e-12)
-    assert weight >= n_cells * alpha / math.expm1(eta / 2)
-    shape = weight / n_cells + alpha
+    eta = 2 * math.log1p(n_cells * alpha / total_weight) * (1 + 1e-12)
+    assert total_weight >= n_cells * alpha / math.expm1(eta / 2)
+    shape = total_weight / n_cells + alpha
     g = np.random.default_rng(7).gamma(shape, size=(1000, n_cells))
     kl = np.log(g.sum(1)) - np.log(g).mean(1) - math.log(n_cells)
-    claim = math.exp(-weight * eta**2 / (2 * (2 + eta) * (4 + 3 * eta)))
+    claim = math.exp(-total_weight * eta**2 / (2 * (2 + eta) * (4 + 3 * eta)))
     assert surely_above(kl > eta, claim)
     with pytest.raises(ValueError, match=r"alpha must be >= 0\.5"):
-        kl_tail(eta, weight=weight, alpha=alpha, n_cells=n_cells)
+        kl_tail(eta, total_weight=total_weight, alpha=alpha, n_cells=n_cells)
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
@@ -257,28 +256,28 @@ def test_theorem_2_is_false_for_small_priors(alpha: float, weight: float) -> Non
 def test_kl_sample_sizes_are_the_least(bound: KlBound, epsilon: float, eta: float) -> None:
     setting = dkl_algorithm_1(Rdp(2, epsilon), relation=ReplaceRecord())
     row = {"alpha": setting.alpha, "n_cells": 10, "bound": bound}
-    n = kl_sample_size(scale=setting.scale, eta=eta, failure=0.01, **row)
-    assert kl_quantile(0.01, weight=setting.scale * n, **row) <= eta * (1 + 1e-9)
-    assert kl_quantile(0.01, weight=setting.scale * (n - 1), **row) >= eta * (1 - 1e-9)
+    n = kl_sample_size(weight=setting.weight, eta=eta, failure=0.01, **row)
+    assert kl_quantile(0.01, total_weight=setting.weight * n, **row) <= eta * (1 + 1e-9)
+    assert kl_quantile(0.01, total_weight=setting.weight * (n - 1), **row) >= eta * (1 - 1e-9)
     if bound == "dkl":  # the theorem's two conditions, solved by hand
         condition = 10 * setting.alpha / math.expm1(eta / 2)
         tail = math.log(100) * 2 * (2 + eta) * (4 + 3 * eta) / eta**2
-        assert n == math.ceil(max(condition, tail) / setting.scale)
+        assert n == math.ceil(max(condition, tail) / setting.weight)
 
 
 def test_the_papers_order_of_growth_is_too_low_at_large_orders() -> None:
-    """For epsilon < 1 it has sqrt(λ/ε) where the condition on the weight has 4 (λ − 1)."""
+    """For epsilon < 1 it has sqrt(λ/ε) where the condition on the total_weight has 4 (λ − 1)."""
     ratios = []
     for order in (2, 200, 20_000):
         setting = dkl_algorithm_1(Rdp(order, 0.9), relation=ReplaceRecord())
-        assert setting.alpha / setting.scale > 4 * (order - 1)
-        ratios.append(setting.alpha / setting.scale / math.sqrt(order / 0.9))
+        assert setting.alpha / setting.weight > 4 * (order - 1)
+        ratios.append(setting.alpha / setting.weight / math.sqrt(order / 0.9))
     assert ratios[1] > 10 * ratios[0]
     assert ratios[2] > 10 * ratios[1]
 
 
 def test_the_example_of_the_docstring() -> None:
-    assert doctest.testmod(privrl.utility).failed == 0
+    assert doctest.testmod(the_module).failed == 0
 
 
 # Euclidean distance ----------------------------------------------------------------------------
@@ -286,22 +285,25 @@ def test_the_example_of_the_docstring() -> None:
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.3, 1.0, 20.0])
 def test_l2_bound_holds_exactly_for_two_cells(alpha: float) -> None:
-    for weight in (1e-3, 1.0, 30.0, 1e6):
-        bars = l2_quantile(FAILURES, weight=weight, alpha=alpha, n_cells=2)
+    for total_weight in (1e-3, 1.0, 30.0, 1e6):
+        bars = l2_quantile(FAILURES, total_weight=total_weight, alpha=alpha, n_cells=2)
         for p in (0.0, 1e-3, 0.1, 0.3, 0.5):
-            y = beta(weight * p + alpha, weight * (1 - p) + alpha)
+            y = beta(total_weight * p + alpha, total_weight * (1 - p) + alpha)
             move = bars / math.sqrt(2)
             assert (y.cdf(p - move) + y.sf(p + move) <= FAILURES).all()
 
 
-@pytest.mark.parametrize(("weight", "alpha"), [(1e-2, 1.0), (30.0, 1e-3), (30.0, 2.0), (1e5, 1.0)])
-def test_its_mean_square_is_the_largest_there_is(weight: float, alpha: float) -> None:
+@pytest.mark.parametrize(
+    ("total_weight", "alpha"), [(1e-2, 1.0), (30.0, 1e-3), (30.0, 2.0), (1e5, 1.0)]
+)
+def test_its_mean_square_is_the_largest_there_is(total_weight: float, alpha: float) -> None:
     """Compared with exact means of other code: attained, and never exceeded."""
     for n_cells in (2, 3, 40):
         found = max(
-            expected_loss(weight * p, 1.0, alpha, loss="l2") for p in frequencies(n_cells).values()
+            expected_loss(total_weight * p, 1.0, alpha, loss="l2")
+            for p in frequencies(n_cells).values()
         )
-        bars = l2_quantile([0.3, 0.3**4], weight=weight, alpha=alpha, n_cells=n_cells)
+        bars = l2_quantile([0.3, 0.3**4], total_weight=total_weight, alpha=alpha, n_cells=n_cells)
         if bars[1] < math.sqrt(2):  # the part of the failure rate doubles from one to the other
             assert 2 * bars[0] - bars[1] == pytest.approx(math.sqrt(found), rel=1e-9)
 
@@ -312,27 +314,30 @@ def test_theorem_5_is_false() -> None:
     printed = math.sqrt((3 * math.log(1 / rate) + 4) / (4 * (n + 3))) + 4 / (n + 2)
     row = beta(n / 2 + 1, n / 2 + 1)
     assert 2 * row.cdf(0.5 - printed / math.sqrt(2)) > 40 * rate
-    ours = float(l2_quantile(rate, weight=n, alpha=1.0, n_cells=2))
+    ours = float(l2_quantile(rate, total_weight=n, alpha=1.0, n_cells=2))
     assert 2 * row.cdf(0.5 - ours / math.sqrt(2)) < rate
     # Its premise: the variance of (y1 − y2)/√2 against the proxy.
     assert 2 * row.var() == pytest.approx(2 / (4 * (n + 3)))
 
 
 def test_ours_is_better_than_theorem_5_where_there_are_many_cells() -> None:
-    for n_cells, weight in itertools.product([30, 1000], [1.0, 1e3, 1e6]):
-        total = weight + n_cells
+    for n_cells, total_weight in itertools.product([30, 1000], [1.0, 1e3, 1e6]):
+        total = total_weight + n_cells
         printed = math.sqrt((3 * math.log(20) + 2 * n_cells) / (4 * (total + 1)))
         printed += 2 * n_cells / total
-        assert l2_quantile(0.05, weight=weight, alpha=1.0, n_cells=n_cells) < 0.65 * printed
+        assert (
+            l2_quantile(0.05, total_weight=total_weight, alpha=1.0, n_cells=n_cells)
+            < 0.65 * printed
+        )
 
 
 @pytest.mark.parametrize("distance", [1e-3, 0.1, 0.9])
 def test_l2_sample_sizes_are_the_least(distance: float) -> None:
-    for scale, alpha, n_cells in itertools.product([0.01, 1.0], [0.1, 4.0], [2, 300]):
+    for weight, alpha, n_cells in itertools.product([0.01, 1.0], [0.1, 4.0], [2, 300]):
         row = {"alpha": alpha, "n_cells": n_cells}
-        n = l2_sample_size(scale=scale, distance=distance, failure=0.01, **row)
-        assert l2_quantile(0.01, weight=scale * n, **row) <= distance
-        assert n == 1 or l2_quantile(0.01, weight=scale * (n - 1), **row) > distance
+        n = l2_sample_size(weight=weight, distance=distance, failure=0.01, **row)
+        assert l2_quantile(0.01, total_weight=weight * n, **row) <= distance
+        assert n == 1 or l2_quantile(0.01, total_weight=weight * (n - 1), **row) > distance
 
 
 @pytest.mark.parametrize("n_cells", [1, 2, 1000])
@@ -352,7 +357,7 @@ def test_gaussian_noise_needs_fewer_records(target: Rdp, n_cells: int) -> None:
     sigma = math.sqrt(target.order * 2 / (2 * target.epsilon))
     once = float(gaussian_l2_quantile(0.05, n_records=1, n_cells=n_cells, sigma=sigma))
     for distance in (0.01, 0.1, 0.5):
-        n = l2_sample_size(scale=1, alpha=alpha, n_cells=n_cells, distance=distance, failure=0.05)
+        n = l2_sample_size(weight=1, alpha=alpha, n_cells=n_cells, distance=distance, failure=0.05)
         assert n > once / distance
 
 
@@ -473,15 +478,15 @@ def test_simplex_variance() -> None:
 
 @pytest.mark.parametrize("value", NOT_POSITIVE)
 def test_what_must_be_positive(value: float) -> None:
-    for name in ("weight", "alpha"):
+    for name in ("total_weight", "alpha"):
         with pytest.raises(ValueError, match=f"{name} must be"):
             kl_quantile(0.1, **ROW | {name: value})
         with pytest.raises(ValueError, match=f"{name} must be"):
             l2_quantile(0.1, **ROW | {name: value})
-    for name in ("scale", "alpha", "eta"):
+    for name in ("weight", "alpha", "eta"):
         with pytest.raises(ValueError, match=f"{name} must be"):
             kl_sample_size(**RELEASE | {"eta": 0.1, "failure": 0.1} | {name: value})
-    for name in ("scale", "alpha", "distance"):
+    for name in ("weight", "alpha", "distance"):
         with pytest.raises(ValueError, match=f"{name} must be"):
             l2_sample_size(**RELEASE | {"distance": 0.1, "failure": 0.1} | {name: value})
     with pytest.raises(ValueError, match="eta must be"):
@@ -494,7 +499,7 @@ def test_what_must_be_positive(value: float) -> None:
         dirichlet_kl([1.0, value], [1.0, 1.0])
     with pytest.raises(ValueError, match="v must be"):
         dirichlet_kl([1.0, 1.0], [1.0, value])
-    with pytest.raises(ValueError, match="scale must be"):
+    with pytest.raises(ValueError, match="weight must be"):
         simplex_variance(0.5, value)
 
 
@@ -547,12 +552,14 @@ def test_outside_the_assumptions() -> None:
 def test_edges_are_finite_and_shaped() -> None:
     weights = np.array([1e-12, 1.0, 1e15])
     for bound in BOUNDS:
-        etas = kl_quantile([[0.1], [1e-300]], weight=weights, alpha=1.0, n_cells=3, bound=bound)
+        etas = kl_quantile(
+            [[0.1], [1e-300]], total_weight=weights, alpha=1.0, n_cells=3, bound=bound
+        )
         assert etas.shape == (2, 3)
         assert (etas > 0).all()
         assert not np.isnan(etas).any()
-        tails = kl_tail([[1e-15], [1e10]], weight=weights, alpha=1.0, n_cells=3, bound=bound)
+        tails = kl_tail([[1e-15], [1e10]], total_weight=weights, alpha=1.0, n_cells=3, bound=bound)
         assert ((tails >= 0) & (tails <= 1)).all()
-    assert l2_quantile(1e-300, weight=1e-12, alpha=1e-3, n_cells=2) == math.sqrt(2)
+    assert l2_quantile(1e-300, total_weight=1e-12, alpha=1e-3, n_cells=2) == math.sqrt(2)
     mean = 2 / (1e15 + 2)  # of −log y at a vertex, to fifteen digits
-    assert mean < kl_quantile(0.999, weight=1e15, alpha=1.0, n_cells=3) < 1.1 * mean
+    assert mean < kl_quantile(0.999, total_weight=1e15, alpha=1.0, n_cells=3) < 1.1 * mean

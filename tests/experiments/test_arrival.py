@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from privrl.envs import RiverSwimVectorEnv, TabularMDP, riverswim
 from privrl.envs.arrival import pays_on_arrival, tables_hold
-from privrl.experiments.single import TrainSpec, run_training
+from privrl.experiments.training.run import TrainSpec, run_training
 
 PLAIN, COVERING = "replace one step", "replace one step, rewards paid on arrival"
 Rows = list[tuple[float, int, float, bool]]

@@ -8,17 +8,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.cells import (
-    Cell,
-    check_cells,
-    conditions,
-    curve_episodes,
-    run_cell,
-)
 from privrl.experiments.methods import Method
-from privrl.experiments.presets import PRESETS
-from privrl.experiments.sweep import cells
-from privrl.experiments.training import learn_counts
+from privrl.experiments.sweeps.jobs import Cell, check_cells, conditions, curve_episodes, run_cell
+from privrl.experiments.sweeps.presets import PRESETS
+from privrl.experiments.sweeps.sweep import cells
+from privrl.experiments.training.loop import learn_counts
 
 CELL = Cell(
     env="privrl/RiverSwim-v0",

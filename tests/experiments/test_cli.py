@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from privrl._rounding import up
 from privrl.cli import app
+from privrl.numerics.printing import up
 
 RUNNER = CliRunner()
 HERE = ["--backend", "sequential"]  # without processes that import everything anew
@@ -220,22 +220,22 @@ def test_non_private_training_claims_nothing(tmp_path: Path) -> None:
 
 
 def test_account() -> None:
-    out = run("account", "--scale", "1", "--alpha", "5", "--orders", "2").output
+    out = run("account", "--weight", "1", "--alpha", "5", "--orders", "2").output
     assert "(2.972, 1e-05)-differential privacy" in out
     assert "0.4055" in out
     assert "replace one record" in out
 
 
 def test_account_solves() -> None:
-    out = run("account", "--scale", "1", "--epsilon", "1", "--order", "2").output
+    out = run("account", "--weight", "1", "--epsilon", "1", "--order", "2").output
     assert "2.16395" in out
     out = run("account", "--alpha", "5", "--epsilon", "2.97194", "--delta", "1e-5").output
-    assert "largest scale" in out
+    assert "largest weight" in out
     assert "1.0000" in out
 
 
 def test_the_papers_step_warns_without_a_traceback() -> None:
-    result = run("account", "--scale", "1", "--alpha", "5", "--relation", "paper-step")
+    result = run("account", "--weight", "1", "--alpha", "5", "--relation", "paper-step")
     assert result.exit_code == 0
     assert "too small" in result.output
 
@@ -250,7 +250,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (
             [
                 "account",
-                "--scale",
+                "--weight",
                 "1",
                 "--alpha",
                 "1",
@@ -280,18 +280,21 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["train", "--env", "Taxi-v4", "--reward-range", "0,1"], "must hold all rewards"),
         (["train", "--env", "FrozenLake-v1", "--relation", "replace-record"], "relation must be"),
         (["train", "--env", "FrozenLake-v1", "--horizon", "0"], "horizon must be"),
-        (["account", "--scale", "1"], "give --alpha"),
+        (["account", "--weight", "1"], "give --alpha"),
         # Python's own error has no words.
         (["sweep", "--episodes", str(10**16)], "error: out of memory"),
-        (["account"], "give --scale or --alpha"),
-        (["account", "--scale", "1", "--alpha", "nan"], "alpha must be"),
-        (["account", "--scale", "1", "--alpha", "0"], "alpha must be"),
-        (["account", "--scale", "1", "--alpha", "1", "--orders", "1"], "orders must be"),
-        (["account", "--scale", "1", "--alpha", "1", "--count", "0"], "count must be"),
-        (["account", "--scale", "1", "--alpha", "1", "--delta", "0"], "delta must be"),
-        (["account", "--scale", "1", "--alpha", "1", "--bound", "guess"], "bound must be"),
-        (["account", "--scale", "1", "--alpha", "1", "--table", "x"], "table must be"),
-        (["account", "--scale", "1", "--alpha", "1", "--relation", "replace-episode"], "--horizon"),
+        (["account"], "give --weight or --alpha"),
+        (["account", "--weight", "1", "--alpha", "nan"], "alpha must be"),
+        (["account", "--weight", "1", "--alpha", "0"], "alpha must be"),
+        (["account", "--weight", "1", "--alpha", "1", "--orders", "1"], "orders must be"),
+        (["account", "--weight", "1", "--alpha", "1", "--count", "0"], "count must be"),
+        (["account", "--weight", "1", "--alpha", "1", "--delta", "0"], "delta must be"),
+        (["account", "--weight", "1", "--alpha", "1", "--bound", "guess"], "bound must be"),
+        (["account", "--weight", "1", "--alpha", "1", "--table", "x"], "table must be"),
+        (
+            ["account", "--weight", "1", "--alpha", "1", "--relation", "replace-episode"],
+            "--horizon",
+        ),
         (["account", "--alpha", "1", "--epsilon", "-2"], "epsilon must be"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

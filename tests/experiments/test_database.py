@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.experiments.cells import Cell, CellResult
-from privrl.experiments.database import Database
 from privrl.experiments.methods import Method
+from privrl.experiments.sweeps.database import Database
+from privrl.experiments.sweeps.jobs import Cell, CellResult
 
 CELL = Cell(
     env="privrl/RiverSwim-v0",
@@ -30,7 +30,7 @@ RESULT = CellResult(
     draws=7,
     spent=0.1,
     epsilon_delta=np.inf,
-    scale=np.nan,
+    weight=np.nan,
     alpha=1.0,
     sigma=2 / 3,
 )
@@ -49,7 +49,7 @@ def test_what_is_saved_is_found_to_the_last_bit(tmp_path: Path) -> None:
     assert found.keys() == {CELL, renamed}
     for result in found.values():
         np.testing.assert_array_equal(result.rewards, RESULT.rewards)
-        for name in ("draws", "spent", "epsilon_delta", "scale", "alpha", "sigma"):
+        for name in ("draws", "spent", "epsilon_delta", "weight", "alpha", "sigma"):
             np.testing.assert_equal(getattr(result, name), getattr(RESULT, name))
 
 

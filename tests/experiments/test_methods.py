@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
+from privrl.costs.relations import ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
-from privrl.noisy_counts import LocalCounts
-from privrl.relations import ReplaceEpisode, ReplaceStep
-from privrl.samplers import DirichletSampler
-from privrl.targets import Rdp
+from privrl.samplers.dirichlet import DirichletSampler
+from privrl.samplers.noisy_counts import LocalCounts
 
 MDP = riverswim(n_states=3, horizon=4)
 TASK = Task(
@@ -86,7 +86,7 @@ def test_a_window_is_planned_for() -> None:
 
 def test_transitions_and_rewards_share_the_budget() -> None:
     agent = made(Method(reward_share=0.25), Rdp(2, 0.8))
-    transitions, rewards = agent.sampler.release, agent._rewards.release
+    transitions, rewards = agent.sampler.cost, agent._rewards.cost
     assert transitions is not None
     assert rewards is not None
     assert float(transitions.rdp(2.0)) == pytest.approx(0.6, rel=1e-6)

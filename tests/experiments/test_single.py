@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.experiments import single
-from privrl.experiments.names import rl_relation
-from privrl.experiments.single import TrainSpec, run_training
-from privrl.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.experiments.registry import rl_relation
+from privrl.experiments.training import run
+from privrl.experiments.training.run import TrainSpec, run_training
 
 
 def guarantee(**settings: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_what_is_no_guarantee_is_said() -> None:
 def test_the_agents_randomness_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the environment's nor, without a seed, that of another run: it is the noise."""
     seen: list[np.random.Generator] = []
-    make_agent, train = single.make_agent, single.train
+    make_agent, train = run.make_agent, run.train
 
     def making(method: Any, task: Any, budgets: Any, rng: np.random.Generator) -> Any:
         seen.append(rng)
@@ -47,8 +47,8 @@ def test_the_agents_randomness_is_its_own(monkeypatch: pytest.MonkeyPatch) -> No
         seen.append(rng)
         return train(agent, env, episodes, rng, **rest)
 
-    monkeypatch.setattr(single, "make_agent", making)
-    monkeypatch.setattr(single, "train", training)
+    monkeypatch.setattr(run, "make_agent", making)
+    monkeypatch.setattr(run, "train", training)
     states = []
     for seed in (None, None, 1, 1):
         seen.clear()

@@ -16,18 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.accounting import RdpAccountant
-from privrl.calibration import Rdp, calibrate_scale
+from privrl.accounting.calibration import Rdp, calibrate_weight
+from privrl.accounting.rdp import RdpAccountant
+from privrl.costs.base import Cost, Together
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
-from privrl.experiments import names
-from privrl.experiments.cells import run_cell
+from privrl.experiments import registry
 from privrl.experiments.methods import Method
-from privrl.experiments.presets import PRESETS, preset
-from privrl.experiments.sweep import SweepResult, SweepSpec, cells, run_sweep
+from privrl.experiments.sweeps.jobs import run_cell
+from privrl.experiments.sweeps.presets import PRESETS, preset
+from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, cells, run_sweep
 from privrl.experiments.workers import ItemFailed
-from privrl.noise import GaussianRelease
-from privrl.relations import DAMPED
-from privrl.releases import DirichletRelease, Release, Together
 
 COLUMNS = [
     "method",
@@ -45,7 +46,7 @@ COLUMNS = [
     "episodes",
     "horizon",
     "draws",
-    "scale",
+    "weight",
     "alpha",
     "sigma",
     "total_reward",
@@ -217,7 +218,7 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, monkeyp
             raise FloatingPointError("too cold")
         return run_cell(cell, mdp)
 
-    monkeypatch.setattr("privrl.experiments.sweep.run_cell", fails)
+    monkeypatch.setattr("privrl.experiments.sweeps.sweep.run_cell", fails)
     spec, path = small(methods=(FREE, NOISY)), tmp_path / "sweep.sqlite"
     with pytest.raises(ItemFailed, match=r"at epsilon = 1, runs 0 to 1: FloatingPointError: too"):
         run_sweep(spec, backend="sequential", database=path)
@@ -229,7 +230,7 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, monkeyp
 
 def test_workers_must_have_the_same_versions(monkeypatch) -> None:
     found = chain([{"numpy": "1"}], repeat({"numpy": "2"}))
-    monkeypatch.setattr("privrl.experiments.sweep.versions", lambda: next(found))
+    monkeypatch.setattr("privrl.experiments.sweeps.sweep.versions", lambda: next(found))
     with pytest.raises(ItemFailed, match="workers must have the versions"):
         run_sweep(small(), backend="sequential")
 
@@ -289,18 +290,18 @@ def test_each_cell_spends_its_budget_and_no_more(relation: str, method: Method) 
     """Account for every row anew, from its printed settings and number of draws."""
     spec = small(relation=relation, order=3.0, methods=(method,))
     results = run_sweep(spec).results
-    unit = names.rl_relation(relation, horizon=spec.horizon, arrival_rewards=False)
+    unit = registry.rl_relation(relation, horizon=spec.horizon, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
-        release: Release
+        cost: Cost
         if np.isnan(row["sigma"]):
-            release = DirichletRelease(scale=row["scale"], alpha=row["alpha"], relation=unit)
-            spent = min(row["draws"], method.window or row["draws"]) * float(release.rdp(3.0))
+            cost = DirichletCost(weight=row["weight"], alpha=row["alpha"], relation=unit)
+            spent = min(row["draws"], method.window or row["draws"]) * float(cost.rdp(3.0))
         else:
-            release = GaussianRelease(sigma=row["sigma"], relation=unit, table=DAMPED)
-            spent = float(release.rdp(3.0))
+            cost = GaussianCost(sigma=row["sigma"], relation=unit, table=DAMPED)
+            spent = float(cost.rdp(3.0))
         share = (1 - method.reward_share) * row["epsilon"]
         assert spent <= share * (1 + 1e-9)
-        if method.sampler != "concentrated" and row["scale"] != 1:
+        if method.sampler != "concentrated" and row["weight"] != 1:
             assert spent == pytest.approx(share)
         assert row["spent"] <= row["epsilon"] * (1 + 1e-9)
 
@@ -317,9 +318,9 @@ def test_a_budget_for_rewards_beside_the_other_is_reported() -> None:
 def test_epsilon_delta_covers_transitions_and_rewards() -> None:
     """The (epsilon, delta) of a cell is that of both tables, every draw of them."""
     results = run_sweep(small(methods=(DIFFUSE,))).results
-    unit = names.rl_relation("replace-step", horizon=30, arrival_rewards=False)
+    unit = registry.rl_relation("replace-step", horizon=30, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
-        reward_scale = calibrate_scale(
+        reward_weight = calibrate_weight(
             Rdp(2, DIFFUSE.reward_share * row["epsilon"]),
             alpha=1.0, relation=unit, count=row["draws"], table="rewards",
         )  # fmt: skip
@@ -327,9 +328,9 @@ def test_epsilon_delta_covers_transitions_and_rewards() -> None:
         accountant.compose(
             Together(
                 [
-                    DirichletRelease(scale=row["scale"], alpha=row["alpha"], relation=unit),
-                    DirichletRelease(
-                        scale=min(1, reward_scale), alpha=1.0, relation=unit, table="rewards"
+                    DirichletCost(weight=row["weight"], alpha=row["alpha"], relation=unit),
+                    DirichletCost(
+                        weight=min(1, reward_weight), alpha=1.0, relation=unit, table="rewards"
                     ),
                 ]
             ),

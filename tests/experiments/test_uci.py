@@ -16,10 +16,13 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 from needs import COLLECTION, needs_collection
 from sklearn.naive_bayes import CategoricalNB
 
-from privrl.bounds import SimplexRelease
-from privrl.experiments import uci_data, uci_fits
-from privrl.experiments.uci import run_cells
-from privrl.experiments.uci_cells import (
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.simplex import SimplexCost
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.experiments.uci import data, fits
+from privrl.experiments.uci.data import NotPrivateWarning, network_of, split
+from privrl.experiments.uci.fits import gohari
+from privrl.experiments.uci.jobs import (
     AUTO,
     DKL,
     GOHARI,
@@ -30,11 +33,8 @@ from privrl.experiments.uci_cells import (
     Cell,
     grid,
 )
-from privrl.experiments.uci_data import NotPrivateWarning, network_of, split
-from privrl.experiments.uci_fits import gohari
-from privrl.naive_bayes import PrivateNaiveBayes
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import ApproxDP, Rdp
+from privrl.experiments.uci.run import run_cells
+from privrl.models.naive_bayes import PrivateNaiveBayes
 
 CELL = Cell(
     data="GermanCredit", model="naive Bayes", cells="public", split=100, mechanism=AUTO, epsilon=1.0
@@ -91,19 +91,19 @@ def test_grid_has_what_needs_no_budget_once_for_each_split() -> None:
 def test_gohari_spends_equal_parts_and_no_more() -> None:
     shapes, epsilon, delta, n = ((1, 2), (2, 10), (2, 4)), 1.5, 1e-5, 700
     made = gohari(shapes, n, epsilon, delta)
-    (scale,) = set(made.sizes)
-    assert made.alpha == pytest.approx(1 + 4 * 4 * scale, rel=1e-12)
+    (weight,) = set(made.sizes)
+    assert made.alpha == pytest.approx(1 + 4 * 4 * weight, rel=1e-12)
 
-    def spent(scale: float) -> float:  # of one table; ten cells are the most
-        alpha = 1 + 16 * scale
-        total = scale * n + 10 * alpha
-        release = SimplexRelease(
-            scale=total, eta=alpha / total, eta_bar=8 * alpha / total, distance=2 * scale / total
+    def spent(weight: float) -> float:  # of one table; ten cells are the most
+        alpha = 1 + 16 * weight
+        total = weight * n + 10 * alpha
+        cost = SimplexCost(
+            weight=total, eta=alpha / total, eta_bar=8 * alpha / total, distance=2 * weight / total
         )
-        return float(release.epsilon(delta / 3))
+        return float(cost.epsilon(delta / 3))
 
-    assert spent(scale) <= epsilon / 3 * (1 + 1e-9)
-    assert spent(1.0001 * scale) > epsilon / 3
+    assert spent(weight) <= epsilon / 3 * (1 + 1e-9)
+    assert spent(1.0001 * weight) > epsilon / 3
 
 
 # Splits and bins --------------------------------------------------------------------------------
@@ -112,11 +112,11 @@ def test_gohari_spends_equal_parts_and_no_more() -> None:
 def test_quantile_edges_keep_frequent_values_apart() -> None:
     rare = np.arange(1, 101, dtype=float)
     column = pd.Series(np.concatenate([np.zeros(80), rare]))  # zero: more than a third
-    edges = uci_data._quantile_edges(column)
+    edges = data._quantile_edges(column)
     # 0 up to the next value, then the deciles of 1 to 100
     np.testing.assert_allclose(edges, [0, *np.quantile(rare, np.linspace(0, 1, 11))])
-    assert uci_data._quantile_edges(column.clip(upper=30)) is None  # 31 values
-    assert uci_data._quantile_edges(column.clip(upper=29)) is None  # 30 values
+    assert data._quantile_edges(column.clip(upper=30)) is None  # 31 values
+    assert data._quantile_edges(column.clip(upper=29)) is None  # 30 values
 
 
 def test_unknown_bins_and_networks_are_refused() -> None:
@@ -225,12 +225,10 @@ def test_every_mechanism_runs_and_company_changes_nothing(model) -> None:
 
 
 def test_draws_of_gohari_et_al_are_those_they_were_calibrated_for() -> None:
-    """Naive Bayes asks for them by what they cost, and gets the same scale."""
+    """Naive Bayes asks for them by what they cost, and gets the same weight."""
     shapes = ((1, 2), (2, 10), (2, 4))
     made = gohari(shapes, 700, 1.5, 1e-5)
-    options = uci_fits._options(
-        replace(CELL, mechanism=GOHARI, epsilon=1.5, delta=1e-5), shapes, 700
-    )
+    options = fits._options(replace(CELL, mechanism=GOHARI, epsilon=1.5, delta=1e-5), shapes, 700)
     rng = np.random.default_rng(0)
     X = np.stack([rng.integers(0, 10, 700), rng.integers(0, 4, 700)], axis=1)
     model = PrivateNaiveBayes([10, 4], classes=[0, 1], random_state=0, **options)

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from scipy.stats import chisquare
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -25,9 +25,9 @@ from privrl.agents import (
     self_loops,
 )
 from privrl.envs import RiverSwimVectorEnv, Support, TabularMDP, TabularVectorEnv, riverswim
-from privrl.experiments.training import train
-from privrl.noisy_counts import ExactCounts, NoisyCounts
-from privrl.samplers import NonPrivate
+from privrl.experiments.training.loop import train
+from privrl.samplers.dirichlet import NonPrivate
+from privrl.samplers.noisy_counts import ExactCounts, NoisyCounts
 
 FALSE_ALARM = 1e-6
 """Chance that a statistical test rejects code that is right; seeds are fixed on top of it."""

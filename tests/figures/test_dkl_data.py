@@ -14,16 +14,10 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 from needs import COLLECTION, needs_collection
 from picture_checks import check_caption, check_picture
 
-from privrl.datasets import networks
+from privrl.data.datasets import networks
 from privrl.experiments.figures import FIGURES, dkl_data, dkl_networks
-from privrl.experiments.figures.dkl_cells import (
-    GAUSSIAN,
-    GAUSSIAN_SD,
-    LAPLACE,
-    LAPLACE_SD,
-    means,
-)
-from privrl.experiments.uci_cells import AUTO, DKL, GOHARI, NONE, PRINTED, UNIFORM
+from privrl.experiments.figures.dkl_cells import GAUSSIAN, GAUSSIAN_SD, LAPLACE, LAPLACE_SD, means
+from privrl.experiments.uci.jobs import AUTO, DKL, GOHARI, NONE, PRINTED, UNIFORM
 
 LOSSES, ACCURACIES, LIKELIHOODS = (
     ("dkl-fig4", "dkl-fig9"),

@@ -133,7 +133,7 @@ def renyi(u, v, order) -> float:
 
 def curves_of(table, panel, order, values):
     some = table[(table.panel == panel) & (table.order == order)]
-    return some.pivot_table(index="scale", columns="curve", values=values)
+    return some.pivot_table(index="weight", columns="curve", values=values)
 
 
 @pytest.mark.parametrize("order", [2.0, 20.0, 200.0])
@@ -184,7 +184,7 @@ def test_mean_losses(tables) -> None:
     losses = tables["dkl-fig3"].query("panel == 'kl' and curve == 'exact, the same prior'")
     p = HISTOGRAM / HISTOGRAM.sum()
     for row in losses.itertuples():
-        shapes = row.scale * HISTOGRAM + 1 + 4 * (row.order - 1) * row.scale
+        shapes = row.weight * HISTOGRAM + 1 + 4 * (row.order - 1) * row.weight
         mean = (p * (np.log(p) - digamma(shapes) + digamma(shapes.sum()))).sum()
         assert row.kl == pytest.approx(mean, rel=1e-6)
 
@@ -199,7 +199,7 @@ def test_setting_of_the_published_code_is_hardly_private(tables) -> None:
         return r**2 * polygamma(1, 1 + 3 * r) - (math.log(2) + 2 * math.log(2)) - 1
 
     r = brentq(excess, 1e-3, 1e3)
-    assert row.scale == pytest.approx(r, rel=1e-6)
+    assert row.weight == pytest.approx(r, rel=1e-6)
     a, t = 1 + 4 * r, 1 / (1 + math.exp(-1 / r))
     delta = betaincc(a + r, a, t) - math.e * betaincc(a, a + r, t)
     assert row.delta == pytest.approx(delta, rel=1e-6)
@@ -229,11 +229,11 @@ def test_algorithm_1_is_ahead_of_the_simplex_bound_only_beyond_its_least_epsilon
 def test_figure_8_is_formula_13(tables) -> None:
     table = tables["dkl-fig8"]
     for row in table[table.curve == "(13)"].itertuples():
-        r, order = row.scale, row.order
+        r, order = row.weight, row.order
         formula = order * r**2 * polygamma(1, 1 + 3 * (order - 1) * r) + math.log(order - 1)
         formula -= (math.log(1e-5) + order * math.log(order)) / (order - 1)
         assert row.epsilon == pytest.approx(formula, rel=1e-9)
-    wide = table[table.scale > 0].pivot(index=["order", "scale"], columns="curve")["epsilon"]
+    wide = table[table.weight > 0].pivot(index=["order", "weight"], columns="curve")["epsilon"]
     assert (wide["exact"] < wide["(13)"]).all()
     by_order = wide["(13)"].unstack("order")
     assert (by_order.diff().iloc[1:] > 0).all().all()  # it rises with r,

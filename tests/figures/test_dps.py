@@ -10,10 +10,10 @@ from picture_checks import QuickTables, check_caption, check_picture
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln, polygamma
 
+from privrl.accounting.targets import Rdp
 from privrl.experiments.figures import FIGURES
 from privrl.experiments.figures.dps import PRINTED, SOLVED
 from privrl.experiments.figures.dps_histogram import losses
-from privrl.targets import Rdp
 
 IDS = ("dps-fig1", "dps-example", "dps-fig2", "dps-fig5")
 
@@ -157,10 +157,10 @@ def test_losses_of_draws_by_simulation() -> None:
         return float(np.sqrt(((y - x / n) ** 2).sum(1).mean()))
 
     prior = brentq(lambda a: 2 * polygamma(1, a - 1) - 0.1, 2, 100)
-    scale = brentq(lambda r: 2 * r**2 * polygamma(1, 1 - r) - 0.1, 1e-3, 0.9)
+    weight = brentq(lambda r: 2 * r**2 * polygamma(1, 1 - r) - 0.1, 1e-3, 0.9)
     assert found["Dirichlet, concentrated"] == pytest.approx(drawn(x + prior), rel=0.03)
     assert found["Dirichlet, concentrated"] != pytest.approx(drawn(x + 1.1 * prior), rel=0.03)
-    assert found["Dirichlet, diffuse"] == pytest.approx(drawn(scale * x + 1), rel=0.03)
+    assert found["Dirichlet, diffuse"] == pytest.approx(drawn(weight * x + 1), rel=0.03)
     noisy = np.maximum(x + rng.normal(0, np.sqrt(20), (40_000, 10)), np.sqrt(20))
     y = noisy / noisy.sum(1, keepdims=True)
     normalised = float(np.sqrt(((y - x / n) ** 2).sum(1).mean()))

@@ -59,7 +59,7 @@ def test_sound_accounting_takes_reward_and_noisy_counts_give_it_back(cells) -> N
         assert cells.mean_reward[SOUND, method, 10.0] < 0.9 * cells.mean_reward[PAPER, method, 10.0]
 
 
-def test_what_is_spent_and_the_scale_and_prior_that_follow(cells) -> None:
+def test_what_is_spent_and_the_weight_and_prior_that_follow(cells) -> None:
     """(10) of the paper, solved here; exact accounting admits a little more."""
     for (_, method, epsilon), row in cells.iterrows():
         if method != "without privacy":
@@ -70,11 +70,11 @@ def test_what_is_spent_and_the_scale_and_prior_that_follow(cells) -> None:
         def over(r, each=each):
             return 4 * r**2 * polygamma(1, 10 - r) - each
 
-        paper = cells.scale[PAPER, "diffuse", epsilon]
+        paper = cells.weight[PAPER, "diffuse", epsilon]
         by_10 = brentq(over, 1e-6, 9)
         assert by_10 < paper < 1.1 * by_10
-        # In the limit of small scales the cost goes with the sum of squares, 6 for 4.
-        sound = cells.scale[SOUND, "diffuse", epsilon] / paper
+        # In the limit of small weights the cost goes with the sum of squares, 6 for 4.
+        sound = cells.weight[SOUND, "diffuse", epsilon] / paper
         assert sound == pytest.approx(math.sqrt(4 / 6), rel=0.03)
         prior = brentq(lambda a, each=each: 4 * polygamma(1, a - 1) - each, 2, 1e6)
         assert 0.98 * prior < cells.alpha[PAPER, "concentrated", epsilon] < prior

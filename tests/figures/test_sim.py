@@ -137,6 +137,6 @@ def test_table_1_and_what_is_wrong_in_it(tables) -> None:
     np.testing.assert_allclose(rows.loc["mean"].seen, ours, atol=5 * 0.0021)
     np.testing.assert_allclose(rows.loc["variance"].exact, ours * (1 - ours) / 25, rtol=1e-12)
     np.testing.assert_allclose(rows.loc["variance"].seen, ours * (1 - ours) / 25, rtol=0.17)
-    # At the other scale, 10, that would be seen.
+    # At the other weight, 10, that would be seen.
     assert not np.allclose(rows.loc["variance"].seen, ours * (1 - ours) / 11, rtol=0.17)
     np.testing.assert_allclose(rows.loc["mean"].paper, rows.loc["mean"].exact, atol=4 * 0.0042)

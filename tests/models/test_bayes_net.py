@@ -14,16 +14,16 @@ pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[mod
 from oracle_pyagrum import pyagrum
 from scipy.stats import chisquare
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.bayes_net import BayesNet, PrivateBayesNet
-from privrl.bayes_net.backoff import conditional_rows, family_probabilities
-from privrl.bayes_net.bif import escape
-from privrl.bayes_net.structure import Structure
-from privrl.estimates import row_probabilities
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.noise import GaussianCost
+from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.noise import GaussianRelease
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import ApproxDP, Rdp
+from privrl.models.bayes_net import BayesNet, PrivateBayesNet
+from privrl.models.bayes_net.backoff import conditional_rows, family_probabilities
+from privrl.models.bayes_net.bif import escape
+from privrl.models.bayes_net.structure import Structure
+from privrl.models.estimates import row_probabilities
 
 PARENTS = {
     "c": ("a", "b"),
@@ -433,7 +433,7 @@ def test_a_fit_charges_what_it_spends_and_no_more_than_the_target(net, rng, mech
 def test_the_cost_of_a_fit_by_hand(net, rng):
     # Six tables, squared norm of change 2 in each: rdp(5) = 5/2 * sum of 2 / sigma_i^2.
     fitted = spec(mechanism="gaussian").fit(net.sample(50, rng), rng)
-    assert isinstance(fitted.cost, GaussianRelease)
+    assert isinstance(fitted.cost, GaussianCost)
     by_hand = 2.5 * sum(2 / sigma**2 for sigma in fitted.mechanism.sizes)
     assert by_hand == pytest.approx(1)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle_pyagrum import pyagrum
 
-from privrl.bayes_net import BayesNet
-from privrl.bayes_net.bif import escape, unescape
-from privrl.schema import Bins, Categories, Schema
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.models.bayes_net import BayesNet
+from privrl.models.bayes_net.bif import escape, unescape
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AWKWARD = [

@@ -12,13 +12,13 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.bayes_net import BayesNet
+from privrl.accounting.targets import Rdp
 from privrl.cli import app
-from privrl.experiments.records import read_records
-from privrl.histogram import PrivateHistogram
-from privrl.naive_bayes import PrivateNaiveBayes
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import Rdp
+from privrl.data.records import read_records
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.models.bayes_net import BayesNet
+from privrl.models.histograms import PrivateHistogram
+from privrl.models.naive_bayes import PrivateNaiveBayes
 
 RUNNER = CliRunner()
 SCHEMA = Schema(
@@ -111,7 +111,7 @@ def test_histogram(folder: Path) -> None:
     assert np.abs(released.counts - true).max() < 30
     guarantee = json.loads((out / "release.json").read_text())["guarantee"]
     assert guarantee["epsilon"] == 1
-    assert guarantee["epsilon_delta"] == pytest.approx(float(released.release.epsilon(1e-5)))
+    assert guarantee["epsilon_delta"] == pytest.approx(float(released.cost.epsilon(1e-5)))
     assert guarantee["caveats"] == []
 
 

@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 from needs import COLLECTION, needs_collection
 
-from privrl import datasets
-from privrl.datasets import files
-from privrl.datasets.sources import SOURCES, Source
-from privrl.schema import Categories
+from privrl.data import datasets
+from privrl.data.datasets import files
+from privrl.data.datasets.sources import SOURCES, Source
+from privrl.data.schema import Categories
 
 # As the collection's description states them, which was compared with the papers' notebooks.
 SHAPES = {

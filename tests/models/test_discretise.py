@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.discretise import discretise
-from privrl.targets import ApproxDP, Rdp
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.models.discretise import discretise
 
 BOUNDS = {"age": (0, 100), "income": (0, 1000)}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl.estimates import clipped_rows, row_probabilities, row_totals
-from privrl.estimates.posterior import posterior_counts
 from privrl.mechanisms import ReleasedTable
+from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
+from privrl.models.estimates.posterior import posterior_counts
 
 STRENGTHS = 0.5 * 10.0 ** (np.arange(7) * 2 / 3)  # 0.5 to 5000
 
@@ -188,7 +188,7 @@ def test_large_tables_are_worked_out_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     table = noisy(50 + 10 * rng.standard_normal((7, 5)), 10.0)
     whole = row_probabilities(table)
-    monkeypatch.setattr("privrl.estimates.rows._CELLS", 10)
+    monkeypatch.setattr("privrl.models.estimates.rows._CELLS", 10)
     np.testing.assert_allclose(row_probabilities(table), whole, rtol=1e-12)
 
 

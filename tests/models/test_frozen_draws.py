@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from privrl.bayes_net import PrivateBayesNet
+from privrl.accounting.targets import Rdp
 from privrl.cli import app
-from privrl.discretise import discretise
-from privrl.histogram import histogram
+from privrl.costs.relations import AddRemoveRecord
+from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.base import Mechanism
-from privrl.naive_bayes import PrivateNaiveBayes
-from privrl.relations import AddRemoveRecord
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import Rdp
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.discretise import discretise
+from privrl.models.histograms import histogram
+from privrl.models.naive_bayes import PrivateNaiveBayes
 
 examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 TARGET = Rdp(2, 1e4)  # with which a temperature is measured, too

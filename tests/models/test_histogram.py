@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
-from privrl.estimates.frequencies import frequencies, noise_deviation, total_records, typical_loss
-from privrl.histogram import (
-    PrivateHistogram,
-    choose_mechanism,
-    count_cells,
-    histogram,
-    mechanism_name,
-    value_counts,
-)
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
+from privrl.data.schema import Bins, Categories
 from privrl.mechanisms import (
     DirichletMechanism,
     DiscreteGaussianMechanism,
@@ -30,9 +24,20 @@ from privrl.mechanisms import (
     LaplaceMechanism,
     normalise,
 )
-from privrl.relations import AddRemoveRecord, Relation, ReplaceRecord
-from privrl.schema import Bins, Categories
-from privrl.targets import ApproxDP, Rdp
+from privrl.models.estimates.frequencies import (
+    frequencies,
+    noise_deviation,
+    total_records,
+    typical_loss,
+)
+from privrl.models.histograms import (
+    PrivateHistogram,
+    choose_mechanism,
+    count_cells,
+    histogram,
+    mechanism_name,
+    value_counts,
+)
 
 TARGET = ApproxDP(1, 1e-5)
 NOISES = ["discrete-gaussian", "discrete-laplace", "gaussian", "laplace"]
@@ -194,8 +199,8 @@ def test_what_is_spent_is_about_the_relation_that_was_asked_for(mechanism: str) 
         rng().normal(0, 1, 500), 5, (-2, 2), relation=relation,
         target=Rdp(2, 0.5), rng=rng(), mechanism=mechanism,
     )  # fmt: skip
-    assert released.release.relation == relation
-    assert 0.495 < float(released.release.rdp(2.0)) <= 0.5
+    assert released.cost.relation == relation
+    assert 0.495 < float(released.cost.rdp(2.0)) <= 0.5
 
 
 @pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.5)], ids=repr)
@@ -207,10 +212,10 @@ def test_the_target_is_spent_and_met(mechanism: str, target) -> None:
         target=target, rng=rng(), mechanism=mechanism, accountant=accountant,
     )  # fmt: skip
     again = RdpAccountant()
-    again.compose(released.release)
+    again.compose(released.cost)
     np.testing.assert_allclose(accountant.spent(2), again.spent(2), rtol=1e-12)
     if target == TARGET:
-        assert 0.99e-5 < released.release.delta(1.0) <= 1e-5
+        assert 0.99e-5 < released.cost.delta(1.0) <= 1e-5
     else:
         assert 0.495 < again.spent(2) <= 0.5
     assert released.probabilities.shape == (5,)
@@ -593,7 +598,7 @@ def released_histograms(draw) -> PrivateHistogram:
     if name == "dirichlet":
         assume(relation == ReplaceRecord())
         prior = draw(st.floats(1e-2, 1e4))
-        used = DirichletMechanism(scale=draw(SIZES), alpha=prior, relation=relation)
+        used = DirichletMechanism(weight=draw(SIZES), alpha=prior, relation=relation)
         return PrivateHistogram(column, used.release(true, generator), n, used, None)
     kind = {
         "discrete-gaussian": DiscreteGaussianMechanism,

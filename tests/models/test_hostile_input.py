@@ -11,14 +11,14 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.bayes_net import PrivateBayesNet
+from privrl.accounting.targets import Rdp
 from privrl.cli import app
-from privrl.discretise import discretise
-from privrl.histogram import histogram
+from privrl.data.schema import Bins, Categories, Schema, read_header
 from privrl.mechanisms import TablesMechanism
-from privrl.naive_bayes import PrivateNaiveBayes
-from privrl.schema import Bins, Categories, Schema, read_header
-from privrl.targets import Rdp
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.discretise import discretise
+from privrl.models.histograms import histogram
+from privrl.models.naive_bayes import PrivateNaiveBayes
 
 TARGET = Rdp(2, 1.0)
 SCHEMA = Schema({"x": Categories(("a", "b")), "z": Bins((0, 1, 2)), "y": Categories(("u", "w"))})

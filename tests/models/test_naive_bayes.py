@@ -29,14 +29,14 @@ from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV, cr
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.utils.estimator_checks import check_estimator
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.base import NoPrivacy
+from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
 from privrl.mechanisms.tables import least_noise_shares
-from privrl.naive_bayes import TEMPERATURES, PrivateNaiveBayes
-from privrl.naive_bayes.temperature import SHAPES, derivative_tables, least_loss
-from privrl.releases import NoPrivacy
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import ApproxDP, Rdp
+from privrl.models.naive_bayes import TEMPERATURES, PrivateNaiveBayes
+from privrl.models.naive_bayes.temperature import SHAPES, derivative_tables, least_loss
 
 MECHANISMS = ["auto", "dirichlet", "dkl", "gaussian", "laplace"]
 SIZES = [3, 2, 4]
@@ -92,7 +92,7 @@ def test_exact_counts_give_scikit_learn_s_model(alpha):
     theirs.class_log_prior_ = ours.class_log_prior_
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X))
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-    assert isinstance(ours.release_, NoPrivacy)
+    assert isinstance(ours.cost_, NoPrivacy)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -101,16 +101,16 @@ def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):
     accountant = RdpAccountant(orders=[2, 5, 30])
     model = made(mechanism, target).fit(*records(), accountant=accountant)
     # Sums of the tables' divergences, in another order.
-    np.testing.assert_allclose(accountant.rdp, model.release_.rdp(accountant.orders), rtol=1e-12)
-    assert str(model.release_.relation) == "replace one record"
+    np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
+    assert str(model.cost_.relation) == "replace one record"
     if isinstance(target, Rdp):
-        spent = float(model.release_.rdp(5.0))
+        spent = float(model.cost_.rdp(5.0))
         assert spent <= 1.0
         assert mechanism == "dkl" or spent > 0.999
     else:
-        assert float(model.release_.delta(1.0)) <= 1e-5
+        assert float(model.cost_.delta(1.0)) <= 1e-5
     model.fit(*records(), accountant=accountant)
-    np.testing.assert_allclose(accountant.rdp, 2 * model.release_.rdp(accountant.orders))
+    np.testing.assert_allclose(accountant.rdp, 2 * model.cost_.rdp(accountant.orders))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -131,7 +131,7 @@ def test_what_measures_the_temperature_is_paid_for_too():
     by_hand = 2.5 * sum(2 / sigma**2 for sigma in model.mechanism_.sizes)
     assert by_hand == pytest.approx(1, rel=1e-6)
     assert float(accountant.spent(5)) == pytest.approx(by_hand, rel=1e-6)
-    assert float(model.release_.rdp(5)) == pytest.approx(by_hand, rel=1e-6)
+    assert float(model.cost_.rdp(5)) == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_over_budget_nothing_is_drawn(monkeypatch):
@@ -145,7 +145,7 @@ def test_the_settings_are_the_ones_promised():
     shapes = [(1, 2), (2, 3), (2, 2), (2, 4)]
     one = DirichletMechanism.algorithm_1(Rdp(5, 1.0), count=4)
     dkl = made("dkl").fit(X, y).mechanism_
-    assert (dkl.mechanism, dkl.sizes, dkl.alpha) == ("dirichlet", (one.scale,) * 4, one.alpha)
+    assert (dkl.mechanism, dkl.sizes, dkl.alpha) == ("dirichlet", (one.weight,) * 4, one.alpha)
     uniform = made("gaussian", shares="uniform").fit(X, y).mechanism_
     np.testing.assert_allclose(uniform.sizes, np.sqrt(5 * 4), rtol=1e-9)
     optimised = made("gaussian").fit(X, y).mechanism_
@@ -295,7 +295,7 @@ def test_few_records_and_a_small_budget_measure_nothing():
     small = made(target=Rdp(5, 0.01)).fit(*records(n=100))
     assert small.temperature_ == pytest.approx(0.5**0.5)
     assert len(small.mechanism_.shapes) == 4
-    assert float(small.release_.rdp(5.0)) == pytest.approx(0.01)
+    assert float(small.cost_.rdp(5.0)) == pytest.approx(0.01)
     assert len(made(target=Rdp(5, 0.01)).fit(*records(n=20_000)).mechanism_.shapes) == 9
     assert made(temperature=0.7).fit(*records()).temperature_ == 0.7
     assert made("gaussian").fit(*records()).temperature_ == 1.0
@@ -612,7 +612,7 @@ def test_a_saved_classifier_is_the_same(kind, tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert list(map(type, loaded.classes_)) == list(map(type, model.classes_))
     assert loaded.mechanism_ == model.mechanism_
-    assert loaded.release_ == model.release_
+    assert loaded.cost_ == model.cost_
     assert (loaded.n_records_, loaded.n_features_in_) == (model.n_records_, model.n_features_in_)
     assert hasattr(loaded, "feature_names_in_") == hasattr(model, "feature_names_in_")
     same = ["target", "mechanism", "shares", "orientation", "alpha", "temperature"]
@@ -643,7 +643,7 @@ def test_without_privacy_the_file_says_so():
     assert data["target"] is None
     assert data["spent"]["is_private"] is False
     loaded = PrivateNaiveBayes.from_dict(data)
-    assert isinstance(loaded.release_, NoPrivacy)
+    assert isinstance(loaded.cost_, NoPrivacy)
     assert made().fit(*records()).to_dict()["spent"]["is_private"] is True
     for lie in (data["spent"] | {"is_private": True}, data["spent"] | {"mechanism": "gaussian"}):
         with pytest.raises(ValueError, match="is_private must be"):

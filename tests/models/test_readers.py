@@ -2,7 +2,7 @@
 
 Hypothesis draws records, replaces one by an entry of any kind, and reads both in every container.
 No other record's cell may change. Where every column has a cell for the rest, nothing is refused in
-lists, objects and files; elsewhere only what `privrl.schema` says, in words that do not depend on
+lists, objects and files; elsewhere only what `privrl.data.schema` says, in words that do not depend on
 the entry. Arrays and columns of a type are made here by NumPy and pandas out of the same records,
 so that their types are inferred from them: those may be refused for their type, and else change
 no cell either.
@@ -23,14 +23,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privrl.bayes_net import PrivateBayesNet
-from privrl.bayes_net.structure import Structure
-from privrl.discretise import discretise
-from privrl.experiments.records import read_records
-from privrl.histogram import count_cells
-from privrl.naive_bayes import PrivateNaiveBayes, classifier
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import Rdp
+from privrl.accounting.targets import Rdp
+from privrl.data.records import read_records
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.structure import Structure
+from privrl.models.discretise import discretise
+from privrl.models.histograms import count_cells
+from privrl.models.naive_bayes import PrivateNaiveBayes, classifier
 
 examples = settings(max_examples=500, deadline=None, derandomize=True, database=None)
 

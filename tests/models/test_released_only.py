@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.bayes_net import PrivateBayesNet
-from privrl.discretise import discretise
-from privrl.histogram import histogram, value_counts
+from privrl.accounting.targets import Rdp
+from privrl.costs.relations import AddRemoveRecord
+from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import ReleasedTable, TablesMechanism
-from privrl.relations import AddRemoveRecord
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import Rdp
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.discretise import discretise
+from privrl.models.histograms import histogram, value_counts
 
 SCHEMA = Schema({"age": Bins.even(0, 100, 4), "kind": Categories(("a", "b", "c"))})
 PARENTS: dict[str, tuple[str, ...]] = {"age": (), "kind": ("age",)}
@@ -22,7 +22,7 @@ TARGET = Rdp(2, 1.0)
 
 
 def naive_bayes(frame: pd.DataFrame) -> Any:
-    sklearn = pytest.importorskip("privrl.naive_bayes", reason="an extra: privrl[models]")
+    sklearn = pytest.importorskip("privrl.models.naive_bayes", reason="an extra: privrl[models]")
     model = sklearn.PrivateNaiveBayes(SCHEMA, classes="kind", target=Rdp(2, 50.0), random_state=0)
     return model.fit(frame[["age"]], frame["kind"]).to_dict()
 

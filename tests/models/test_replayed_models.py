@@ -14,19 +14,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from privrl.accounting import RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.audit import audit_replay
-from privrl.bayes_net import PrivateBayesNet
 from privrl.cli import app
-from privrl.discretise import discretise
-from privrl.experiments.uci_cells import MECHANISMS, Cell
-from privrl.experiments.uci_data import Split
-from privrl.experiments.uci_fits import fit_naive_bayes, fit_networks
-from privrl.histogram import histogram, value_counts
-from privrl.naive_bayes import PrivateNaiveBayes
-from privrl.relations import AddRemoveRecord, ReplaceRecord
-from privrl.schema import Bins, Categories, Schema
-from privrl.targets import ApproxDP, Rdp
+from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.experiments.uci.data import Split
+from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
+from privrl.experiments.uci.jobs import MECHANISMS, Cell
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.discretise import discretise
+from privrl.models.histograms import histogram, value_counts
+from privrl.models.naive_bayes import PrivateNaiveBayes
 
 WORDS = Categories(("no", "yes", "1"), other=True)
 NUMBERS = Categories((0, 1, 2), other=True)
@@ -152,7 +152,7 @@ def test_histogram(*, records, data, target, column, kind, mechanism, adds) -> N
     assume(not (adds and mechanism == "dirichlet"))
     place = list(SCHEMA.names).index(column)
 
-    def release(records: Any) -> Any:
+    def released(records: Any) -> Any:
         values: Any = [record[place] for record in records]
         if kind != "list":
             values = np.array([*values, None], object)[:-1]
@@ -167,7 +167,7 @@ def test_histogram(*, records, data, target, column, kind, mechanism, adds) -> N
         return made.to_dict(), made.to_frame(), repr(made)
 
     other = records[:-1] if adds else _replaced(records, data)
-    _nothing_is_found(release, records, other)
+    _nothing_is_found(released, records, other)
 
 
 @OPTIONS
@@ -238,7 +238,7 @@ def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = records.copy()
     other.loc[17] = [2, 2, 1 - other.loc[17, "class"]]
     monkeypatch.setattr(
-        "privrl.experiments.uci_fits.network_of", lambda *_: {"a": (), "b": ("a",), "class": ("a",)}
+        "privrl.experiments.uci.fits.network_of", lambda *_: {"a": (), "b": ("a",), "class": ("a",)}
     )
 
     def fit(train: pd.DataFrame) -> Any:

@@ -15,14 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.schema import (
-    Bins,
-    Categories,
-    Schema,
-    parse_bounds,
-    read_header,
-    write_template,
-)
+from privrl.data.schema import Bins, Categories, Schema, parse_bounds, read_header, write_template
 
 NAN, INF = math.nan, math.inf
 SECRET = "Xanthippe-7531"  # what no message may show

@@ -9,13 +9,13 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from privrl.accounting import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.audit import audit_mechanism
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import AddRemoveRecord
 from privrl.mechanisms import DirichletMechanism, TablesMechanism, least_noise_shares
-from privrl.noise import LaplaceRelease
-from privrl.relations import AddRemoveRecord
-from privrl.releases import DirichletRelease
-from privrl.targets import ApproxDP, Rdp
 
 SHAPES = [(1, 2), (2, 3), (2, 10)]
 DATA = [np.array([[3.0, 4]]), np.array([[1.0, 1, 1], [2, 2, 0]]), np.arange(20.0).reshape(2, 10)]
@@ -76,7 +76,7 @@ def test_laplace_noise_by_the_closed_form():
 def test_a_drawn_table_costs_what_its_release_does():
     mechanism = calibrated("dirichlet", shares=[1.0, 2.0, 5.0])
     each = [
-        DirichletRelease(scale=size, alpha=mechanism.alpha, relation=mechanism.relation).rdp(5.0)
+        DirichletCost(weight=size, alpha=mechanism.alpha, relation=mechanism.relation).rdp(5.0)
         for size in mechanism.sizes
     ]
     assert float(mechanism.cost.rdp(5.0)) == pytest.approx(sum(map(float, each)))
@@ -96,7 +96,7 @@ def test_the_designed_prior_is_about_the_best():
         rng = np.random.default_rng(0)
         counts = rng.multinomial(100, rng.dirichlet(np.ones(5), 4000))
         truth = counts / 100
-        draws = DirichletMechanism(scale=mechanism.sizes[0], alpha=mechanism.alpha).release(
+        draws = DirichletMechanism(weight=mechanism.sizes[0], alpha=mechanism.alpha).release(
             counts, rng
         )
         return -(truth * np.log(draws)).sum(1).mean()
@@ -113,8 +113,8 @@ def test_the_designed_prior_is_about_the_best():
 def test_algorithm_1_is_the_paper_s_for_every_table():
     mechanism = TablesMechanism.algorithm_1(Rdp(5, 1.0), shapes=SHAPES)
     one = DirichletMechanism.algorithm_1(Rdp(5, 1.0), count=3)
-    assert mechanism.sizes == (one.scale,) * 3
-    assert mechanism.alpha == one.alpha == pytest.approx(1 + 4 * 4 * one.scale)
+    assert mechanism.sizes == (one.weight,) * 3
+    assert mechanism.alpha == one.alpha == pytest.approx(1 + 4 * 4 * one.weight)
     assert float(mechanism.cost.rdp(5.0)) < 3 * float(one.cost.rdp(5.0)) <= 1.0
 
 
@@ -291,7 +291,7 @@ def test_bad_fields(change, message):
 def test_other_relations():
     mechanism = calibrated("laplace", relation=AddRemoveRecord())
     assert mechanism.cost.relation == AddRemoveRecord()
-    one = LaplaceRelease(scale=mechanism.sizes[0], relation=AddRemoveRecord())
+    one = LaplaceCost(scale=mechanism.sizes[0], relation=AddRemoveRecord())
     assert 3 * float(one.rdp(5.0)) == pytest.approx(0.1, rel=1e-9)
 
 

@@ -11,43 +11,43 @@ SEEN = "core/test_release_contract.py::test_count_means_repetition"
 
 CASES = f"""\
 # Each is of another fate.
-accounting: seen
+accounting.rdp: seen
 - self._pending.add(part, count)
 + self._pending.add(part, 1)
 fast: {SEEN}
 
-accounting: a number that no test looks at
+accounting.rdp: a number that no test looks at
 - _FEW = 32
 + _FEW = 33
 fast: {SEEN}
 
-accounting: a module that cannot be imported
+accounting.rdp: a module that cannot be imported
 - _FEW = 32
 + raise ValueError
 fast: {SEEN}
 
-accounting: a text that is not there
+accounting.rdp: a text that is not there
 - no such text
 + nor this
 fast: {SEEN}
 
-accounting: a test that is not there
+accounting.rdp: a test that is not there
 - _FEW = 32
 + _FEW = 33
 fast: core/test_release_contract.py::test_that_is_not_there
 
-accounting: for ever
+accounting.rdp: for ever
 - check_count("count", count)
 + while True: pass
 hangs: {SEEN}
 
-accounting: the same in other words
+accounting.rdp: the same in other words
 - _FEW = 32
 + _FEW = 2**5
 fast: {SEEN}
 equivalent: 32 is 32.
 
-accounting: not the same at all
+accounting.rdp: not the same at all
 - for part in parts:
 -                 self._pending.add(part, count)
 + for part in parts:
@@ -74,8 +74,10 @@ def test_what_the_runner_takes_for_killed(tmp_path: Path) -> None:
     (tmp_path / "cases.txt").write_text(CASES)
     command = [sys.executable, str(HERE / "run.py"), "-j1", "--catalogue", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stdout.splitlines() if "accounting: " in line]
-    fates = {line.partition("accounting: ")[2]: line.split(" s ")[0].split()[:-1] for line in lines}
+    lines = [line for line in done.stdout.splitlines() if "accounting.rdp: " in line]
+    fates = {
+        line.partition("accounting.rdp: ")[2]: line.split(" s ")[0].split()[:-1] for line in lines
+    }
     assert fates == {
         "seen": ["killed"],
         "a number that no test looks at": ["!", "survived"],

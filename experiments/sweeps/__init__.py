@@ -1,0 +1,1 @@
+"""Sweeps: reward against privacy budget, for many methods, budgets and runs."""

@@ -1,0 +1,215 @@
+"""Results of cells in a SQLite file, each kept as soon as it is there."""
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from privrl.experiments.sweeps.jobs import Cell, CellResult
+
+_APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
+_SCHEMA = 1
+_NUMBERS = ("draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
+
+# `rewards` holds little-endian doubles: a run's reward up to each of `curve_episodes`.
+_TABLES = (
+    f"""
+    CREATE TABLE cells (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        conditions TEXT NOT NULL,
+        cell TEXT NOT NULL,
+        {", ".join(f"{name} REAL" for name in _NUMBERS)},
+        UNIQUE (key, conditions)
+    )
+    """,
+    """
+    CREATE TABLE runs (
+        cell INTEGER NOT NULL REFERENCES cells (id),
+        run INTEGER NOT NULL,
+        total_reward REAL NOT NULL,
+        rewards BLOB NOT NULL,
+        PRIMARY KEY (cell, run)
+    )
+    """,
+    f"""
+    CREATE VIEW results AS SELECT
+        json_extract(cells.cell, '$.env') AS env,
+        json_extract(cells.cell, '$.method.label') AS method,
+        json_extract(cells.cell, '$.relation') AS relation,
+        json_extract(cells.cell, '$.order') AS "order",
+        json_extract(cells.cell, '$.epsilon') AS epsilon,
+        json_extract(cells.cell, '$.delta') AS delta,
+        json_extract(cells.cell, '$.episodes') AS episodes,
+        json_extract(cells.cell, '$.horizon') AS horizon,
+        json_extract(cells.cell, '$.seed') AS seed,
+        {", ".join(f"cells.{name}" for name in _NUMBERS)},
+        runs.run, runs.total_reward
+    FROM cells JOIN runs ON runs.cell = cells.id
+    """,
+)
+
+
+class Database:
+    """Finished cells in a file, which several processes may use at once.
+
+    A cell is found again by its content and by what else its result depends on, such as the
+    versions of libraries. A change of our own code is seen only where the version changes:
+    delete the file after such a change. The view ``results`` has a row for each run, and
+    ``pandas.read_sql("SELECT * FROM results", sqlite3.connect(path))`` reads it.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file; made if it does not exist, with its folder.
+    conditions : mapping of str to str
+        What results depend on beside the cell, see `privrl.experiments.sweeps.jobs.conditions`.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be made, or is something else; it is left as it was.
+    """
+
+    def __init__(self, path: Path, conditions: Mapping[str, str]) -> None:
+        self._conditions = json.dumps(dict(conditions), sort_keys=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+        except sqlite3.Error as error:
+            raise ValueError(f"database {str(path)!r} cannot be made: {error}.") from error
+        try:
+            self._make_or_check(path)
+        except sqlite3.Error as error:
+            self.close()
+            raise ValueError(
+                f"database {str(path)!r} cannot be read and written: {error}; move it away, or "
+                "choose another folder."
+            ) from error
+        except ValueError:
+            self.close()
+            raise
+
+    def finished(self, cells: Iterable[Cell]) -> dict[Cell, CellResult]:
+        """Return the results of those cells that are there.
+
+        Raises
+        ------
+        OSError
+            If the file is damaged.
+        """
+        query = f"SELECT key, id, {', '.join(_NUMBERS)} FROM cells WHERE conditions = ?"
+        try:
+            rows = self._connection.execute(query, (self._conditions,)).fetchall()
+            there = {key: (number, values) for key, number, *values in rows}
+            return {cell: self._result(*there[cell.key]) for cell in cells if cell.key in there}
+        except sqlite3.DatabaseError as error:
+            raise OSError(
+                f"database cannot be read: {error}; move the file away, and all is computed anew."
+            ) from error
+
+    def save(self, cell: Cell, result: CellResult) -> None:
+        """Add a cell, all of it or nothing; if it is there, it stays as it is.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written, such as on a full disk, or to a damaged file.
+        """
+        try:
+            self._save(cell, result)
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise OSError(
+                f"database cannot be written: {error}; what was there is kept."
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _save(self, cell: Cell, result: CellResult) -> None:
+        numbers = [getattr(result, name) for name in _NUMBERS]
+        with self._transaction() as connection:
+            added = connection.execute(
+                f"INSERT OR IGNORE INTO cells (key, conditions, cell, {', '.join(_NUMBERS)}) "
+                f"VALUES (?, ?, ?{', ?' * len(_NUMBERS)})",
+                (cell.key, self._conditions, json.dumps(cell.to_dict()), *map(_to_sql, numbers)),
+            )
+            if added.rowcount == 1:
+                rewards = result.rewards.astype("<f8")
+                connection.executemany(
+                    "INSERT INTO runs VALUES (?, ?, ?, ?)",
+                    [
+                        (added.lastrowid, cell.first_run + i, float(run[-1]), run.tobytes())
+                        for i, run in enumerate(rewards.T)
+                    ],
+                )
+
+    def _result(self, number: int, values: list[Any]) -> CellResult:
+        runs = self._connection.execute(
+            "SELECT rewards FROM runs WHERE cell = ? ORDER BY run", (number,)
+        )
+        rewards = np.stack([np.frombuffer(blob, "<f8") for (blob,) in runs], axis=-1)
+        found: dict[str, Any] = dict(zip(_NUMBERS, map(_from_sql, values), strict=True))
+        found["draws"] = int(found["draws"])
+        return CellResult(rewards=rewards.astype(np.float64), **found)
+
+    def _make_or_check(self, path: Path) -> None:
+        with self._transaction() as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (schema,) = connection.execute("PRAGMA user_version").fetchone()
+            empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if empty and not application and not schema:
+                for table in _TABLES:
+                    connection.execute(table)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_SCHEMA}")
+            elif application != _APPLICATION:
+                raise ValueError(
+                    f"database {str(path)!r} is another program's; move it away, or choose "
+                    "another folder."
+                )
+            elif schema != _SCHEMA:
+                raise ValueError(
+                    f"database {str(path)!r} must have schema {_SCHEMA}, got {schema}: another "
+                    "version of privrl made it; move it away, or choose another folder."
+                )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Commit what is done inside, or, on an error, none of it."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk has rolled back already
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+
+def _to_sql(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _from_sql(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,290 @@
+"""Cells: the parts that a sweep is made of, each a pure function of plain data.
+
+A cell is one method at one budget, for one block of runs. Its randomness comes from the root
+seed and from what the cell is, so its result is the same wherever, whenever and beside whatever
+it is run. All budgets of a method as one array program would be less work, up to half of it where
+runs are few, but so a budget can be added, and a long method spread over cores and machines.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.interpolate import make_interp_spline
+
+from privrl.accounting.targets import Rdp
+from privrl.agents import TabularAgent
+from privrl.envs import TabularMDP
+from privrl.envs.support import Support
+from privrl.experiments import registry
+from privrl.experiments.methods import Method, Task, make_agent
+from privrl.experiments.specs import from_plain
+from privrl.experiments.training.loop import learn_counts
+from privrl.numerics.special import FloatArray
+from privrl.samplers.dirichlet import DirichletSampler
+from privrl.samplers.noisy_counts import NoisyCounts
+
+_CURVE_POINTS = 60
+_LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
+_LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
+_RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim
+_DRAWS_PER_CELL = 100  # and a cell as long as so many more draws, for its calibration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One method at one budget, for one block of runs; plain data.
+
+    Parameters
+    ----------
+    env : str
+        What the environment is called.
+    horizon, episodes : int
+        Steps of an episode, episodes of a run.
+    method : Method
+        How the agent learns.
+    relation : str
+        What one neighbour changes.
+    order : float
+        Rényi order of the budget.
+    epsilon : float or None
+        Budget of a whole run (nats); None without privacy.
+    delta : float
+        At which the (epsilon, delta) is reported.
+    first_run, runs : int
+        The block: its first run and how many there are.
+    seed : int
+        Root of all randomness of the sweep.
+    """
+
+    env: str
+    horizon: int
+    episodes: int
+    method: Method
+    relation: str
+    order: float
+    epsilon: float | None
+    delta: float
+    first_run: int
+    runs: int
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Make a cell from what `to_dict` returns.
+
+        Raises
+        ------
+        ValueError
+            If a field is unknown, missing or of another type.
+        """
+        return from_plain(cls, data, "cell")
+
+    @property
+    def key(self) -> str:
+        """A hash, 64 hexadecimal digits, of all that determines the result but the versions."""
+        return self._hash().hex()
+
+    @property
+    def cost(self) -> float:
+        """How long it takes, about, compared with other cells of its environment."""
+        draws = _DRAWS_PER_CELL
+        schedules = [self.method.schedule, self.method.resamples]
+        if self.method.agent == "random":
+            schedules = ["every-episode"]
+        for schedule in filter(None, schedules):
+            draws += len(registry.schedule_named(schedule).starts(self.episodes))
+        return float(draws * (_RUNS_PER_DRAW + self.runs))
+
+    def seed_sequence(self) -> np.random.SeedSequence:
+        """Return the root of the cell's randomness: no other cell of any sweep has it."""
+        words = np.frombuffer(self._hash("delta", "seed"), dtype="<u4")
+        return np.random.SeedSequence([self.seed, *words.tolist()])
+
+    def _hash(self, *without: str) -> bytes:
+        content = {name: value for name, value in self.to_dict().items() if name not in without}
+        content["method"] = {n: v for n, v in content["method"].items() if n != "label"}
+        text = json.dumps(_canonical(content), sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).digest()
+
+    def __str__(self) -> str:
+        budget = "" if self.epsilon is None else f" at epsilon = {self.epsilon:.12g}"
+        return f"{self.method.label}{budget}, runs {self.first_run} to " + str(
+            self.first_run + self.runs - 1
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CellResult:
+    """What a cell found.
+
+    Attributes
+    ----------
+    rewards : array, shape (P, runs)
+        Reward of each run up to the end of the first `curve_episodes`, and so on.
+    draws : int
+        How often the agent drew.
+    spent, epsilon_delta : float
+        What that cost: Rényi divergence of the budget's order, and epsilon at its delta.
+    weight, alpha, sigma : float
+        What a row of transition counts was released with; NaN where the sampler has no such.
+    """
+
+    rewards: FloatArray
+    draws: int
+    spent: float
+    epsilon_delta: float
+    weight: float
+    alpha: float
+    sigma: float
+
+
+def run_cell(cell: Cell, mdp: TabularMDP) -> CellResult:
+    """Run all runs of a cell, as one batched agent.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to run.
+    mdp : TabularMDP
+        Where.
+
+    Returns
+    -------
+    CellResult
+        The same for the same cell, tables and library versions.
+
+    Raises
+    ------
+    ValueError
+        If the method does not suit the environment, or cannot meet the budget.
+    """
+    agent_rng, env_rng = map(np.random.default_rng, cell.seed_sequence().spawn(2))
+    agent = _agent(cell, mdp, agent_rng, runs=cell.runs)
+    starts, rewards = learn_counts(agent, mdp, cell.episodes, env_rng)
+    so_far = np.concatenate([np.zeros((1, cell.runs)), rewards[:, 0].cumsum(axis=0)])
+    at = make_interp_spline([*starts, cell.episodes], so_far, k=1)(curve_episodes(cell.episodes))
+    at[-1] = so_far[-1]  # without the rounding of the interpolation
+    private = cell.method.is_private
+    return CellResult(
+        rewards=at,
+        draws=agent.draws,
+        spent=_only(agent.accountant.spent(cell.order)) if private else math.inf,
+        epsilon_delta=_only(agent.accountant.epsilon(cell.delta)) if private else math.inf,
+        **_settings(agent.sampler),
+    )
+
+
+def check_cells(cells: Iterable[Cell], mdp: TabularMDP) -> None:
+    """Check, before any of them runs, that cells can run: their samplers are calibrated.
+
+    Raises
+    ------
+    ValueError
+        If one cannot, or needs too much memory.
+    """
+    checked = set()
+    for cell in cells:
+        _check_size(cell, mdp)
+        if (cell.method, cell.epsilon) not in checked:
+            _agent(cell, mdp, np.random.default_rng(0), runs=1)
+            checked.add((cell.method, cell.epsilon))
+
+
+def conditions(mdp: TabularMDP) -> dict[str, str]:
+    """Return what results depend on beside the cell: the tables, and versions of libraries."""
+    tables = hashlib.sha256(repr((mdp.reward.shape, mdp.horizon)).encode())
+    for table in (mdp.transition, mdp.reward, mdp.start):
+        tables.update(np.ascontiguousarray(table).tobytes())
+    return {"tables": tables.hexdigest(), **versions()}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that results depend on."""
+    return {name: version(name) for name in ("privrl", "numpy", "scipy")}
+
+
+def curve_episodes(episodes: int) -> FloatArray:
+    """Return the numbers of episodes, shape (P,) with P <= 60, after which rewards are kept."""
+    return np.unique(np.linspace(0, episodes, _CURVE_POINTS + 1).round())[1:]
+
+
+def _agent(cell: Cell, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) -> TabularAgent:
+    task = Task(
+        n_states=mdp.n_states,
+        n_actions=mdp.n_actions,
+        horizon=mdp.horizon,
+        reward_range=mdp.reward_range,
+        relation=registry.rl_relation(
+            cell.relation, horizon=cell.horizon, arrival_rewards=mdp.reward.ndim == 3
+        ),
+        episodes=cell.episodes,
+        expected_reward=mdp.expected_reward,
+        support=Support.of(mdp) if cell.method.support else None,
+        best_policy=mdp.plan()[0],
+    )
+    budget = None if cell.epsilon is None else Rdp(cell.order, cell.epsilon)
+    return make_agent(cell.method, task, [budget], rng, runs=runs)
+
+
+def _settings(sampler: object) -> dict[str, float]:
+    """Return what a row of transition counts was released with."""
+    found = dict.fromkeys(("weight", "alpha", "sigma"), math.nan)
+    if isinstance(sampler, DirichletSampler):
+        found |= {"weight": _only(sampler.weight), "alpha": _only(sampler.alpha)}
+    if isinstance(sampler, NoisyCounts):
+        found |= {"sigma": _only(sampler.sigma), "alpha": _only(sampler.alpha)}
+    return found
+
+
+def _only(values: object) -> float:
+    """Return the only value of an array."""
+    return float(np.asarray(values).item())
+
+
+def _check_size(cell: Cell, mdp: TabularMDP) -> None:
+    width = Support.of(mdp).width if cell.method.support else mdp.n_states
+    one = 8 * mdp.n_states * mdp.n_actions * width
+    past = _tables_kept(cell) * one
+    fit = int(min(_LARGEST_TABLE // one, _LARGEST_PAST // max(past, 1)))
+    if cell.runs > fit:
+        what = f"{cell.runs * one / 1e9:.1f} GB for each of several tables"
+        if fit == _LARGEST_PAST // max(past, 1):
+            what = f"{cell.runs * past / 1e9:.1f} GB for what is kept of all draws"
+        raise ValueError(
+            f"block must be small enough for memory, got {cell.runs} runs of "
+            f"{cell.method.label!r}, {what}; "
+            + (f"at most {fit} fit, or" if fit else "not one fits;")
+            + " make the possible next states public (support)."
+        )
+
+
+def _tables_kept(cell: Cell) -> int:
+    """Return how many tables of transitions a run keeps from draw to draw."""
+    draws = len(registry.schedule_named(cell.method.schedule).starts(cell.episodes))
+    if cell.method.sampler.startswith(("noisy-counts", "local-counts")):
+        return draws  # the noise of each goes into those that follow
+    return min(cell.method.window or 1, draws)
+
+
+def _canonical(data: Any) -> Any:
+    """Return plain data so that 2 and 2.0 are the same: numbers as floats, where those are exact.
+
+    A seed can have more digits than a float.
+    """
+    if isinstance(data, dict):
+        return {name: _canonical(value) for name, value in data.items()}
+    if isinstance(data, Real) and not isinstance(data, bool):
+        exact = not isinstance(data, int) or abs(data) <= 2**53
+        return float(data) if exact else data
+    return data

@@ -1,0 +1,150 @@
+"""Sweeps worth running: named specs, any part of which can be overridden."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from privrl.experiments.methods import AGENTS, SAMPLERS, Method
+from privrl.experiments.registry import lookup
+from privrl.experiments.sweeps.sweep import SweepSpec
+
+NO_PRIVACY = Method(sampler="non-private")
+#: Ponnoprat's scheme, *Differential privacy of Dirichlet posterior sampling*, section 5.
+PUBLISHED: dict[str, Any] = {"schedule": "every-episode", "alpha": 10.0}
+
+_QUICK = SweepSpec(
+    methods=(
+        NO_PRIVACY,
+        Method(),
+        Method(sampler="diffuse", schedule="geometric:1.2", alpha=10.0, reward_share=0.3),
+        Method(sampler="diffuse", reward_share=0.3, **PUBLISHED),
+    ),
+)
+
+_PAPER = SweepSpec(
+    env="privrl/RiverSwimDPS-v0",
+    methods=(
+        Method(sampler="non-private", **PUBLISHED),
+        Method(sampler="diffuse", reward_epsilon=0.5, **PUBLISHED),
+        Method(sampler="concentrated", reward_epsilon=0.5, **PUBLISHED),
+    ),
+    epsilons=(0.1, 1.0, 10.0),
+    relation="paper-step",
+)
+
+#: Each sampler with the schedule, prior and window that suit it best on RiverSwim.
+_FRONTIER = SweepSpec(
+    methods=(
+        NO_PRIVACY,
+        Method(sampler="noisy-counts:optimal"),
+        Method(),
+        Method(sampler="noisy-counts:tree", schedule="geometric:1.1"),
+        Method(sampler="noisy-counts:independent", schedule="geometric:1.2"),
+        Method(agent="ucbvi"),
+        Method(sampler="diffuse", schedule="geometric:1.2", window=16),
+        Method(sampler="concentrated", schedule="geometric:1.2", window=16),
+        Method(sampler="diffuse", reward_share=0.3, **PUBLISHED),
+        Method(sampler="local-counts", schedule="geometric:1.1"),
+        Method(agent="random", sampler="non-private"),
+    ),
+    epsilons=(0.001, 0.01, 0.1, 1.0, 10.0),
+    runs=100,
+)
+
+_DEFAULTS = Method()
+
+PRESETS: dict[str, SweepSpec] = {"quick": _QUICK, "paper": _PAPER, "frontier": _FRONTIER}
+
+
+def preset(name: str, **changes: Any) -> SweepSpec:
+    """Return a named sweep, one of `PRESETS`, with the changes that `override` takes.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or as by `override`.
+    """
+    return override(lookup("preset", name, PRESETS), **changes)
+
+
+def override(
+    base: SweepSpec,
+    *,
+    agents: Sequence[str] | None = None,
+    samplers: Sequence[str] | None = None,
+    schedules: Sequence[str] | None = None,
+    method: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> SweepSpec:
+    """Return a sweep with parts of it overridden.
+
+    Parameters
+    ----------
+    base : SweepSpec
+        What is overridden.
+    agents, samplers, schedules : sequence of str, optional
+        If any is given, the methods are every combination of them that goes together, with
+        `Method`'s defaults, in place of the base's.
+    method : mapping, optional
+        Fields of `Method` to set in all methods that they go with; a warning names the others.
+    spec : mapping, optional
+        Fields of `SweepSpec` to set.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, a value out of range, or no combination goes together.
+    """
+    for kind, given in (("agents", agents), ("samplers", samplers), ("schedules", schedules)):
+        if given is not None and not given:
+            raise ValueError(f"{kind} must name at least one, got none.")
+    starts = list(base.methods)
+    if agents or samplers or schedules:
+        starts = _combinations(
+            agents or (_DEFAULTS.agent,),
+            samplers or (_DEFAULTS.sampler,),
+            schedules or (_DEFAULTS.schedule,),
+        )
+    methods = _overridden(starts, dict(method or {}))
+    return replace(base, methods=methods, **(spec or {}))
+
+
+def _combinations(
+    agents: Sequence[str], samplers: Sequence[str], schedules: Sequence[str]
+) -> list[Method]:
+    """Return the combinations that go together; if none does, say why not."""
+    found: list[Method] = []
+    refusals: list[ValueError] = []
+    for agent, sampler, schedule in product(agents, samplers, schedules):
+        for name, names in (("agent", AGENTS), ("sampler", SAMPLERS)):
+            lookup(name, {"agent": agent, "sampler": sampler}[name], names)
+        try:
+            found.append(Method(agent=agent, sampler=sampler, schedule=schedule))
+        except ValueError as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[0]
+    return found
+
+
+def _overridden(methods: Sequence[Method], changes: Mapping[str, Any]) -> tuple[Method, ...]:
+    """Make each change in all methods that it goes with, and warn of those that it does not."""
+    changed = list(methods)
+    for name, value in changes.items():
+        refused: dict[str, ValueError] = {}
+        for i, method in enumerate(changed):
+            try:
+                # Labels follow from the settings, so that they are made anew.
+                changed[i] = replace(method, label="", **{name: value})
+            except ValueError as error:
+                refused[method.label] = error
+        if len(refused) == len(changed):
+            raise next(iter(refused.values()))
+        if refused:
+            warnings.warn(
+                f"{name} = {value!r} does not go with, and is left out of: {'; '.join(refused)}.",
+                stacklevel=3,
+            )
+    return tuple({method.label: method for method in changed}.values())

@@ -1,0 +1,344 @@
+"""Reward against epsilon: many methods, budgets and runs."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from privrl._checks import check_between, check_count, check_positive
+from privrl.envs import TabularMDP
+from privrl.experiments import registry
+from privrl.experiments.methods import Method
+from privrl.experiments.specs import from_plain
+from privrl.experiments.sweeps.database import Database
+from privrl.experiments.sweeps.jobs import (
+    Cell,
+    CellResult,
+    check_cells,
+    conditions,
+    curve_episodes,
+    run_cell,
+    versions,
+)
+from privrl.experiments.workers import check_workers, on_workers
+from privrl.numerics.special import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSpec:
+    """Everything that determines a sweep; plain data.
+
+    Parameters
+    ----------
+    env : str
+        Gymnasium id of an environment that carries its tables.
+    methods : tuple of Method
+        What is compared, under labels of their own.
+    epsilons : tuple of float
+        Budgets of a whole run, in Rényi divergence (nats) of the given order.
+    order : float
+        Rényi order of the budgets, > 1.
+    relation : str
+        What one neighbour changes.
+    episodes, horizon, runs : int
+        Episodes of a run, steps of an episode, independent runs of each method and budget.
+    seed : int
+        The root of all randomness. A seed makes runs repeatable, and anyone who knows it can
+        undo the noise: sweeps are research on simulated data.
+    delta : float
+        At which the (epsilon, delta) of each budget is reported.
+    block : int
+        Most runs that are computed together. Results depend on it as on the seed; it bounds the
+        memory of a worker, and is a compromise: a larger block is less work for each run, smaller
+        ones spread over more workers.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of range or a name unknown.
+    """
+
+    env: str = "privrl/RiverSwim-v0"
+    methods: tuple[Method, ...] = field(default=(Method(),))
+    epsilons: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
+    order: float = 2.0
+    relation: str = "replace-step"
+    episodes: int = 3000
+    horizon: int = 30
+    runs: int = 20
+    seed: int = 0
+    delta: float = 1e-5
+    block: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("methods", "epsilons"):
+            values = tuple(getattr(self, name))
+            object.__setattr__(self, name, values)
+            if not values:
+                raise ValueError(f"{name} must hold at least one, got none.")
+        labels = [method.label for method in self.methods]
+        for name, keys in (("methods", labels), ("epsilons", self.epsilons)):
+            if len(set(keys)) < len(keys):
+                raise ValueError(f"{name} must not repeat itself, got {', '.join(map(str, keys))}.")
+        registry.lookup("relation", self.relation, registry.RL_RELATIONS)
+        epsilons = tuple(check_positive("epsilons", epsilon) for epsilon in self.epsilons)
+        object.__setattr__(self, "epsilons", epsilons)
+        object.__setattr__(self, "order", check_between("order", self.order, 1, np.inf))
+        for name in ("episodes", "horizon", "runs", "block"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        object.__setattr__(self, "seed", check_count("seed", self.seed, least=0))
+        object.__setattr__(self, "delta", check_between("delta", self.delta, 0, 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make a spec from what `to_dict` returns, or JSON made of that.
+
+        Raises
+        ------
+        ValueError
+            If a field is unknown, of another type, or out of range.
+        """
+        return from_plain(cls, data, "spec")
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep found.
+
+    Attributes
+    ----------
+    results : pandas.DataFrame
+        One row for each method, budget and run.
+    curves : pandas.DataFrame
+        One row for each method, budget and bin of episodes, ``episode`` its end: mean over runs
+        of the reward per episode and of the regret so far, with their standard errors.
+    optimal_value : float
+        Expected reward of an episode under the best policy.
+    """
+
+    results: pd.DataFrame
+    curves: pd.DataFrame
+    optimal_value: float
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """How far a sweep is.
+
+    Attributes
+    ----------
+    done, cells : int
+        Cells that are finished, and all.
+    already : int
+        Those that were in the database.
+    share : float
+        Part of the expected work of the others that is done, 0 to 1.
+    """
+
+    done: int
+    cells: int
+    already: int
+    share: float
+
+
+def cells(spec: SweepSpec) -> tuple[Cell, ...]:
+    """Return the cells of a sweep: methods, their budgets, and blocks of runs, in that order."""
+    return tuple(
+        Cell(
+            env=spec.env,
+            horizon=spec.horizon,
+            episodes=spec.episodes,
+            method=method,
+            relation=spec.relation,
+            order=spec.order,
+            epsilon=epsilon,
+            delta=spec.delta,
+            first_run=first,
+            runs=min(spec.block, spec.runs - first),
+            seed=spec.seed,
+        )
+        for method in spec.methods
+        for epsilon in (spec.epsilons if method.is_private else (None,))
+        for first in range(0, spec.runs, spec.block)
+    )
+
+
+def run_sweep(
+    spec: SweepSpec,
+    mdp: TabularMDP | None = None,
+    *,
+    backend: str = "loky",
+    workers: int | None = None,
+    address: str | None = None,
+    database: Path | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
+) -> SweepResult:
+    """Run every cell of a sweep that is not in the database yet.
+
+    Parameters
+    ----------
+    spec : SweepSpec
+        What to run.
+    mdp : TabularMDP, optional
+        Where to run it, of the same horizon; ``spec.env`` is then only what plots call it. By
+        default it is read from the environment of that id.
+    backend, workers, address
+        Where the work is done, see `privrl.experiments.workers.on_workers`.
+    database : pathlib.Path, optional
+        A file that keeps each cell as soon as it is finished, whatever happens to the others,
+        and from which finished cells are taken; see `privrl.experiments.sweeps.database.Database`.
+    on_progress : callable, optional
+        Is told how far the sweep is, before the first cell and after each.
+
+    Returns
+    -------
+    SweepResult
+        The same for the same spec and library versions. A cell's rows do not depend on which
+        others are in the sweep, nor on where it is run.
+
+    Raises
+    ------
+    ValueError
+        If the environment does not exist or carries no tables, the horizons differ, a method
+        cannot run, or the database is none; all before the first cell runs.
+    privrl.experiments.workers.ItemFailed
+        If a cell fails none the less.
+    privrl.experiments.workers.WorkersDied
+        If workers die again and again.
+    """
+    check_workers(backend, workers, address)
+    if mdp is None:
+        env = registry.make_env(spec.env)
+        try:
+            mdp = TabularMDP.from_gymnasium(env, spec.horizon)
+        finally:
+            env.close()
+    if mdp.horizon != spec.horizon:
+        raise ValueError(f"mdp must have the spec's horizon {spec.horizon}, got {mdp.horizon}.")
+    parts = cells(spec)
+    check_cells(parts, mdp)
+    with nullcontext() if database is None else Database(database, conditions(mdp)) as kept:
+        found = {} if kept is None else kept.finished(parts)
+        missing = sorted((c for c in parts if c not in found), key=lambda c: c.cost, reverse=True)
+        work, done, already = sum(c.cost for c in missing), 0.0, len(found)
+
+        def tell() -> None:
+            if on_progress is not None:
+                share = done / work if missing else 1.0
+                on_progress(SweepProgress(len(found), len(parts), already, share))
+
+        tell()
+        shared = (mdp, versions())
+        for cell, result in on_workers(
+            _run_there, missing, shared, backend=backend, workers=workers, address=address
+        ):
+            if kept is not None:
+                kept.save(cell, result)
+            found[cell] = result
+            done += cell.cost
+            tell()
+    return _assembled(spec, parts, found, mdp.optimal_value())
+
+
+def _run_there(cell: Cell, shared: tuple[TabularMDP, dict[str, str]]) -> CellResult:
+    """Run a cell, wherever this is, if the libraries here are those that the sweep began with."""
+    mdp, wanted = shared
+    if versions() != wanted:
+        raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # said when the cells were checked
+        return run_cell(cell, mdp)
+
+
+def _assembled(
+    spec: SweepSpec, parts: Iterable[Cell], found: Mapping[Cell, CellResult], optimum: float
+) -> SweepResult:
+    """Return the tables of a sweep: blocks of runs one after the other."""
+    blocks: dict[tuple[Method, float | None], list[Cell]] = {}
+    for cell in parts:
+        blocks.setdefault((cell.method, cell.epsilon), []).append(cell)
+    results, curves = [], []
+    for (method, budget), those in blocks.items():
+        epsilon = math.inf if budget is None else budget
+        rewards = np.concatenate([found[cell].rewards for cell in those], axis=1)
+        cost = found[those[0]]
+        results.append(_rows(spec, method, epsilon, cost=cost, totals=rewards[-1], optimum=optimum))
+        curves.append(_curve(spec, method.label, epsilon, rewards, optimum))
+    return SweepResult(
+        pd.concat(results, ignore_index=True), pd.concat(curves, ignore_index=True), optimum
+    )
+
+
+def _rows(
+    spec: SweepSpec,
+    method: Method,
+    epsilon: float,
+    *,
+    cost: CellResult,
+    totals: FloatArray,
+    optimum: float,
+) -> pd.DataFrame:
+    """Return a row for each run of a method at a budget."""
+    best = optimum * spec.episodes
+    return pd.DataFrame(
+        {
+            "method": method.label,
+            "agent": method.agent,
+            "sampler": method.sampler,
+            "schedule": method.schedule,
+            "relation": spec.relation,
+            "order": spec.order,
+            "epsilon": epsilon,
+            "spent": cost.spent,
+            "delta": spec.delta,
+            "epsilon_delta": cost.epsilon_delta,
+            "run": np.arange(spec.runs),
+            "seed": spec.seed,
+            "episodes": spec.episodes,
+            "horizon": spec.horizon,
+            "draws": cost.draws,
+            "weight": cost.weight,
+            "alpha": cost.alpha,
+            "sigma": cost.sigma,
+            "total_reward": totals,
+            # Where the best is to lose little, a share of it says nothing.
+            "optimal_share": totals / best if optimum > 0 else math.nan,
+            "regret": best - totals,
+        }
+    )
+
+
+def _curve(
+    spec: SweepSpec, label: str, epsilon: float, rewards: FloatArray, optimum: float
+) -> pd.DataFrame:
+    """Average rewards so far, shape (P, runs), over runs: in each bin, and the regret so far."""
+    ends = curve_episodes(spec.episodes)
+    per_episode = np.diff(rewards, axis=0, prepend=0.0) / np.diff(ends, prepend=0.0)[:, None]
+    regret = optimum * ends[:, None] - rewards
+
+    def error(values: FloatArray) -> FloatArray:
+        if spec.runs == 1:
+            return np.zeros(values.shape[:-1])
+        return values.std(axis=-1, ddof=1) / math.sqrt(spec.runs)
+
+    return pd.DataFrame(
+        {
+            "method": label,
+            "epsilon": epsilon,
+            "episode": ends,
+            "reward_per_episode": per_episode.mean(axis=-1),
+            "standard_error": error(per_episode),
+            "regret": regret.mean(axis=-1),
+            "regret_standard_error": error(regret),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Training: one agent on one environment."""

@@ -1,0 +1,1 @@
+"""DKL's experiments on UCI data: naive Bayes and Bayesian networks, mechanism by mechanism."""

@@ -1,0 +1,197 @@
+"""How each mechanism of DKL's experiments is fitted, and what it is worth on the test part."""
+
+import importlib
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs.base import Cost
+from privrl.costs.simplex import SimplexCost
+from privrl.data.schema import Categories, Schema
+from privrl.experiments.uci.data import Split, network_of
+from privrl.experiments.uci.jobs import (
+    AUTO,
+    DESIGNED,
+    DKL,
+    EXACT,
+    FLOORS,
+    GOHARI,
+    NONE,
+    ORDER,
+    PRINTED,
+    TEMPERED,
+    UNIFORM,
+    Cell,
+    Found,
+)
+from privrl.mechanisms.tables import Rows, TablesMechanism
+from privrl.models.bayes_net import BayesNet, PrivateBayesNet
+from privrl.models.estimates import clipped_rows
+
+# Naive Bayes ------------------------------------------------------------------------------------
+
+
+def fit_naive_bayes(cells: Sequence[Cell], parts: Split) -> list[Found]:
+    """Return what naive Bayes finds with the mechanism of each cell."""
+    # Only here, for it needs an extra, privrl[models].
+    estimator = importlib.import_module("privrl.models.naive_bayes").PrivateNaiveBayes
+    schema = parts.schema
+    train, test = schema.encode(parts.train), schema.encode(parts.test)
+    X, y = train[:, :-1], train[:, -1]
+    X_test, y_test = test[:, :-1], test[:, -1]
+    *sizes, n_classes = schema.sizes
+    shapes = ((1, n_classes), *((n_classes, size) for size in sizes))
+    found = []
+    for cell in cells:
+        if cell.mechanism == UNIFORM:
+            found.append(Found(math.log(n_classes), 1 / n_classes))
+            continue
+        model = estimator(
+            sizes,
+            classes=Categories(tuple(range(n_classes))),
+            random_state=int(cell.rng().integers(2**63)),
+            **_options(cell, shapes, len(y)),
+        ).fit(X, y)
+        logs = model.predict_log_proba(X_test)
+        loss = -float(logs[np.arange(len(y_test)), y_test].mean())
+        found.append(Found(loss, float((logs.argmax(axis=1) == y_test).mean())))
+    return found
+
+
+def _options(cell: Cell, shapes: tuple[Rows, ...], n_records: int) -> dict[str, Any]:
+    """Return the parameters of `PrivateNaiveBayes` for a mechanism."""
+    if cell.mechanism == NONE:
+        return {"mechanism": "none", "target": None}
+    if cell.mechanism == GOHARI:
+        draws = gohari(shapes, n_records, cell.epsilon, cell.delta)
+        spent = Rdp(2.0, float(draws.cost.rdp(2.0)))  # the same draws, by what they really cost
+        return _draws(draws.alpha) | {"target": spent}
+    if cell.mechanism == EXACT:
+        made = TablesMechanism.algorithm_1(cell.target, shapes=shapes)
+        return _draws(made.alpha) | {"target": cell.target}
+    options: dict[str, dict[str, Any]] = {
+        PRINTED: {"mechanism": "dkl", "orientation": "paper"},
+        DKL: {"mechanism": "dkl"},
+        DESIGNED: {"mechanism": "dirichlet"},
+        AUTO: {"mechanism": "auto"},
+    }
+    for label, temperature in TEMPERED.items():
+        options[label] = {"mechanism": "auto", "temperature": temperature}
+    for label, (name, floor) in FLOORS.items():
+        shares = "optimised" if floor is None else "uniform"
+        options[label] = {"mechanism": name, "alpha": floor, "shares": shares}
+    return options[cell.mechanism] | {"target": cell.target}
+
+
+def _draws(alpha: float) -> dict[str, Any]:
+    return {"mechanism": "dirichlet", "alpha": alpha, "shares": "uniform"}
+
+
+# Networks ---------------------------------------------------------------------------------------
+
+
+def fit_networks(cells: Sequence[Cell], parts: Split) -> list[Found]:
+    """Return what the data set's network finds with the mechanism of each cell."""
+    parents = network_of(cells[0].data, parts.schema)
+    schema = parts.schema.subset(parents)
+    return [Found(log_likelihood=_log_likelihood(cell, parents, schema, parts)) for cell in cells]
+
+
+def _log_likelihood(
+    cell: Cell, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
+) -> float:
+    """Return the mean log-probability of a test record (nats)."""
+    if cell.mechanism == UNIFORM:
+        return -sum(map(math.log, schema.sizes))
+    names = {NONE: "none", DKL: "dkl", DESIGNED: "dirichlet", AUTO: "auto"}
+    if cell.mechanism in names:
+        target = None if cell.mechanism == NONE else cell.target
+        spec = PrivateBayesNet(
+            parents=parents,
+            schema=schema,
+            target=target,
+            mechanism=names[cell.mechanism],  # type: ignore[arg-type] # one of its names
+        )
+        return spec.fit(parts.train, cell.rng()).log_likelihood(parts.test)
+    return _with_equal_parts(cell, parents, schema, parts).log_likelihood(parts.test)
+
+
+def _with_equal_parts(
+    cell: Cell, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
+) -> BayesNet:
+    """Return a network whose tables have equal parts of the budget, noisy counts cut at a floor."""
+    structure = PrivateBayesNet(
+        parents=parents, schema=schema, target=None, mechanism="none"
+    ).structure
+    shapes = tuple(map(structure.shape, structure.nodes))
+    codes = schema.subset(structure.nodes).encode(parts.train)
+    counts = structure.counts({node: codes[:, i] for i, node in enumerate(structure.nodes)})
+    floor: float | None = None
+    if cell.mechanism == GOHARI:
+        made = gohari(shapes, len(codes), cell.epsilon, cell.delta)
+    else:
+        name, floor = FLOORS[cell.mechanism]
+        made = TablesMechanism.calibrated(
+            cell.target,
+            shapes=shapes,
+            n_records=len(codes),
+            mechanism=name,  # type: ignore[arg-type] # one of its names
+        )
+    released = made.release(counts, cell.rng())
+    rows = [clipped_rows(table, floor) for table in released]
+    return BayesNet(parents, schema, dict(zip(structure.nodes, rows, strict=True)), made)
+
+
+# Gohari et al. ----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def gohari(
+    shapes: tuple[Rows, ...], n_records: int, epsilon: float, delta: float
+) -> TablesMechanism:
+    """Return Dirichlet draws as the bound of Gohari et al. sets them.
+
+    As in the paper's published code: the prior is Algorithm 1's at order 5, a row is taken for
+    one vector that sums to the number of records, and each table gets an equal part of delta,
+    and here of epsilon. All rows have as many cells as the longest, and at least three.
+
+    Parameters
+    ----------
+    shapes : tuple of pairs of int
+        Rows and cells to a row of each table.
+    n_records : int
+        How many records there are.
+    epsilon, delta : float
+        Of the budget of all tables together.
+
+    Notes
+    -----
+    This compares, it is no guarantee: the bound is for vectors whose sum is public, and a row's
+    sum is not. (Neither is a row's change one within the row.)
+    """
+    parts, cells = len(shapes), max(3, *(size for _, size in shapes))
+
+    def cost(weight: float) -> Cost:
+        alpha = _prior(weight)
+        total = weight * n_records + cells * alpha
+        return SimplexCost(
+            weight=total,
+            eta=alpha / total,
+            eta_bar=(cells - 2) * alpha / total,
+            distance=2 * weight / total,
+        )
+
+    part = ApproxDP(epsilon / parts, delta / parts)
+    weight = calibrate(part, cost, costs="rise")
+    return TablesMechanism(
+        shapes=shapes, mechanism="dirichlet", sizes=(weight,) * parts, alpha=_prior(weight)
+    )
+
+
+def _prior(weight: float) -> float:
+    return 1 + 4 * (ORDER - 1) * weight

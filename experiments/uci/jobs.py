@@ -1,0 +1,151 @@
+"""What is fitted in DKL's experiments on UCI data, as plain data: cells.
+
+A cell is one fit: a data set, a split, a mechanism, a budget. Its randomness comes from what it is,
+so that it finds the same in whatever company it is run.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from privrl._checks import check_between, check_count
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.experiments.uci.data import Cells
+
+ORDER = 5.0  # the paper's λ
+DELTA = 1e-5
+
+Model = Literal["naive Bayes", "network"]
+
+#: What each mechanism is: the library's name for it, and for noisy counts where they are cut off;
+#: None for the standard deviation of the noise.
+FLOORS: dict[str, tuple[str, float | None]] = {
+    "Gaussian, cut at 1e-6": ("gaussian", 1e-6),  # as in the paper's published code
+    "Gaussian, cut at 1": ("gaussian", 1.0),
+    "Gaussian, cut at its deviation": ("gaussian", None),
+    "Laplace, cut at 1e-6": ("laplace", 1e-6),
+    "Laplace, cut at 1": ("laplace", 1.0),
+    "Laplace, cut at its deviation": ("laplace", None),
+}
+NONE, UNIFORM, AUTO = "no privacy", "uniform guess", "auto"
+PRINTED, DKL, DESIGNED = "Algorithm 1, as printed", "Algorithm 1", "Dirichlet, designed"
+EXACT = "Algorithm 1's prior, exact accounting"
+GOHARI = "Gohari et al."
+#: `AUTO` with a fixed temperature.
+TEMPERED = {"auto, temperature 1": 1.0, "auto, temperature 0.7": 0.7}
+
+MECHANISMS: dict[Model, tuple[str, ...]] = {
+    "naive Bayes": (
+        *(NONE, PRINTED, DKL, EXACT, DESIGNED, GOHARI, *FLOORS, *TEMPERED, AUTO, UNIFORM),
+    ),
+    "network": (NONE, DKL, DESIGNED, GOHARI, *FLOORS, AUTO, UNIFORM),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One fit, and what is found on its test part; plain data.
+
+    Parameters
+    ----------
+    data : str
+        A data set's name.
+    model : {"naive Bayes", "network"}
+        What is fitted.
+    cells : {"public", "paper"}
+        Into what columns are cut, see `privrl.experiments.uci.data.split`.
+    split : int
+        Which split, >= 0.
+    mechanism : str
+        Of `MECHANISMS` for the model.
+    epsilon : float
+        Of the budget of the whole fit (nats); infinity without privacy, 0 for the uniform guess.
+    delta : float
+        Of the budget; 0 stands for a Rényi divergence of order 5 instead.
+
+    Raises
+    ------
+    ValueError
+        If one of these is unknown or out of range, or they do not go together.
+    """
+
+    data: str
+    model: Model
+    cells: Cells
+    split: int
+    mechanism: str
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.model not in MECHANISMS:
+            raise ValueError(f"model must be 'naive Bayes' or 'network', got {self.model!r}.")
+        if self.mechanism not in MECHANISMS[self.model]:
+            known = ", ".join(map(repr, MECHANISMS[self.model]))
+            raise ValueError(
+                f"mechanism of {self.model} must be one of {known}, got {self.mechanism!r}."
+            )
+        if self.mechanism == GOHARI and self.delta == 0:
+            raise ValueError(f"delta must be > 0 for {GOHARI!r}, got 0; it has no Rényi bound.")
+        check_count("split", self.split, least=0)
+        fixed = {NONE: math.inf, UNIFORM: 0.0}.get(self.mechanism)
+        if fixed is None:
+            check_between("epsilon", self.epsilon, 0, math.inf)
+        elif self.epsilon != fixed:
+            raise ValueError(f"epsilon of {self.mechanism!r} is {fixed:g}, got {self.epsilon!r}.")
+        if self.delta != 0:
+            check_between("delta", self.delta, 0, 1)
+
+    @property
+    def target(self) -> Rdp | ApproxDP:
+        """What the fit may spend."""
+        if self.delta == 0:
+            return Rdp(ORDER, self.epsilon)
+        return ApproxDP(self.epsilon, self.delta)
+
+    def rng(self) -> np.random.Generator:
+        """Return the cell's generator: no other cell has the same numbers."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
+        return np.random.default_rng(np.random.SeedSequence(words.tolist()))
+
+
+class Found(NamedTuple):
+    """What a cell finds on the test part; means over its records, NaN where there is none.
+
+    The cross-entropy and the log-likelihood are in nats.
+    """
+
+    cross_entropy: float = math.nan
+    accuracy: float = math.nan
+    log_likelihood: float = math.nan
+
+
+def grid(
+    *,
+    data: Iterable[str],
+    model: Model,
+    cells: Cells,
+    splits: Iterable[int],
+    mechanisms: Iterable[str],
+    epsilons: Iterable[float],
+    delta: float = 0.0,
+) -> list[Cell]:
+    """Return a cell for each combination; those without a budget once for each split."""
+    epsilons, mechanisms, splits = list(epsilons), list(mechanisms), list(splits)
+    fixed = {NONE: [math.inf], UNIFORM: [0.0]}
+    return [
+        Cell(
+            data=name, model=model, cells=cells, split=number, mechanism=mechanism,
+            epsilon=float(epsilon), delta=delta,
+        )
+        for name in data
+        for number in splits
+        for mechanism in mechanisms
+        for epsilon in fixed.get(mechanism, epsilons)
+    ]  # fmt: skip

@@ -1,0 +1,374 @@
+"""Accounting by privacy loss distributions: tighter than Rényi's sums, in the extra ``pld``.
+
+Every release is replaced by a pair of discrete distributions that is at least as easy to tell
+apart, made from the release's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
+Ghazi, Kamath, Kumar and Manurangsi, 2022). The privacy losses of independent pairs add up, so
+their distributions are convolved, by the Fourier transforms of the dp-accounting package.
+
+**Why this is an upper bound.** Write a release's profile as a function of ``t = exp(epsilon)``:
+``H(t)``, the largest hockey-stick divergence of order ``t`` over ordered neighbours. It is
+convex, as a maximum of convex functions, and ``delta`` bounds it for ``t >= 1``. For ``t < 1``,
+
+    H_t(P, Q) = ∫ max(P − tQ, 0) = 1 − t + t ∫ max(Q − P / t, 0) = 1 − t + t H_{1/t}(Q, P),
+
+and where neighbours may be swapped ``delta`` bounds the last term too. So an upper bound on
+``H`` is known everywhere from some dots at ``t >= 1``, and the lower convex hull of all dots
+lies between it and ``H``. A convex piecewise linear function is the profile of a discrete pair.
+A pair whose profile is nowhere below a release's may stand in for it under composition (Zhu,
+Dong and Wang, 2022): a composed profile is the mean of one part's profile, taken at ``t exp(−l)``
+over the losses ``l`` of the others, so that parts can be replaced one by one.
+"""
+
+import importlib
+import math
+from collections import Counter
+from collections.abc import Hashable
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from privrl._checks import check_count
+from privrl.accounting.rdp import BudgetExceeded
+from privrl.accounting.targets import ApproxDP
+from privrl.costs.base import Cost, check_delta, check_epsilons
+from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
+from privrl.costs.relations import Relation
+from privrl.numerics.special import FloatArray
+
+SMALLEST_DELTA = 1e-12
+_TAIL = 1e-18  # of one release's delta; losses beyond it count as infinite
+_LARGEST_LOSS = 600.0  # nats; exp of it is still a float
+_ROUNDING = 1e-10  # relative, of the deltas that releases report
+_DOTS = 3200  # in all, for all kinds of releases together
+_MOST_DOTS = 256  # for one kind
+_STEP = 0.02  # of the grid, in root mean square deviations of a loss
+
+
+class _Kind(Cost, Hashable, Protocol):
+    """A release that can be counted: equal ones are accounted for together."""
+
+
+class PldAccountant:
+    """Compose releases by convolving their privacy loss distributions.
+
+    Parameters
+    ----------
+    budget : ApproxDP, optional
+        What may be spent.
+
+    Raises
+    ------
+    ImportError
+        If the dp-accounting package is not installed.
+    ValueError
+        If the budget is not an `ApproxDP`, or its delta is under 1e-12.
+
+    Notes
+    -----
+    Whatever is reported is an upper bound, and never above what
+    `privrl.accounting.rdp.RdpAccountant` reports. Where a release's ``delta`` is exact, the slack
+    in epsilon is about 0.02 % (0.2 % if each release costs several nats) for up to 12
+    different releases, however many of each. Of more, each gets fewer dots: 0.3 % at 100
+    different ones. Deltas that go through Rényi divergence make loss distributions that are
+    looser than Rényi's sums; then the sums are reported.
+
+    Deltas under 1e-12 are refused, since the rounding of Fourier transforms is of that size
+    (1e-16 for each release, and added to every delta). From 4500 releases on the limit grows
+    with their number; close to it the slack in epsilon comes to 1 %.
+
+    This is no filter: which releases come next, and their parameters, must not depend on what
+    earlier ones returned. `RdpAccountant` allows that.
+    """
+
+    def __init__(self, *, budget: ApproxDP | None = None) -> None:
+        _pld_pmf()
+        if budget is not None and not isinstance(budget, ApproxDP):
+            raise ValueError(
+                f"budget must be an ApproxDP, got {budget!r}; a loss distribution knows no Rényi "
+                "orders, RdpAccountant does."
+            )
+        self._budget = budget
+        self._spent = _Spent(Counter())
+        self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
+        if budget is not None:
+            self._spent.epsilon(budget.delta)
+
+    @property
+    def budget(self) -> ApproxDP | None:
+        """What may be spent in all."""
+        return self._budget
+
+    @property
+    def relation(self) -> Relation | None:
+        """The neighbouring relation of everything composed; None before the first release."""
+        return next((cost.relation for cost in self._spent.counts), None)
+
+    def compose(self, cost: Cost, count: int = 1) -> None:
+        """Record ``count`` releases of one kind, before anything of them is drawn.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover all of them; then none is recorded.
+        ValueError
+            If the release is about another neighbouring relation than the earlier ones or
+            about one whose neighbours cannot be swapped, if it is of several runs or cannot be
+            hashed, or if ``count`` is not a whole number of at least 1.
+        """
+        check_count("count", count)
+        if not isinstance(cost, Hashable):
+            raise ValueError(
+                f"release must be hashable, like a frozen dataclass, got {cost!r}; equal "
+                "releases are accounted for together."
+            )
+        if cost not in self._spent.counts:
+            self._check_new(cost)
+        spent = _Spent(self._spent.counts + Counter({cost: count}))
+        self._check_budget(spent)
+        self._spent = spent
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return epsilon (nats) at ``delta``, shape (), never rounded down.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is not in (0, 1), or under 1e-12, or under the limit for so many
+            releases.
+        """
+        return np.asarray(self._spent.epsilon(check_delta(delta)))
+
+    def delta(self, epsilon: float) -> FloatArray:
+        """Return delta at ``epsilon`` >= 0 (nats), shape (), at least 1e-12."""
+        return np.asarray(self._spent.delta(float(check_epsilons(epsilon))))
+
+    def _check_new(self, cost: _Kind) -> None:
+        relation = cost.relation
+        if self.relation is not None and relation != self.relation:
+            raise ValueError(
+                f"release must be about the relation {str(self.relation)!r} like those before "
+                f"it, got {str(relation)!r}; use another accountant for it."
+            )
+        if not _is_symmetric(relation):
+            raise ValueError(
+                "release must be about a relation whose neighbours can be swapped, got "
+                f"{str(relation)!r}, which lists a change vector without its opposite; list "
+                "both, or use RdpAccountant."
+            )
+        if _rdp(cost).ndim > 1:
+            raise ValueError(
+                f"release must be of one run, got {cost!r}; use one accountant for each run, "
+                "or RdpAccountant."
+            )
+
+    def _check_budget(self, spent: "_Spent") -> None:
+        if self._budget is None or spent.counts <= self._affordable:
+            return
+        wanted, delta = self._budget.epsilon, self._budget.delta
+        epsilon = spent.epsilon(delta)
+        if not epsilon <= wanted:
+            raise BudgetExceeded(
+                f"the release would bring the cost to epsilon {epsilon:.6g}, over the budget "
+                f"{self._budget}; nothing was spent. Plan for fewer releases, or make each more "
+                "private."
+            )
+        # Look ahead, lest a thousand single releases take a thousand convolutions.
+        times = min(0.999 * wanted / epsilon, 4.0) if epsilon > 0 else 4.0
+        more = _Spent(Counter({kind: int(n * times) for kind, n in spent.counts.items()}))
+        ahead = more.counts > spent.counts and more.smallest_delta <= delta
+        fits = ahead and more.epsilon(delta) <= 0.999 * wanted
+        self._affordable = more.counts if fits else spent.counts
+
+
+class _Spent:
+    """What so many releases of each kind cost together; worked out when first asked for."""
+
+    def __init__(self, counts: "Counter[_Kind]") -> None:
+        self.counts = counts
+        # A power of a Fourier transform has the relative error of its base times the exponent.
+        self._noise = 2.0**-53 * counts.total() + 1e-15 * len(counts)
+        self.smallest_delta = max(SMALLEST_DELTA, 2 * self._noise)
+
+    def epsilon(self, delta: float) -> float:
+        if not delta >= self.smallest_delta:
+            raise ValueError(
+                f"delta must be at least {self.smallest_delta:.2g} with {self.counts.total()} "
+                f"releases, got {delta!r}: smaller ones drown in the rounding of Fourier "
+                "transforms. RdpAccountant has no such limit."
+            )
+        if not self.counts:
+            return 0.0
+        by_order = float(rdp_to_epsilon(DEFAULT_ORDERS, self._rdp, delta))
+        if self.counts.total() == 1:
+            return min(by_order, *(float(cost.epsilon(delta)) for cost in self.counts))
+        if self._losses is None:
+            return by_order
+        by_losses = float(self._losses.get_epsilon_for_delta(delta - self._noise))
+        return min(by_order, by_losses * (1 + 1e-12))
+
+    def delta(self, epsilon: float) -> float:
+        if not self.counts:
+            return self.smallest_delta
+        delta = math.exp(rdp_to_log_delta(DEFAULT_ORDERS, self._rdp, epsilon))
+        if self.counts.total() == 1:
+            delta = min(delta, *(float(cost.delta(epsilon)) for cost in self.counts))
+        elif self._losses is not None:
+            by_losses = float(self._losses.get_delta_for_epsilon(epsilon))
+            delta = min(delta, by_losses + self._noise)
+        return max(delta, self.smallest_delta)
+
+    @cached_property
+    def _rdp(self) -> FloatArray:
+        return np.sum([n * _rdp(cost) for cost, n in self.counts.items()], axis=0)
+
+    @cached_property
+    def _losses(self) -> Any:
+        """The PMF (of dp-accounting) of all losses' sum; None if it is infinite almost surely.
+
+        Moving a loss to its two neighbours on a grid adds at most a quarter of the squared step
+        to its variance. With a step of a fiftieth of the root mean square deviation that is at
+        most 1e-4 of the sum's variance.
+        """
+        kinds = zip(self.counts.items(), self._share_dots(), strict=True)
+        each = [(_connect_dots(cost, n_dots), n) for (cost, n), n_dots in kinds]
+        if sum(n * math.log1p(-losses.infinite) for losses, n in each) < math.log(1e-9):
+            return None
+        variance = sum(n * losses.variance for losses, n in each)
+        largest = max(float(losses.values.max()) for losses, _ in each)
+        step = max(_STEP * math.sqrt(variance / self.counts.total()), largest / 2**17, 1e-15)
+        step = 2.0 ** math.floor(math.log2(step))  # its multiples are exact
+        parts = [_self_compose(_on_grid(losses, step), n) for losses, n in each]
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=False)
+            odd = parts[len(parts) // 2 * 2 :]
+            parts = [one.compose(other, 1e-15) for one, other in pairs] + odd
+        return parts[0]
+
+    def _share_dots(self) -> list[int]:
+        """Return the number of dots of each kind, a power of two lest caches overflow.
+
+        The slack of a kind falls with the square of its dots. The sum of slacks is least where
+        dots are shared by the cube roots of the variances, for which twice the Kullback-Leibler
+        divergences stand in.
+        """
+        cost = [n * _rdp(cost)[0] for cost, n in self.counts.items()]
+        share = np.cbrt(np.clip(cost, 1e-300, 1e6))
+        wanted = np.clip(_DOTS * share / share.sum(), 16, _MOST_DOTS)
+        return [int(n) for n in 2 ** np.rint(np.log2(wanted))]
+
+
+class _Losses(NamedTuple):
+    """The privacy loss of one release as finitely many values, and mass at infinity."""
+
+    values: FloatArray
+    masses: FloatArray
+    infinite: float
+
+    @property
+    def variance(self) -> float:
+        mean = float(self.masses @ self.values)
+        return float(self.masses @ (self.values - mean) ** 2)
+
+
+@lru_cache(maxsize=1024)
+def _rdp(cost: _Kind) -> FloatArray:
+    return np.asarray(cost.rdp(DEFAULT_ORDERS))
+
+
+@lru_cache(maxsize=1024)
+def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
+    """Return a pair's losses whose profile is nowhere below the release's.
+
+    Seen from ``u = exp(epsilon) − 1 >= 0``, the reflection at ``u = 0`` maps a line to itself
+    if and only if it passes through ``(−2, 1)``. With this point added, the lower convex hull
+    of the dots at ``u >= 0`` is that of all dots and their reflections. Where it bends by ``m``
+    at ``u``, the pair has a loss ``epsilon`` with masses ``(1 + u) m`` and ``m``, and by
+    symmetry a loss ``−epsilon`` with masses ``m`` and ``(1 + u) m``.
+    """
+    epsilons = _dots(cost, n_dots)
+    deltas = np.minimum(np.minimum.accumulate(_checked_delta(cost, epsilons)), 1.0)
+    u, h = _lower_hull(np.append(-2.0, np.expm1(epsilons)), np.append(1.0, deltas))
+    bends = np.diff(np.append(np.diff(h) / np.diff(u), 0.0))
+    values = np.log1p(u[1:])
+    return _Losses(
+        np.concatenate([values, -values]),
+        np.maximum(np.concatenate([(1 + u[1:]) * bends, bends]), 0.0),
+        min(float(h[-1]), 1 - 2.0**-53),
+    )
+
+
+def _dots(cost: _Kind, n_dots: int) -> FloatArray:
+    """Choose epsilons from 0 to where delta vanishes, densest where losses are likely."""
+    rdp = _rdp(cost)
+    top = float(rdp_to_epsilon(DEFAULT_ORDERS, rdp, _TAIL))
+    if not top < _LARGEST_LOSS:  # no useful Rényi curve, or losses without end
+        scan = np.geomspace(1e-9, _LARGEST_LOSS, 120)
+        deltas = _checked_delta(cost, scan)
+        top = float(scan[np.argmax(deltas <= max(_TAIL, deltas[-1]))])
+    # Twice the standard deviation of a loss so small that it is Gaussian.
+    bulk = min(max(2 * math.sqrt(2 * rdp[0]), top / 1000), top)
+    return bulk * np.sinh(np.linspace(0.0, 1.0, n_dots) * np.arcsinh(top / bulk))
+
+
+def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:
+    deltas = cost.delta(epsilons)
+    if deltas.shape != epsilons.shape or not np.all((deltas >= 0) & (deltas <= 1 + _ROUNDING)):
+        raise ValueError(
+            f"release.delta must give a number from 0 to 1 for each epsilon, got {deltas!r} from "
+            f"{cost!r}."
+        )
+    return deltas * (1 + _ROUNDING)
+
+
+def _lower_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the vertices of the lower convex hull of points with ascending ``x``."""
+    kept: list[int] = []
+    for i in range(len(x)):
+        while len(kept) > 1:
+            j, k = kept[-2:]
+            if (y[i] - y[k]) * (x[k] - x[j]) > (y[k] - y[j]) * (x[i] - x[k]):
+                break
+            kept.pop()
+        kept.append(i)
+    return x[kept], y[kept]
+
+
+def _on_grid(losses: _Losses, step: float) -> Any:
+    """Connect the dots at the multiples of ``step``: each loss moves to its two neighbours.
+
+    The shares are such that the mass under both distributions stays what it was.
+    """
+    cell = np.floor(losses.values / step).astype(np.int64)
+    up = losses.masses * np.expm1(cell * step - losses.values) / np.expm1(-step)
+    first = int(cell.min())
+    size = int(cell.max()) - first + 2
+    masses = np.bincount(cell - first, losses.masses - up, size)
+    masses += np.bincount(cell - first + 1, up, size)
+    return _pld_pmf().DensePLDPmf(step, first, np.maximum(masses, 0.0), losses.infinite, True)
+
+
+def _self_compose(part: Any, count: int) -> Any:
+    return part.self_compose(count, 1e-15) if count > 1 else part
+
+
+def _is_symmetric(relation: Relation) -> bool:
+    """Whether every change vector's opposite is listed, itself or as part of a longer one."""
+    for _, vectors in relation.tables:
+        listed = [Counter(vector) for vector in vectors]
+        for vector in vectors:
+            opposite = Counter(-amount for amount in vector)
+            if not any(opposite <= other for other in listed):
+                return False
+    return True
+
+
+def _pld_pmf() -> Any:
+    try:
+        importlib.import_module("dp_accounting")
+        return importlib.import_module("dp_accounting.pld.pld_pmf")
+    except ImportError as error:
+        raise ImportError(
+            "PldAccountant needs the dp-accounting package, which is not installed; get it by "
+            'pip install "privrl[pld]".'
+        ) from error

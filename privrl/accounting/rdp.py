@@ -1,0 +1,352 @@
+"""The accountant: adds up what releases cost and refuses what would exceed the budget."""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_count, check_orders
+from privrl.accounting.pending import Indices, Pending
+from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.costs.base import (
+    Cost,
+    InBulk,
+    Together,
+    check_delta,
+    check_epsilons,
+    has_bulk,
+    is_fixed,
+)
+from privrl.costs.conversion import (
+    DEFAULT_ORDERS,
+    epsilon_by_order,
+    log_delta_by_order,
+    rdp_to_epsilon,
+    rdp_to_log_delta,
+)
+from privrl.costs.relations import Relation
+from privrl.numerics.special import FloatArray
+from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum
+
+_FEW = 32  # releases whose cost at all orders is quickly had
+_LAST_ORDER = 1e100  # up to which no divergence overflows
+_MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
+
+
+class BudgetExceeded(ValueError):
+    """A release was refused because it would spend more than the budget; nothing was spent."""
+
+
+class RdpAccountant:
+    """Compose releases by adding their Rényi divergences.
+
+    Parameters
+    ----------
+    orders : array_like, shape (n_orders,), optional
+        Rényi orders > 1 at which the sum is kept; by default a dense grid. The order of a
+        budget is added to them.
+    budget : Rdp or ApproxDP or sequence of them, optional
+        What may be spent. A sequence holds one budget (or None) for each row of a
+        `BatchCost`; a release is refused if any row cannot afford it.
+
+    Notes
+    -----
+    A single release is converted to (epsilon, delta) by its own profile, which is tighter than
+    its Rényi curve.
+
+    Sums are kept in twice the working precision, so that a thousand small releases add up to
+    a thousand times one of them. With an `Rdp` budget the accountant is a Rényi filter: weights,
+    priors and the moment of stopping may depend on what earlier releases returned (Feldman and
+    Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
+    end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
+
+    Dirichlet and Gaussian releases are worked out when a number is asked for, all at once and at
+    the orders that matter to it (`privrl.accounting.pending`); all others when they are composed.
+    """
+
+    def __init__(
+        self,
+        *,
+        orders: ArrayLike | None = None,
+        budget: Target | Sequence[Target | None] | None = None,
+    ) -> None:
+        wanted = DEFAULT_ORDERS if orders is None else check_orders(orders).ravel()
+        if wanted.size == 0:
+            raise ValueError("orders must hold at least one Rényi order > 1, got none.")
+        self._budgets = tuple(budget) if isinstance(budget, Sequence) else (budget,)
+        for target in self._budgets:
+            if not isinstance(target, Rdp | ApproxDP | None):
+                raise ValueError(
+                    f"budget must be an Rdp or ApproxDP target, or a list of them, got {target!r}."
+                )
+        points = [b.order for b in self._budgets if isinstance(b, Rdp)]
+        self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
+        self._budget = budget
+        self._relation: Relation | None = None
+        self._sum: FloatArray = np.zeros_like(self._orders)
+        self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum
+        self._pending = Pending(self._orders)  # composed too, but not yet in the sum
+        # Not where a cost could overflow, or be compared with several budgets.
+        self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
+        only_one = self._budgets[0] if len(self._budgets) == 1 else None
+        self._limit = None if only_one is None else _Limit(only_one, self._orders)
+        self._curve: tuple[Cost, FloatArray] | None = None
+        self._only: Cost | None = None
+
+    @property
+    def orders(self) -> FloatArray:
+        """The Rényi orders, ascending, shape (n_orders,)."""
+        return self._orders.copy()
+
+    @property
+    def rdp(self) -> FloatArray:
+        """Rényi divergence spent so far (nats), shape (..., n_orders)."""
+        self._settle()
+        return sum_up(self._sum, self._lost)
+
+    @property
+    def budget(self) -> Target | Sequence[Target | None] | None:
+        """What may be spent in all."""
+        return self._budget
+
+    @property
+    def relation(self) -> Relation | None:
+        """The neighbouring relation of everything composed; None before the first release."""
+        return self._relation
+
+    def compose(self, cost: Cost, count: int = 1) -> None:
+        """Record ``count`` releases of one kind, before anything of them is drawn.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover all of them; then none is recorded.
+        ValueError
+            If the release is about another neighbouring relation than the earlier ones, or
+            ``count`` is not a whole number of at least 1.
+        """
+        check_count("count", count)
+        relation, ours = cost.relation, self._relation
+        if ours is not None and relation is not ours and relation != ours:
+            raise ValueError(
+                f"release must be about the relation {str(ours)!r} like those before it, got "
+                f"{str(relation)!r}; use another accountant for it."
+            )
+        only = cost if ours is None and count == 1 else None
+        parts = cost.parts if type(cost) is Together else (cost,)
+        in_bulk = tuple(part for part in parts if has_bulk(part))
+        if self._may_wait and self._sum.ndim == 1 and len(in_bulk) == len(parts):
+            if self._limit is not None:
+                self._check_limit(self._limit, in_bulk, count, only)
+            for part in in_bulk:
+                self._pending.add(part, count)
+        else:
+            curve = product_up(count, self._rdp_of(cost))
+            if self._budget is not None or curve.ndim > 1:
+                self._settle()
+            total, lost = two_sum(self._sum, self._lost, curve)
+            self._check_budget(sum_up(total, lost), only)
+            self._sum, self._lost = total, lost
+            if self._limit is not None:
+                self._limit.spent = math.inf  # to be worked out again
+        self._only, self._relation = only, relation
+
+    def spent(self, order: float) -> FloatArray:
+        """Return the Rényi divergence spent at one of `orders` (nats), shape (...).
+
+        Raises
+        ------
+        ValueError
+            If the accountant does not keep that order.
+        """
+        at = np.flatnonzero(self._orders == order)
+        if at.size == 0:
+            raise ValueError(
+                f"order must be one that this accountant keeps, got {order!r}; name it in "
+                "orders= when making the accountant."
+            )
+        total, lost = self._spent_at(at)
+        return np.asarray(sum_up(total, lost)[..., 0])
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
+        delta = check_delta(delta)
+        if self._search_pays:
+            at, rdp = self._best(partial(epsilon_by_order, self._orders, delta=delta))
+            return rdp_to_epsilon(self._orders[at], rdp, delta)
+        by_order = rdp_to_epsilon(self._orders, self.rdp, delta)
+        return by_order if self._only is None else np.minimum(by_order, self._only.epsilon(delta))
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats), shape (..., *epsilon.shape)."""
+        epsilon = check_epsilons(epsilon)
+        if self._search_pays:
+            return np.reshape([self._delta_by_search(e) for e in epsilon.flat], epsilon.shape)
+        rdp = self.rdp.reshape(*self._sum.shape[:-1], *(1,) * epsilon.ndim, -1)
+        by_order = exp_up(rdp_to_log_delta(self._orders, rdp, epsilon))
+        return by_order if self._only is None else np.minimum(by_order, self._only.delta(epsilon))
+
+    def _delta_by_search(self, epsilon: float) -> FloatArray:
+        at, rdp = self._best(partial(log_delta_by_order, self._orders, epsilon=epsilon))
+        return exp_up(rdp_to_log_delta(self._orders[at], rdp, epsilon))
+
+    @property
+    def _search_pays(self) -> bool:
+        return self._pending.waiting > _FEW and self._sum.ndim == 1
+
+    def _best(
+        self, objective: Callable[[FloatArray], FloatArray], more: ArrayLike = 0.0
+    ) -> tuple[Indices, FloatArray]:
+        """Return indices of orders, the best among them, and what is spent there with ``more``."""
+        more = np.broadcast_to(more, self._orders.shape)
+        at = self._pending.best(self._sum + self._lost + more, objective)
+        return at, sum_up(*two_sum(*self._spent_at(at), more[at]))
+
+    def _spent_at(self, at: Indices) -> tuple[FloatArray, FloatArray]:
+        """Return the sum at the orders of some indices, and what rounding took from it."""
+        more, lost = self._pending.sums(at)
+        total, all_lost = two_sum(self._sum[..., at], self._lost[..., at], more)
+        return total, all_lost + lost
+
+    def _settle(self) -> None:
+        """Work out all that is pending, at every order, and add it to the sum."""
+        if self._pending.waiting:
+            self._sum, self._lost = self._spent_at(np.arange(len(self._orders)))
+            self._pending = Pending(self._orders)
+
+    def __copy__(self) -> Self:
+        """Return an accountant that goes on by itself from here."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        # These are written to; arrays of sums are not, each sum is a new one.
+        other._pending, other._limit = deepcopy(self._pending), deepcopy(self._limit)
+        return other
+
+    def _rdp_of(self, cost: Cost) -> FloatArray:
+        """Return a release's curve; that of the last one is kept if it cannot have changed."""
+        fixed = is_fixed(cost)
+        if fixed and self._curve is not None and self._curve[0] == cost:
+            return self._curve[1]
+        curve = cost.rdp(self._orders)
+        if curve.shape[-1:] != self._orders.shape or not (curve >= 0).all():
+            raise ValueError(
+                f"release must give a Rényi divergence >= 0 for each of {len(self._orders)} "
+                f"orders, got {curve!r}."
+            )
+        if fixed:
+            self._curve = cost, curve
+        return curve
+
+    def _check_limit(
+        self, limit: "_Limit", parts: tuple[InBulk, ...], count: int, only: Cost | None
+    ) -> None:
+        """Refuse releases of known kinds if the budget does not cover them.
+
+        What is sure to fit, by a quick bound on its cost at one order, is let through at once.
+        """
+        if parts == limit.last:
+            bound = count * limit.cost
+        else:
+            bound = count * sum(self._pending.at_most(part, limit.order) for part in parts)
+        spent = limit.spent + bound * (1 + _MARGIN)
+        if spent <= limit.allowed:
+            limit.spent = spent
+            return
+        budget = limit.budget
+        if isinstance(budget, Rdp):
+            at = np.searchsorted(self._orders, [budget.order])
+            more = _rdp_of_all(parts, count, self._orders[at])
+            rdp = sum_up(*two_sum(*self._spent_at(at), more))
+        else:
+            curve = _rdp_of_all(parts, count, self._orders)
+            at, rdp = self._best(limit.share, curve)
+            more = curve[at]
+        if not _is_affordable(budget, self._orders[at], rdp, only):
+            if isinstance(budget, ApproxDP):
+                by_order = partial(epsilon_by_order, self._orders, delta=budget.delta)
+                at, rdp = self._best(by_order, curve)
+            raise _exceeded(budget, self._orders[at], rdp)
+        limit.last = ()  # what it cost at another order must not outlive an interrupt
+        limit.use(at, rdp)
+        limit.cost, limit.last = float(more[at == limit.at][0]) / count, parts
+
+    def _check_budget(self, rdp: FloatArray, only: Cost | None) -> None:
+        rows = rdp if rdp.ndim > 1 else rdp[None]
+        if self._budget is not None and len(self._budgets) not in (1, len(rows)):
+            raise ValueError(
+                f"budget must be one target, or one for each of the {len(rows)} rows of the "
+                f"release, got {len(self._budgets)}."
+            )
+        for i, row in enumerate(rows):
+            budget = self._budgets[i % len(self._budgets)]
+            if budget is not None and not _is_affordable(budget, self._orders, row, only, i):
+                where = f" in row {i}" if len(rows) > 1 else ""
+                raise _exceeded(budget, self._orders, row, where)
+
+
+class _Limit:
+    """A budget, and at the order that decides how much of it is spent at the most."""
+
+    def __init__(self, budget: Target, orders: FloatArray) -> None:
+        self.budget = budget
+        self._orders = orders
+        self._allowed = _allowed(budget, orders)
+        self.at, self.order, self.allowed = 0, 2.0, 0.0
+        self.spent = math.inf  # not known yet
+        self.last: tuple[InBulk, ...] = ()
+        self.cost = 0.0  # of the last ones, exactly
+
+    def share(self, rdp: FloatArray) -> FloatArray:
+        """Return the share of the budget that each order says is spent."""
+        usable = self._allowed > 0
+        return np.where(usable, rdp / np.where(usable, self._allowed, 1.0), np.inf)
+
+    def use(self, at: Indices, rdp: FloatArray) -> None:
+        """Let that of some orders decide from now on by which least of the budget is spent."""
+        known = np.full_like(self._allowed, np.inf)
+        known[at] = rdp
+        self.at = int(self.share(known).argmin())
+        self.order, self.allowed = float(self._orders[self.at]), float(self._allowed[self.at])
+        self.spent = float(known[self.at]) * (1 + _MARGIN)
+
+
+def _allowed(budget: Target, orders: FloatArray) -> FloatArray:
+    """Return the Rényi divergence at each order that by itself says that the budget is kept."""
+    if isinstance(budget, Rdp):
+        return np.where(orders == budget.order, budget.epsilon, 0.0)
+    free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
+    return (np.log(budget.delta) - free) / (orders - 1)
+
+
+def _rdp_of_all(parts: Sequence[Cost], count: int, orders: FloatArray) -> FloatArray:
+    return product_up(
+        count, parts[0].rdp(orders) if len(parts) == 1 else Together(parts).rdp(orders)
+    )
+
+
+def _is_affordable(
+    budget: Target, orders: FloatArray, rdp: FloatArray, only: Cost | None, row: int = 0
+) -> bool:
+    if isinstance(budget, Rdp):
+        return bool(rdp[np.searchsorted(orders, budget.order)] <= budget.epsilon)
+    # Compared as deltas, like calibration does.
+    if rdp_to_log_delta(orders, rdp, budget.epsilon) <= np.log(budget.delta):
+        return True
+    return only is not None and bool(only.delta(budget.epsilon).ravel()[row] <= budget.delta)
+
+
+def _exceeded(
+    budget: Target, orders: FloatArray, rdp: FloatArray, where: str = ""
+) -> BudgetExceeded:
+    if isinstance(budget, Rdp):
+        spent = rdp[np.searchsorted(orders, budget.order)]
+    else:
+        spent = rdp_to_epsilon(orders, rdp, budget.delta)
+    return BudgetExceeded(
+        f"the release would bring the cost{where} to epsilon {float(spent)!r}, over the budget "
+        f"{budget}; nothing was spent. Plan for fewer releases, or make each more private."
+    )

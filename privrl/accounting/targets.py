@@ -1,0 +1,72 @@
+"""What a user wants to spend: a point on a Rényi curve, or (epsilon, delta)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privrl._checks import check_between, check_positive
+from privrl.costs.base import Cost
+from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_log_delta
+from privrl.numerics.upwards import product_up, quotient_up
+
+
+@dataclass(frozen=True)
+class Rdp:
+    """Rényi divergence of one order, at most ``epsilon`` (nats).
+
+    Raises
+    ------
+    ValueError
+        If ``order`` is not > 1 and finite, or ``epsilon`` not > 0 and finite.
+    """
+
+    order: float
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        order = check_between("order", self.order, 1, np.inf, "2 is usual")
+        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "epsilon", epsilon)
+
+    def excess(self, cost: Cost, count: int = 1) -> float:
+        """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
+        spent = product_up(count, cost.rdp(self.order))
+        return math.log(float(quotient_up(spent, self.epsilon))) if spent > 0 else -math.inf
+
+
+@dataclass(frozen=True)
+class ApproxDP:
+    """(epsilon, delta)-differential privacy, epsilon in nats.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is not > 0 and finite, or ``delta`` not strictly between 0 and 1.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        delta = check_between("delta", self.delta, 0, 1, "1e-5 or less is usual")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+
+    def excess(self, cost: Cost, count: int = 1) -> float:
+        """Return how far ``count`` releases are above the target (> 0) or below, in logarithms.
+
+        One release is accounted for by its own profile, several by Rényi's sum.
+        """
+        if count == 1:
+            with np.errstate(divide="ignore"):
+                log_delta = float(np.log(cost.delta(self.epsilon)))
+        else:
+            curve = product_up(count, cost.rdp(DEFAULT_ORDERS))
+            log_delta = float(rdp_to_log_delta(DEFAULT_ORDERS, curve, self.epsilon))
+        return log_delta - math.log(self.delta)
+
+
+Target = Rdp | ApproxDP

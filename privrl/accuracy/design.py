@@ -1,0 +1,172 @@
+"""Choosing weight and prior together, from public facts alone.
+
+A target leaves one degree of freedom: a larger prior admits a larger weight. `design` spends it
+on accuracy, averaged over the histograms that a table of so many records and cells could hold;
+the table itself is not looked at, so the choice costs no privacy.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+from scipy.special import betainc, digamma, roots_jacobi, xlogy
+
+from privrl._checks import check_count, check_positive, check_positive_array
+from privrl.accounting.calibration import calibrate_weight
+from privrl.accounting.targets import Target
+from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.numerics.special import FloatArray
+
+Loss = Literal["kl", "l2", "l1"]
+
+_PRIORS = np.geomspace(0.05, 1e5, 19)  # a coarse search; refined around the best
+
+
+@dataclass(frozen=True)
+class Design:
+    """A choice of weight and prior.
+
+    Attributes
+    ----------
+    weight, alpha : float
+        For `privrl.costs.dirichlet.DirichletCost`: with them the target is met.
+    loss : float
+        Expected loss of one release, averaged over histograms (`typical_loss`).
+    """
+
+    weight: float
+    alpha: float
+    loss: float
+
+
+def design(
+    target: Target,
+    *,
+    n_records: float,
+    n_cells: int,
+    loss: Loss = "kl",
+    relation: Relation | None = None,
+    count: int = 1,
+) -> Design:
+    """Choose the weight and prior that meet a target with the least expected loss.
+
+    Parameters
+    ----------
+    target : Rdp or ApproxDP
+        What ``count`` releases together may spend.
+    n_records : float
+        Public number of records in the row, > 0; a guess will do.
+    n_cells : int
+        Number of cells of the row, >= 2.
+    loss : {"kl", "l2", "l1"}
+        How a draw y is compared with the row's true frequencies p: expected ``KL(p || y)``
+        (nats), expected squared Euclidean distance, expected sum of absolute differences.
+    relation : Relation
+        Which data sets are neighbours; by default `ReplaceRecord`.
+    count : int
+        How many releases.
+
+    Returns
+    -------
+    Design
+        The best pair, to three digits of the prior.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    check_positive("n_records", n_records, "a public guess will do")
+    check_count("n_cells", n_cells, least=2)
+    _check_loss(loss)
+    relation = ReplaceRecord() if relation is None else relation
+    least = relation.convex_from or 0.0
+
+    def weight_for(alpha: float) -> float:
+        return calibrate_weight(target, alpha=alpha, relation=relation, count=count)
+
+    def average(log_alpha: float) -> float:
+        alpha = float(np.exp(log_alpha))
+        return typical_loss(
+            weight_for(alpha), alpha, n_records=n_records, n_cells=n_cells, loss=loss
+        )
+
+    grid = np.log(_PRIORS[least <= _PRIORS])
+    best = int(np.argmin([average(point) for point in grid]))
+    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(average, bounds=bracket, method="bounded", options={"xatol": 1e-3})
+    alpha = float(np.exp(found.x))
+    return Design(weight_for(alpha), alpha, float(found.fun))
+
+
+def typical_loss(
+    weight: float, alpha: float, *, n_records: float, n_cells: int, loss: Loss = "kl"
+) -> float:
+    """Return the loss of a draw, averaged over all histograms as equally likely.
+
+    The true frequencies are taken to be uniform on the simplex; the arguments are those of
+    `design`. Each frequency then follows Beta(1, n_cells − 1), and the average over it is a
+    Gauss-Jacobi sum.
+    """
+    nodes, weights = roots_jacobi(128, n_cells - 2, 0)
+    p = (1 + nodes) / 2
+    each = _cell_losses(p, weight * n_records, alpha, n_cells, _check_loss(loss))
+    return float(n_cells * (weights @ each) / weights.sum())
+
+
+def expected_loss(histogram: ArrayLike, weight: float, alpha: float, *, loss: Loss = "kl") -> float:
+    """Return the expected loss of a draw from ``Dirichlet(weight * histogram + alpha)``, exactly.
+
+    Parameters
+    ----------
+    histogram : array_like, shape (K,)
+        The true counts, >= 0, not all zero. The result is about them, and not private.
+    weight, alpha : float
+        Of the release, > 0.
+    loss : {"kl", "l2", "l1"}
+        As for `design`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    counts = np.asarray(histogram, np.float64)
+    total = counts.sum()
+    if counts.ndim != 1 or counts.size < 2 or not (counts >= 0).all() or not 0 < total < np.inf:
+        raise ValueError(
+            f"histogram must be counts >= 0 of at least two cells, not all zero, got {histogram!r}."
+        )
+    check_positive_array("weight", weight)
+    check_positive_array("alpha", alpha)
+    p = counts / total
+    return float(_cell_losses(p, weight * total, alpha, counts.size, _check_loss(loss)).sum())
+
+
+def _cell_losses(
+    p: FloatArray, total_weight: float, alpha: float, n_cells: int, loss: Loss
+) -> FloatArray:
+    """Return the part of each cell, of frequency p, in the expected loss of its row.
+
+    A cell's probability follows Beta(b, c) with ``b = total_weight p + alpha``, ``b + c`` the row's
+    total.
+    """
+    total = total_weight + n_cells * alpha
+    b = total_weight * p + alpha
+    mean = b / total
+    if loss == "kl":
+        return xlogy(p, p) - p * (digamma(b) - digamma(total))
+    if loss == "l2":
+        return mean * (1 - mean) / (total + 1) + (mean - p) ** 2
+    below = p * betainc(b, total - b, p) - mean * betainc(b + 1, total - b, p)
+    return 2 * below + mean - p
+
+
+def _check_loss(loss: Loss) -> Loss:
+    if loss not in get_args(Loss):
+        raise ValueError(
+            f"loss must be one of {', '.join(map(repr, get_args(Loss)))}, got {loss!r}."
+        )
+    return loss

@@ -1,0 +1,47 @@
+"""Checks of a row that is drawn, and the search for the number of its records."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_count, check_positive, check_positive_array
+from privrl.numerics.special import FloatArray
+
+_MOST_RECORDS = 2**100
+
+
+def check_row(total_weight: ArrayLike, alpha: float, n_cells: int) -> tuple[FloatArray, float, int]:
+    return (
+        check_positive_array(
+            "total_weight", total_weight, "it is the weight times the number of records"
+        ),
+        check_positive("alpha", alpha),
+        check_count("n_cells", n_cells, least=2),
+    )
+
+
+def check_failure(failure: ArrayLike) -> FloatArray:
+    failure = np.asarray(failure, np.float64)
+    wrong = failure[~((failure > 0) & (failure < 1))]
+    if wrong.size:
+        raise ValueError(
+            f"failure must be > 0 and < 1 everywhere, got {wrong.flat[0]!s}; 0.05 is usual."
+        )
+    return failure
+
+
+def least_records(meets: Callable[[float], bool], weight: float, name: str, value: float) -> int:
+    """Return the least N with ``meets(weight * N)``, which holds from some N on."""
+    high = 1
+    while not meets(weight * high):
+        high *= 2
+        if high > _MOST_RECORDS:
+            raise ValueError(
+                f"{name} must be one that 2^100 records suffice for, got {value!r}; allow more."
+            )
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(weight * middle) else (middle, high)
+    return high

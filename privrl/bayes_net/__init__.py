@@ -1,6 +1,0 @@
-"""Bayesian networks of a public structure, with privately released parameters."""
-
-from privrl.bayes_net.fit import BayesNetMechanism, PrivateBayesNet
-from privrl.bayes_net.network import BayesNet
-
-__all__ = ["BayesNet", "BayesNetMechanism", "PrivateBayesNet"]

@@ -1,0 +1,119 @@
+"""privrl bayes-net."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from privrl.cli.terminal import OUT, app, friendly, print_files
+
+if TYPE_CHECKING:
+    pass
+
+from privrl.cli.models import (
+    Data,
+    Delta,
+    Epsilon,
+    Order,
+    SchemaFile,
+    Seed,
+    Separator,
+    _check_name,
+    _guarantee,
+    _load_schema,
+    _plain_writer,
+    _print_cost,
+    _release_writer,
+    _rng,
+    _target,
+)
+
+
+@app.command("bayes-net")
+def bayes_net_command(
+    data: Data,
+    schema: SchemaFile,
+    network: Annotated[
+        Path,
+        typer.Option(help="File .toml or .json with a table 'parents': for each node a list."),
+    ],
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
+    order: Order = None,
+    mechanism: Annotated[
+        str, typer.Option(help="auto, dirichlet, gaussian, laplace, or none: no privacy.")
+    ] = "auto",
+    synthetic: Annotated[
+        int | None, typer.Option(help="Write so many synthetic records, too; they are free.")
+    ] = None,
+    separator: Separator = ",",
+    seed: Seed = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
+) -> None:
+    """Fit the probabilities of a Bayesian network, whose structure is public, privately.
+
+    Writes model.json and model.bif (what was released, to be shared), release.json, and with
+    --synthetic N synthetic.csv.
+    """
+    with friendly():
+        from privrl import _files
+        from privrl._checks import check_count
+        from privrl.data.records import read_records
+        from privrl.models.bayes_net import PrivateBayesNet
+
+        target, rng = _target(epsilon, delta, order), _rng(seed)
+        if synthetic is not None:
+            check_count("synthetic", synthetic)
+        plan = PrivateBayesNet(
+            parents=_load_network(network),
+            schema=_load_schema(schema),
+            target=target,
+            mechanism=mechanism,  # type: ignore[arg-type]
+        )
+        _check_name("mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none"))
+        _files.check_folder(out)
+        records = read_records(data, plan.schema, separator=separator)
+        net = plan.fit(records, rng)
+        assert net.cost is not None
+        private = mechanism != "none"
+        guarantee = _guarantee(net.cost, target if private else None, delta, seed)
+        shown = {
+            "schema": schema, "network": network, "epsilon": epsilon, "delta": delta,
+            "order": order, "mechanism": mechanism, "synthetic": synthetic,
+            "separator": separator, "seed": seed,
+        }  # fmt: skip
+        bif = net.to_bif().encode()
+        files = {
+            "model.json": _plain_writer(net.to_dict()),
+            "model.bif": lambda file: file.write(bif),
+            "release.json": _release_writer("bayes-net", data, shown, guarantee),
+        }
+        if synthetic is not None:
+            files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))
+        written = _files.save_all(out, files)
+        edges = sum(map(len, net.parents.values()))
+        OUT.print(
+            f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "
+            "records"
+        )
+        _print_cost("model.json", guarantee)
+        print_files(written)
+
+
+def _load_network(path: Path) -> dict[str, Any]:
+    from privrl.data.schema.plain import read
+
+    try:
+        data = read(path)
+    except ValueError as error:
+        raise ValueError(f"network {path.name}: {error}") from None
+    if not isinstance(data, Mapping) or set(data) != {"parents"}:
+        raise ValueError(
+            f"network {path.name} must have one entry, 'parents': for each node the list of its "
+            "parents, such as income = ['age', 'job']."
+        )
+    parents = data["parents"]
+    if not isinstance(parents, Mapping) or not all(isinstance(p, list) for p in parents.values()):
+        raise ValueError(f"network {path.name}: parents must be a list for each node.")
+    return dict(parents)

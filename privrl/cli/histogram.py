@@ -1,0 +1,137 @@
+"""privrl histogram."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from privrl.cli.terminal import OUT, app, friendly, print_files
+
+if TYPE_CHECKING:
+    from privrl.models.histograms import PrivateHistogram
+
+from privrl.cli.models import (
+    _BAR,
+    _MOST_CELLS,
+    Data,
+    Delta,
+    Epsilon,
+    Order,
+    SchemaFile,
+    Seed,
+    Separator,
+    _check_column,
+    _guarantee,
+    _load_schema,
+    _plain_writer,
+    _print_cost,
+    _release_writer,
+    _rng,
+    _target,
+)
+
+
+@app.command("histogram")
+def histogram_command(
+    data: Data,
+    schema: SchemaFile,
+    column: Annotated[str, typer.Option(help="The column of the schema to count.")],
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
+    order: Order = None,
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            help="auto, discrete-gaussian, discrete-laplace, gaussian, laplace or dirichlet."
+        ),
+    ] = "auto",
+    loss: Annotated[str, typer.Option(help="kl, l2 or l1: what is to be small.")] = "kl",
+    relation: Annotated[
+        str,
+        typer.Option(
+            help="Privacy unit: replace-record, where the number of records is public, or "
+            "add-remove-record."
+        ),
+    ] = "replace-record",
+    n_records: Annotated[
+        float | None,
+        typer.Option(help="A public guess at the number of records, with add-remove-record."),
+    ] = None,
+    separator: Separator = ",",
+    seed: Seed = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
+) -> None:
+    """Release a private histogram of one column.
+
+    Writes histogram.csv, histogram.json (what was released, to be shared) and release.json (what
+    it cost). Each run is a release of its own, and costs of several add up.
+    """
+    with friendly():
+        from privrl import _files
+        from privrl.data.records import read_records
+        from privrl.experiments import registry
+        from privrl.models.histograms import choose_mechanism, histogram
+
+        chosen = _load_schema(schema)
+        _check_column("column", column, chosen)
+        target, rng = _target(epsilon, delta, order), _rng(seed)
+        units = {name: registry.RELATIONS[name] for name in ("replace-record", "add-remove-record")}
+        unit = registry.lookup("relation", relation, units)(1, False)
+        options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
+        cells = chosen.columns[column]
+        # What is wrong with the options is found before the data are read.
+        is_private = relation == "add-remove-record"
+        if is_private or mechanism != "dirichlet":
+            guess = n_records if is_private else 1.0
+            choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
+        _files.check_folder(out)
+        records = read_records(data, chosen.subset([column]), separator=separator)
+        released = histogram(
+            records[column], cells, target=target, rng=rng, n_records=n_records, **options
+        )
+        table = released.to_frame().rename_axis("cell").reset_index()
+        guarantee = _guarantee(released.cost, target, delta, seed)
+        shown = {
+            "schema": schema, "column": column, "epsilon": epsilon, "delta": delta, "order": order,
+            "mechanism": mechanism, "loss": loss, "relation": relation, "n_records": n_records,
+            "separator": separator, "seed": seed,
+        }  # fmt: skip
+        written = _files.save_all(
+            out,
+            {
+                "histogram.csv": _files.table_writer(table),
+                "histogram.json": _plain_writer(released.to_dict()),
+                "release.json": _release_writer("histogram", data, shown, guarantee),
+            },
+        )
+        _print_histogram(column, released)
+        _print_cost("histogram.json", guarantee)
+        print_files(written)
+
+
+def _print_histogram(name: str, released: "PrivateHistogram") -> None:
+    from privrl.models.histograms import mechanism_name
+
+    frame = released.to_frame()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(escape(name), overflow="fold")
+    for head in ("probability", "count", *(("95 % interval",) if "lower" in frame else ())):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("")
+    most = frame["probability"].max()
+    for label, values in zip(released.labels[:_MOST_CELLS], frame.to_numpy(), strict=False):
+        probability, count, *ends = values.tolist()
+        interval = [" to ".join(f"{end:.0f}" for end in ends)] if ends else []
+        bar = "█" * round(_BAR * probability / most)
+        table.add_row(escape(label), f"{probability:.4f}", f"{count:.0f}", *interval, bar)
+    about = "" if released.is_size_public else "about "
+    OUT.print(
+        f"{escape(name)} of {about}{released.n_records:.0f} records, by "
+        f"{mechanism_name(released.mechanism)}"
+    )
+    OUT.print(table)
+    if len(frame) > _MOST_CELLS:
+        OUT.print(f"and {len(frame) - _MOST_CELLS} more cells, in histogram.csv")

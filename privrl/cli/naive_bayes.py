@@ -1,0 +1,102 @@
+"""privrl naive-bayes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from privrl.cli.terminal import OUT, app, friendly, print_files
+
+if TYPE_CHECKING:
+    pass
+
+from privrl.cli.models import (
+    Data,
+    Delta,
+    Epsilon,
+    Order,
+    SchemaFile,
+    Seed,
+    Separator,
+    _check_column,
+    _guarantee,
+    _installed,
+    _load_schema,
+    _plain_writer,
+    _print_cost,
+    _print_scores,
+    _release_writer,
+    _rng,
+    _target,
+)
+
+
+@app.command("naive-bayes")
+def naive_bayes_command(
+    data: Data,
+    schema: SchemaFile,
+    target_column: Annotated[str, typer.Option(help="The column of the schema to predict.")],
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
+    order: Order = None,
+    mechanism: Annotated[
+        str, typer.Option(help="auto, dirichlet, dkl, gaussian, laplace, or none: no privacy.")
+    ] = "auto",
+    test: Annotated[
+        Path | None, typer.Option(help="CSV file of other records to measure accuracy with.")
+    ] = None,
+    separator: Separator = ",",
+    seed: Seed = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/naive-bayes"),
+) -> None:
+    """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
+
+    Writes model.json (what was released, to be shared; see privrl predict) and release.json.
+    """
+    with friendly(), _installed():
+        from privrl import _files
+        from privrl.data.records import read_records
+        from privrl.models.naive_bayes import PrivateNaiveBayes
+
+        chosen = _load_schema(schema)
+        _check_column("target-column", target_column, chosen)
+        is_private = mechanism != "none"
+        target = _target(epsilon, delta, order)
+        _rng(seed)
+        model = PrivateNaiveBayes(
+            chosen,
+            classes=target_column,
+            target=target if is_private else None,
+            mechanism=mechanism,  # type: ignore[arg-type]
+            random_state=seed,
+        )
+        _files.check_folder(out)
+        tests = None if test is None else read_records(test, chosen, separator=separator)
+        records = read_records(data, chosen, separator=separator)
+        if tests is not None:
+            chosen.encode(tests)  # what does not fit is found before anything is spent
+            if len(tests) == 0:
+                raise ValueError(f"test must have at least one record, got {str(test)!r}.")
+        model.fit(records.drop(columns=target_column), records[target_column])
+        guarantee = _guarantee(model.cost_, target if is_private else None, delta, seed)
+        shown = {
+            "schema": schema, "target_column": target_column, "epsilon": epsilon, "delta": delta,
+            "order": order, "mechanism": mechanism, "test": test, "separator": separator,
+            "seed": seed,
+        }  # fmt: skip
+        written = _files.save_all(
+            out,
+            {
+                "model.json": _plain_writer(model.to_dict()),
+                "release.json": _release_writer("naive-bayes", data, shown, guarantee),
+            },
+        )
+        OUT.print(
+            f"naive Bayes for {escape(target_column)}, from {len(records)} records and "
+            f"{model.n_features_in_} features"
+        )
+        if tests is not None:
+            _print_scores(model, chosen, tests, target_column)
+        _print_cost("model.json", guarantee)
+        print_files(written)

@@ -1,0 +1,71 @@
+"""privrl predict."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privrl.cli.terminal import app, friendly, print_files
+
+if TYPE_CHECKING:
+    from privrl.data.schema import Schema
+    from privrl.models.naive_bayes import PrivateNaiveBayes
+
+from privrl.cli.models import Separator, _installed, _print_scores
+
+
+@app.command("predict")
+def predict_command(
+    model: Annotated[Path, typer.Argument(help="model.json of privrl naive-bayes.")],
+    data: Annotated[Path, typer.Argument(help="CSV file with a header row: what to predict for.")],
+    separator: Separator = ",",
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/predict"),
+) -> None:
+    """Predict with a private naive Bayes classifier; costs no privacy of those it learned from.
+
+    Writes predictions.csv: the likeliest class of each record and the probability of every class.
+    Where the file has the classes themselves, tells accuracy and cross-entropy.
+    """
+    with friendly(), _installed():
+        import pandas as pd
+
+        from privrl import _files
+        from privrl.data.records import read_records
+
+        fitted, schema, target_column = _load_naive_bayes(model)
+        heads = [f"probability of {label}" for label in fitted.classes_]
+        if target_column in heads:
+            raise ValueError(
+                f"the column {target_column!r} that model {model.name} predicts is named as one of "
+                "probabilities; rename it in the schema and fit again."
+            )
+        _files.check_folder(out)
+        records = read_records(data, schema, separator=separator, optional=target_column)
+        if len(records) == 0:
+            raise ValueError(f"data must have at least one record, got {str(data)!r}.")
+        features = records.drop(columns=target_column, errors="ignore")
+        chances = fitted.predict_proba(features)
+        table = pd.DataFrame({target_column: fitted.classes_[chances.argmax(axis=1)]})
+        for head, column in zip(heads, chances.T, strict=True):
+            table[head] = column
+        has_classes = target_column in records and records[target_column].notna().all()
+        written = _files.save_all(out, {"predictions.csv": _files.table_writer(table)})
+        if has_classes:
+            _print_scores(fitted, schema, records, target_column)
+        print_files(written)
+
+
+def _load_naive_bayes(path: Path) -> "tuple[PrivateNaiveBayes, Schema, str]":
+    """Return a classifier, its schema, and the column that it predicts."""
+    from privrl.data.schema import Schema
+    from privrl.models.naive_bayes import PrivateNaiveBayes
+
+    try:
+        model = PrivateNaiveBayes.load(path)
+    except ValueError as error:
+        raise ValueError(f"model {error}") from None
+    if not isinstance(model.schema, Schema) or not isinstance(model.classes, str):
+        raise ValueError(
+            f"model {path.name} must have a schema of named columns, of which it predicts one."
+        )
+    return model, model.schema, model.classes

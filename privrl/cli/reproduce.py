@@ -1,0 +1,73 @@
+"""The command that makes the papers' figures and tables."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markdown import Markdown
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from privrl.cli.terminal import ERR, OUT, app, friendly
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[
+        list[str], typer.Argument(help="list; all; or ids of figures, see privrl reproduce list.")
+    ],
+    quick: Annotated[bool, typer.Option(help="Smaller sizes: seconds for each.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Figures made at a time; by default one for each core.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/figures"),
+) -> None:
+    """Make figures and tables of the papers, and ours beside them.
+
+    Writes for each its table (CSV), its picture (PNG, SVG) and a caption that says what the paper
+    shows, what is seen here, and where the paper is wrong. What has been made before and whose
+    code has not changed since is not computed again.
+
+    Example: privrl reproduce dps-fig1 --quick
+    """
+    with friendly():
+        from privrl import _files
+        from privrl.experiments.figures import FIGURES
+        from privrl.experiments.figures.reproduce import reproduce as make
+
+        if ids == ["list"]:
+            table = Table(box=SIMPLE_HEAD, pad_edge=False)
+            for column in ("id", "what", "from"):
+                table.add_column(column, no_wrap=column == "id")
+            for figure in FIGURES.values():
+                table.add_row(figure.id, figure.title, figure.source)
+            OUT.print(table)
+            return
+        _files.check_folder(out)
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=ERR, transient=True) as bar:
+            task = bar.add_task("reproducing", total=None)
+
+            def show(name: str, done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total, description=name or "reproducing")
+
+            made, failed = make(ids, out, quick=quick, workers=workers, on_progress=show)
+        for each in made:
+            OUT.print(f"\n[bold]{each.id}[/]  {each.title} ({each.source})")
+            OUT.print(Markdown(each.caption))
+        OUT.print(f"\nwrote {len(made)} figures into {out}", soft_wrap=True)
+        for name, why in failed.items():
+            ERR.print(f"[red]not made:[/] {name}: {why}", soft_wrap=True)
+        if failed:
+            raise typer.Exit(1)

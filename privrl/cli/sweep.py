@@ -1,0 +1,324 @@
+"""privrl sweep."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from privrl.cli.terminal import (
+    ERR,
+    OUT,
+    app,
+    command_line,
+    friendly,
+    numbers,
+    print_files,
+    words,
+)
+from privrl.numerics.printing import up
+
+if TYPE_CHECKING:
+    from privrl.experiments.sweeps.sweep import SweepProgress
+
+
+_MOST_COLUMNS = 5  # budgets side by side on 80 characters
+_DATABASE = "sweep.sqlite"
+
+
+@app.command()
+def sweep(
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="quick (the default); paper (Ponnoprat's setting, not a guarantee); frontier "
+            "(every method). The options below override parts of it."
+        ),
+    ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
+        ),
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Gymnasium id, with tables.")] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="Comma-separated: psrl, ucbvi, random, oracle.")
+    ] = None,
+    samplers: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated: non-private, diffuse, concentrated, noisy-counts, "
+            "noisy-counts:optimal, noisy-counts:tree, noisy-counts:independent, local-counts."
+        ),
+    ] = None,
+    schedules: Annotated[
+        str | None,
+        typer.Option(help="Comma-separated: every-episode, geometric, geometric:RATIO."),
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Batches that a Dirichlet draw looks back on.")
+    ] = None,
+    resamples: Annotated[
+        str | None, typer.Option(help="Schedule of fresh samples between draws; free.")
+    ] = None,
+    rewards: Annotated[
+        str | None, typer.Option(help="auto, beta, noisy, or known (public).")
+    ] = None,
+    support: Annotated[
+        bool | None,
+        typer.Option("--support/--no-support", help="Possible next states are public."),
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Prior pseudo-count of a transition.")] = None,
+    reward_alpha: Annotated[
+        float | None, typer.Option(help="Prior pseudo-count of a reward.")
+    ] = None,
+    reward_share: Annotated[
+        float | None, typer.Option(help="Part of the budget for rewards.")
+    ] = None,
+    reward_epsilon: Annotated[
+        float | None, typer.Option(help="A budget for rewards beside the other, in nats.")
+    ] = None,
+    epsilons: Annotated[
+        str | None, typer.Option(help="Comma-separated budgets of a whole run, in nats.")
+    ] = None,
+    order: Annotated[float | None, typer.Option(help="Rényi order of the budgets, > 1.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
+        ),
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="Episodes of a run.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Independent runs of each method and budget.")
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(help="Most runs at a time in one worker; results depend on it as on a seed."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Root of all randomness.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="At which (epsilon, delta) is reported.")
+    ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(help="loky (processes of this machine), sequential, dask or ray."),
+    ] = "loky",
+    workers: Annotated[
+        int | None, typer.Option(help="How many; by default one for each core.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
+    ] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
+) -> None:
+    """Sweep reward against privacy budget, for several methods at once.
+
+    Prints a table and writes results.csv, curves.csv, reward_vs_epsilon.png,
+    regret_vs_epsilon.png, learning_curves.png and sweep.json. What is finished is kept in
+    sweep.sqlite at once: the same command again, or one with more methods or budgets, computes
+    only what is missing. So does one with more runs, but for a last block that was not full.
+    """
+    with friendly():
+        from privrl import _files
+        from privrl.experiments.sweeps import plots, presets
+        from privrl.experiments.sweeps.sweep import run_sweep
+
+        lists = {"agents": agents, "samplers": samplers, "schedules": schedules}
+        method = {
+            "window": window,
+            "resamples": resamples,
+            "rewards": rewards,
+            "support": support,
+            "alpha": alpha,
+            "reward_alpha": reward_alpha,
+            "reward_share": reward_share,
+            "reward_epsilon": reward_epsilon,
+        }
+        common = {
+            "env": env,
+            "epsilons": None if epsilons is None else numbers("epsilons", epsilons),
+            "order": order,
+            "relation": relation,
+            "episodes": episodes,
+            "horizon": horizon,
+            "runs": runs,
+            "block": block,
+            "seed": seed,
+            "delta": delta,
+        }
+        if spec is not None and preset is not None:
+            raise ValueError("give --preset or --spec, not both.")
+        base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
+        todo = presets.override(
+            presets.preset(base["preset"]) if spec is None else _saved_spec(spec),
+            **{name: None if text is None else words(text) for name, text in lists.items()},
+            method=_given(method),
+            spec=_given(common),
+        )
+        _files.check_folder(out)
+        if parquet:
+            _files.check_parquet()
+        with _sweep_bar(out / _DATABASE) as on_progress:
+            result = run_sweep(
+                todo,
+                backend=backend,
+                workers=workers,
+                address=address,
+                database=out / _DATABASE,
+                on_progress=on_progress,
+            )
+        pictures = {
+            "reward_vs_epsilon.png": plots.reward_against_epsilon,
+            "regret_vs_epsilon.png": plots.regret_against_epsilon,
+            "learning_curves.png": plots.learning_curves,
+        }
+        tables = {"results": result.results, "curves": result.curves}
+        files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
+        if parquet:
+            files |= {f"{name}.parquet": _files.parquet_writer(tables[name]) for name in tables}
+        options = base | lists | method | common
+        written = _files.save_all(
+            out,
+            files
+            | {name: _files.figure_writer(draw(result, todo)) for name, draw in pictures.items()}
+            | {
+                "sweep.json": _files.json_writer(
+                    {
+                        "command": command_line("sweep", options),
+                        "spec": todo.to_dict(),
+                        "optimal_value": result.optimal_value,
+                    }
+                ),
+            },
+        )
+        _print_sweep(result.results, result.optimal_value)
+        print_files([*written, out / _DATABASE])
+
+
+def _print_sweep(results: Any, optimum: float) -> None:
+    """Print the reward kept: a column for each budget, or a row where there are many."""
+    first, share = results.iloc[0], optimum > 0
+    reward = results["optimal_share"] if share else results["total_reward"] / first.episodes
+    cells = results.assign(kept=reward).groupby(["method", "epsilon"], sort=False)
+    means = cells["kept"].mean()
+    draws = results.groupby("method")["draws"].first()
+    spent = results.groupby("epsilon")["epsilon_delta"].max()
+    delta = f"ε at δ = {float(first.delta)!r}"
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method", overflow="fold")
+    wide = len(spent) <= _MOST_COLUMNS + 1
+    for name in ("draws", *(map(up, spent.index) if wide else ("ε", delta, "reward"))):
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        for method, rows in means.groupby(level=0, sort=False):
+            kept = rows.droplevel(0)
+            row = (f"{kept[e]:.3f}" if e in kept else "" for e in spent.index)
+            table.add_row(method, f"{draws[method]}", *row)
+        table.add_section()
+        table.add_row(f"{delta}, the most", "", *map(up, spent))
+    else:
+        for (method, epsilon), mean in means.items():
+            budget = (up(epsilon), up(spent[epsilon]))
+            table.add_row(method, f"{draws[method]}", *budget, f"{mean:.3f}")
+    what = "Share of the optimal reward" if share else "Reward of an episode"
+    OUT.print(f"{what} at each privacy budget ε")
+    OUT.print(table)
+
+    runs = results["run"].nunique()
+    error = cells["kept"].sem().max()
+    band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
+    OUT.print(
+        f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats; ∞ is "
+        f"no privacy. Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)} of "
+        f"{first.episodes} episodes of {first.horizon} steps{band}."
+    )
+    if first.relation == "paper-step":
+        OUT.print("[yellow]Not a guarantee:[/] the paper's sensitivity is too small.")
+    beyond = results["spent"] > results["epsilon"] * (1 + 1e-9)
+    if beyond.any():
+        more = (results["spent"] - results["epsilon"])[beyond].max()
+        OUT.print(f"Rewards had a budget beside that: up to {up(more)} more was spent.")
+
+
+def _saved_spec(path: Path) -> Any:
+    """Read the spec of a sweep.json, or a file that is a spec alone."""
+    from privrl.experiments.sweeps.sweep import SweepSpec
+
+    try:
+        data = json.loads(path.read_text())
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
+    whole = isinstance(data, dict) and "spec" in data
+    return SweepSpec.from_dict(data["spec"] if whole else data)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+class _TimeLeft(ProgressColumn):
+    """When a sweep ends if it goes on as it did; Rich's own column looks at its last steps only."""
+
+    def render(self, task: Task) -> Text:
+        """Return hours, minutes and seconds."""
+        ends = task.fields["ends"]
+        left = "-:--:--" if ends is None else timedelta(seconds=max(0, int(ends - monotonic())))
+        return Text(f"{left} left", style="progress.remaining")
+
+
+@contextmanager
+def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
+    """Show how far a sweep is; where it stops early, say that it can go on."""
+    from privrl.experiments.workers import ItemFailed, WorkersDied
+
+    columns = (
+        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[cells]}"),
+        TimeElapsedColumn(), _TimeLeft(),
+    )  # fmt: skip
+    now: SweepProgress | None = None
+    began = monotonic()
+    with Progress(*columns, console=ERR, transient=True) as progress_bar:
+        task = progress_bar.add_task("", total=1.0, cells="", ends=None)
+
+        def show(progress: "SweepProgress") -> None:
+            nonlocal now, began
+            if now is None:
+                began = monotonic()
+                if progress.already:
+                    ERR.print(f"{progress.already} of {progress.cells} cells were there already")
+            now = progress
+            share = progress.share
+            progress_bar.update(
+                task,
+                completed=share,
+                cells=f"{progress.done} of {progress.cells} cells",
+                ends=monotonic() + (monotonic() - began) * (1 / share - 1) if share else None,
+            )
+
+        try:
+            yield show
+        except (KeyboardInterrupt, ItemFailed, WorkersDied) as stop:
+            if now is not None:
+                ERR.print(
+                    f"[yellow]stopped:[/] {now.done} of {now.cells} cells are kept in "
+                    f"{escape(str(database))}; the same command again computes the others.",
+                    soft_wrap=True,
+                )
+            if isinstance(stop, KeyboardInterrupt):
+                raise typer.Exit(130) from stop
+            raise

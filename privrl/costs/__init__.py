@@ -1,0 +1,53 @@
+"""What one use of a mechanism costs, exactly, and under which relation.
+
+A `Relation` says which data sets are neighbours, as the changes that it makes to tables of counts.
+A `Cost` tells what releasing such a table costs under it: Rényi divergence, delta, epsilon.
+"""
+
+from privrl.costs.base import BatchCost, Cost, NoPrivacy, PairsCost, Together, together
+from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.noise import (
+    DiscreteGaussianCost,
+    DiscreteLaplaceCost,
+    GaussianCost,
+    LaplaceCost,
+)
+from privrl.costs.relations import (
+    DAMPED,
+    AddRemoveRecord,
+    ChangeVector,
+    PaperStep,
+    PaperStepWarning,
+    Relation,
+    ReplaceEpisode,
+    ReplaceRecord,
+    ReplaceStep,
+    ReplaceTransition,
+)
+from privrl.costs.simplex import SimplexCost
+
+__all__ = [
+    "DAMPED",
+    "AddRemoveRecord",
+    "BatchCost",
+    "Bound",
+    "ChangeVector",
+    "Cost",
+    "DirichletCost",
+    "DiscreteGaussianCost",
+    "DiscreteLaplaceCost",
+    "GaussianCost",
+    "LaplaceCost",
+    "NoPrivacy",
+    "PairsCost",
+    "PaperStep",
+    "PaperStepWarning",
+    "Relation",
+    "ReplaceEpisode",
+    "ReplaceRecord",
+    "ReplaceStep",
+    "ReplaceTransition",
+    "SimplexCost",
+    "Together",
+    "together",
+]

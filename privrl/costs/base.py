@@ -1,0 +1,407 @@
+"""Costs: what one use of a mechanism costs, as immutable data.
+
+A cost knows its own privacy and nothing of who accounts for it. Whatever has the four members of
+`Cost` can be composed by every accountant and met by every calibration.
+
+Two more things a class may say of itself, and never inherits, since a subclass may be anything:
+that equal costs cost the same, now and later (``fixed``), and how many costs are worked out at once
+(``bulk_key`` and ``bulk``, see `Bulk`).
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, ClassVar, Protocol, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from privrl._checks import check_orders
+from privrl.costs.conversion import FARTHEST, best_log_delta
+from privrl.costs.relations import Relation
+from privrl.numerics.convolution import Pair, product_profile
+from privrl.numerics.special import FloatArray
+from privrl.numerics.upwards import (
+    FEW,
+    LOG_DELTA,
+    exp_up,
+    product_up,
+    sum_up,
+    two_sum,
+)
+
+_LEVELS = (np.log(1e-20), np.log(1e-80), np.log(1e-300))  # of log delta, resolved in turn
+
+
+class Cost(Protocol):
+    """What an accountant needs to know about one use of a mechanism."""
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation that the numbers below are about."""
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the Rényi divergence (nats) at each order > 1, the orders on the last axis."""
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats)."""
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return the smallest epsilon (nats) at ``delta``, never rounded down."""
+
+
+class Bulk(Protocol):
+    """What costs of one class, relation, table and bound have in common: they are had at once."""
+
+    def numbers(self, cost: Any) -> tuple[float, ...]:
+        """Return what tells one of them from another."""
+
+    def rdp(self, numbers: FloatArray, orders: FloatArray) -> FloatArray:
+        """Return their divergences, shape (n, n_orders), from numbers of shape (n, ...)."""
+
+    def at_most(self, cost: Any, order: float) -> float:
+        """Return at once a bound on the divergence of one of them."""
+
+
+class InBulk(Cost, Protocol):
+    """A cost that says how many like it are worked out at once."""
+
+    @property
+    def bulk_key(self) -> tuple[object, ...]:
+        """What costs of this class that go together have in common, beside their relation."""
+
+    def bulk(self) -> Bulk:
+        """Return how those of one key are worked out."""
+
+
+def is_fixed(cost: Cost) -> bool:
+    """Whether equal costs cost the same, now and later, as its class says for itself."""
+    return "fixed" in vars(type(cost)) and bool(cost.fixed)  # type: ignore[attr-defined] # it has
+
+
+def has_bulk(cost: Cost) -> TypeGuard[InBulk]:
+    """Whether a cost's class says for itself how many like it are worked out at once."""
+    return "bulk" in vars(type(cost))
+
+
+class PairsCost(ABC):
+    """What costs share that are those of products of dominating pairs."""
+
+    sharp_end: ClassVar[bool] = True
+    """Whether the largest loss may have mass of its own, which a grid would blur."""
+
+    @abstractmethod
+    def dominating_pairs(self) -> "list[Counter[Pair]] | None":
+        """Return, for each change vector, the dominating pairs whose product it costs.
+
+        None where all that is known is the Rényi divergence.
+        """
+
+    @abstractmethod
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return delta at each epsilon >= 0 (nats), never rounded down; same shape."""
+        return exp_up(self._log_delta()(np.minimum(check_epsilons(epsilon), FARTHEST)))
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""
+        return smallest_epsilon(self._log_delta(np.log(check_delta(delta))), delta)
+
+    def _log_delta(self, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
+        """Return log delta as a function of epsilon, resolved down to ``least``."""
+        return _log_profile(self, least)
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """No guarantee: the cost is infinite, so every budget refuses it."""
+
+    relation: Relation
+
+    fixed: ClassVar[bool] = True
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return infinity at each order > 1."""
+        return np.full_like(check_orders(orders), np.inf)
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return 1 at each epsilon."""
+        return np.ones_like(check_epsilons(epsilon))
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return infinity."""
+        check_delta(delta)
+        return np.asarray(np.inf)
+
+
+@dataclass(frozen=True)
+class Together(PairsCost):
+    """Several releases of the same data made at once: their Rényi divergences add up.
+
+    Made by `together`, which also takes batches. For the transitions and rewards of one draw,
+    say, each with a prior and weight of its own. ``delta`` is that of products of the parts'
+    dominating pairs where they have such.
+
+    Raises
+    ------
+    ValueError
+        If there is none, their relations differ, or one is a `BatchCost`.
+    """
+
+    parts: tuple[Cost, ...]
+
+    def __init__(self, parts: Sequence[Cost]) -> None:
+        object.__setattr__(self, "parts", tuple(parts))
+        _common_relation(self.parts)
+        if any(isinstance(part, BatchCost) for part in self.parts):
+            raise ValueError("parts must be single releases, got a BatchCost; use together().")
+
+    @property
+    def relation(self) -> Relation:
+        """The relation that all parts share."""
+        return self.parts[0].relation
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
+        # A model of many tables has one part many times; others need not be hashable.
+        times = Counter(map(id, self.parts))
+        each = {id(part): part for part in self.parts}
+        total = lost = np.zeros(np.shape(orders))
+        for place, n in times.items():
+            total, lost = two_sum(total, lost, product_up(n, each[place].rdp(orders)))
+        return sum_up(total, lost)
+
+    def dominating_pairs(self) -> "list[Counter[Pair]] | None":
+        """Return the products that the parts' change vectors can combine to."""
+        each = [
+            part.dominating_pairs() if isinstance(part, PairsCost) else None for part in self.parts
+        ]
+        known = [options for options in each if options]
+        if any(options is None for options in each) or not known:
+            return None
+        return [sum(choice, Counter()) for choice in product(*known)]
+
+    def _log_delta(self, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
+        profile = super()._log_delta(least)
+        if any(not isinstance(part, PairsCost) or part.sharp_end for part in self.parts):
+            return sharpened(profile, self.rdp)
+        return profile
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all parts are."""
+        return all(map(is_fixed, self.parts))
+
+
+@dataclass(frozen=True)
+class BatchCost:
+    """Releases of independent runs, side by side: one leading axis, nothing is added up.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or their relations differ.
+    """
+
+    rows: tuple[Cost, ...]
+
+    def __init__(self, rows: Sequence[Cost]) -> None:
+        object.__setattr__(self, "rows", tuple(rows))
+        _common_relation(self.rows)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all rows are."""
+        return all(map(is_fixed, self.rows))
+
+    @property
+    def relation(self) -> Relation:
+        """The relation that all rows share."""
+        return self.rows[0].relation
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        """Return each row's Rényi divergence, shape (n_rows, n_orders)."""
+        return np.stack([row.rdp(orders) for row in self.rows])
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """Return each row's delta, shape (n_rows, *epsilon.shape)."""
+        return np.stack([row.delta(epsilon) for row in self.rows])
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return each row's epsilon, shape (n_rows,)."""
+        return np.stack([row.epsilon(delta) for row in self.rows])
+
+
+def together(parts: Sequence[Cost]) -> Cost:
+    """Return what several releases of the same data cost when made at once.
+
+    Parameters
+    ----------
+    parts : sequence of Cost
+        Their relations agree, and so do the numbers of rows of those that are a
+        `BatchCost`; a single release goes with every row.
+
+    Returns
+    -------
+    Cost
+        The only part, a `Together` of the parts, or a `BatchCost` of such, row by row.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    sizes = {len(part.rows) for part in parts if isinstance(part, BatchCost)}
+    if not sizes:
+        return Together(parts)
+    if len(sizes) > 1:
+        raise ValueError(f"batches of releases must have equally many rows, got {sorted(sizes)}.")
+    (size,) = sizes
+    columns = [p.rows if isinstance(p, BatchCost) else (p,) * size for p in parts]
+    return BatchCost([together(row) for row in zip(*columns, strict=True)])
+
+
+def tables_released(cost: Cost) -> set[str | None]:
+    """Return the names of the relation's tables that a release is about, where it says so."""
+    match cost:
+        case Together():
+            return {name for part in cost.parts for name in tables_released(part)}
+        case BatchCost():
+            return {name for row in cost.rows for name in tables_released(row)}
+    return {cost.table} if hasattr(cost, "table") else set()
+
+
+def check_cells(relation: Relation, table: str | None) -> None:
+    """Check that a relation's vectors say by how much the cells of a table change.
+
+    Raises
+    ------
+    ValueError
+        If they bound the norm of a change only.
+    """
+    if table in relation.norm_only:
+        raise ValueError(
+            f"table must be one whose change vectors are about cells, got {table!r}, of which "
+            f"{str(relation)!r} knows the norm of a change only; it is for Gaussian noise."
+        )
+
+
+def check_epsilons(epsilon: ArrayLike) -> FloatArray:
+    """Return epsilons as floats if all of them are >= 0 and finite."""
+    array = np.asarray(epsilon, np.float64)
+    wrong = array[~((array >= 0) & np.isfinite(array))]
+    if wrong.size:
+        raise ValueError(f"epsilon must be >= 0 and finite, got {wrong.flat[0]!s}.")
+    return array
+
+
+def check_delta(delta: float) -> float:
+    """Return delta as a float if it lies strictly between 0 and 1."""
+    if not isinstance(delta, int | float | np.floating) or not 0 < delta < 1:
+        raise ValueError(
+            f"delta must be a number > 0 and < 1, got {delta!r}; 1e-5 or less is usual."
+        )
+    return float(delta)
+
+
+def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float) -> FloatArray:
+    """Invert a non-increasing privacy profile, on the safe side.
+
+    Parameters
+    ----------
+    log_delta : callable
+        The logarithm of delta at an array of epsilons >= 0, never rounded down.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    array, shape ()
+        The least epsilon >= 0 at which delta is met, from above. Infinite where no finite one
+        was found.
+    """
+    # Lower by more than logarithms and exponentials round away.
+    wanted = np.log(check_delta(delta)) - 1e-12
+
+    def excess(epsilon: float) -> float:
+        return max(float(log_delta(np.asarray(epsilon))), -1e300) - wanted
+
+    if excess(0.0) <= 0:
+        return np.asarray(0.0)
+    high = 1e-6
+    while excess(high) > 0:
+        high *= 4 if high < 1e12 else 1e6
+        if high > FARTHEST:
+            return np.asarray(np.inf)
+    low = high / 4
+    while low > 1e-300 and excess(low) <= 0:
+        low, high = low / 4, low
+    epsilon, margin = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
+    # At the end of a bounded loss delta falls to nothing within the last digits of epsilon.
+    while excess(epsilon) > 0:
+        epsilon *= 1 + margin
+        margin *= 2
+    return np.asarray(epsilon)
+
+
+def sharpened(
+    profile: Callable[[FloatArray], FloatArray], rdp: Callable[[FloatArray], FloatArray]
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the better of a privacy profile and of what the Rényi divergences say.
+
+    A grid blurs the end of a bounded loss, which large orders see sharply.
+    """
+    return lambda epsilon: np.minimum(profile(epsilon), best_log_delta(rdp, epsilon))
+
+
+def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
+    """Return log delta as a function of epsilon, resolved down to ``least``."""
+    options = cost.dominating_pairs()
+    if options is None:
+        return partial(best_log_delta, cost.rdp)
+    profiles = [_product_profile(pairs, least) for pairs in options]
+
+    def log_delta(epsilon: FloatArray) -> FloatArray:
+        # Seen from a little below: where losses are large, the last digits of epsilon decide.
+        epsilon = epsilon * (1 - FEW)
+        worst = np.full_like(epsilon, -np.inf)
+        for profile in profiles:
+            worst = np.maximum(worst, profile(epsilon))
+        return np.minimum(worst + LOG_DELTA, 0.0)
+
+    return log_delta
+
+
+def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArray], FloatArray]:
+    if pairs.total() == 1:
+        return next(iter(pairs)).log_delta
+
+    def log_delta(epsilon: FloatArray) -> FloatArray:
+        # Coarse and quick first; a value stands once it is above the level that its grid
+        # resolves, so it depends neither on ``least`` nor on the other epsilons.
+        value = np.zeros_like(epsilon)
+        unresolved = np.ones(epsilon.shape, np.bool)
+        for level in _LEVELS:
+            profile = product_profile(frozenset(pairs.items()), level)
+            finer = profile.log_delta(epsilon[unresolved])
+            value[unresolved] = np.minimum(value[unresolved], finer)
+            unresolved &= value < level
+            if level <= least or not unresolved.any():
+                break
+        return value
+
+    return log_delta
+
+
+def _common_relation(releases: tuple[Cost, ...]) -> None:
+    if not releases:
+        raise ValueError("releases must hold at least one release, got none.")
+    for cost in releases[1:]:
+        if cost.relation != releases[0].relation:
+            raise ValueError(
+                "releases must share one neighbouring relation, got "
+                f"{str(releases[0].relation)!r} and {str(cost.relation)!r}."
+            )

@@ -1,0 +1,10 @@
+"""Tables of people's data: public schemas, and readers that go by them.
+
+What a column may hold stands in a `Schema`, which is never read from the data. `privrl.data.datasets`
+has real data sets with theirs.
+"""
+
+from privrl.data.records import read_records
+from privrl.data.schema import MISSING, OTHER, Bins, Categories, Column, Schema
+
+__all__ = ["MISSING", "OTHER", "Bins", "Categories", "Column", "Schema", "read_records"]

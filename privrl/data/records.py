@@ -1,0 +1,215 @@
+"""Records read from a CSV file as a public schema says, and never as the file seems to say.
+
+A reader that guesses types makes ``1`` a number in one file and a text in another, as the rows have
+it. Here every field is read as text by itself, and the schema decides what it is: texts stay as
+they are, to the letter; a number or truth value is what its text says; every other field is
+missing. What does not fit is left to the schema, which has a cell for it or refuses it. No error
+shows a field.
+
+A record is a row of the file, quoted where need be (RFC 4180), with at most as many fields as the
+header; those that it lacks are missing. Blank lines are no records, but in a file of one column,
+where one is an empty field.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privrl.data.schema import Bins, Categories, Column, Schema
+from privrl.data.schema.entries import Value
+from privrl.data.schema.plain import listed
+
+_ROWS = 1 << 16  # read at once; what is kept of them is small
+_TEXTS = 1 << 16  # of a column, whose meaning is remembered
+_LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
+_WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE
+)
+_TRUTH = {"true": True, "false": False}
+
+
+def read_records(
+    path: Path, schema: Schema, *, separator: str = ",", optional: str | None = None
+) -> pd.DataFrame:
+    """Return the columns of a schema from a CSV file with a header row.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A text file in UTF-8; its columns may be in any order, and others are ignored.
+    schema : Schema
+        What each column may hold.
+    separator : str
+        The one character between fields; ``"tab"`` for a tabulator.
+    optional : str, optional
+        A column of the schema that may be absent.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Categories as pandas' categorical type, or as objects where they are of several kinds,
+        missing where a field is none of them; bins as numbers, missing where a field is none.
+        `Schema.encode` decides what becomes of those.
+
+    Raises
+    ------
+    ValueError
+        If a column is absent or there twice, a row has more fields than the header, or the file is
+        no such text. The message shows no field.
+    OSError
+        If the file cannot be read.
+    """
+    separator = _check_separator(separator)
+    wrong = None
+    with path.open(encoding="utf-8-sig", newline="") as file, _long_fields():
+        rows = csv.reader(file, delimiter=separator, strict=True)
+        try:
+            header = next(rows, [])
+            names = _check_header(path, header, schema, optional)
+            meanings = {name: _meaning(name, schema.columns[name]) for name in names}
+            parts = [_typed(chunk, header, meanings) for chunk in _chunks(rows, len(header))]
+        except UnicodeDecodeError:
+            wrong = "be text in UTF-8; convert it first"
+        except (csv.Error, _TooWide):
+            wrong = (
+                "have as many fields in every row as in its header; look for quotes that are not "
+                "closed or not doubled, or another --separator"
+            )
+    if wrong is not None:  # here, so that no error holds another that shows a field
+        raise ValueError(f"{path.name} must {wrong}.")
+    return _frame({name: [part[name] for part in parts] for name in names}, schema)
+
+
+class _TooWide(Exception):
+    """A row has more fields than the header."""
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let fields be of any length: a long one is a record like others."""
+    before = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _chunks(rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """Return the records, many at once."""
+    while chunk := list(islice(rows, _ROWS)):
+        records = chunk if width == 1 else [row for row in chunk if row]
+        if any(len(row) > width for row in records):
+            raise _TooWide
+        yield records
+
+
+def _check_separator(separator: str) -> str:
+    separator = "\t" if separator == "tab" else separator
+    if len(separator) != 1 or separator in '"\r\n':
+        raise ValueError(f"separator must be one character or 'tab', got {separator!r}.")
+    return separator
+
+
+def _check_header(path: Path, header: list[str], schema: Schema, optional: str | None) -> list[str]:
+    """Return the columns of a schema that a file has, if it has all that it must have, once."""
+    if not header:
+        raise ValueError(f"{path.name} must have a header row, and is empty.")
+    names = [name for name in schema.names if name != optional or name in header]
+    absent = [name for name in names if name not in header]
+    if absent:
+        raise ValueError(
+            f"{path.name} must have all columns of the schema in its first row; {listed(absent)} "
+            f"absent from its {len(header)} fields; --separator says what is between fields."
+        )
+    twice = [name for name in names if header.count(name) > 1]
+    if twice:
+        raise ValueError(f"{path.name} must have each column once; {listed(twice)} there twice.")
+    return names
+
+
+def _meaning(name: str, column: Column) -> Callable[[str], float]:
+    """Return what tells a field's category by its number, −1 where it is none, or its number."""
+    if isinstance(column, Bins):
+        return lru_cache(_TEXTS)(_number)
+    cells = _cells_of_texts(name, column)
+    return lru_cache(_TEXTS)(lambda text: _cell(text, cells))
+
+
+def _typed(
+    rows: list[list[str]], header: list[str], meanings: dict[str, Callable[[str], float]]
+) -> dict[str, Any]:
+    """Return what the fields of each column mean, as floats."""
+    parts = {}
+    for name, meaning in meanings.items():
+        place = header.index(name)
+        texts = (row[place] if place < len(row) else "" for row in rows)
+        parts[name] = np.fromiter(map(meaning, texts), np.float64, len(rows))
+    return parts
+
+
+def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name, each in parts.items():
+        found, column = np.concatenate([np.empty(0), *each]), schema.columns[name]
+        if isinstance(column, Bins):
+            columns[name] = found
+            continue
+        codes, dtype = found.astype(np.int64), _dtype(column)
+        if dtype is None:
+            values = np.array([*column.values, None], object)[codes]
+            columns[name] = pd.Series(values, dtype=object)
+        else:
+            values = pd.Index(list(column.values), dtype=dtype)
+            columns[name] = pd.Categorical.from_codes(codes, categories=values)
+    return pd.DataFrame(columns, columns=list(parts))
+
+
+def _number(text: str) -> float:
+    short = text.strip()
+    return float(short) if _NUMBER.fullmatch(short) else float("nan")
+
+
+def _dtype(column: Categories) -> Any:
+    kinds = {type(value) for value in column.values}
+    return {str: object, int: np.int64, bool: np.bool_}[kinds.pop()] if len(kinds) == 1 else None
+
+
+def _cells_of_texts(name: str, column: Categories) -> dict[Value, int]:
+    """Return the cell of every category, and check that their texts tell them apart."""
+    texts: dict[str, Value] = {}
+    for value in column.values:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if text in texts:
+            raise ValueError(
+                f"categories of {name!r} must look different in a CSV file, got {value!r} and "
+                f"{texts[text]!r}; keep one of them."
+            )
+        texts[text] = value
+    return {value: cell for cell, value in enumerate(column.values)}
+
+
+def _cell(text: str, cells: dict[Value, int]) -> int:
+    """Return the cell of a text, −1 where it is none."""
+    if text in cells:
+        return cells[text]
+    short = text.strip()
+    if short.lower() in _TRUTH:
+        return _cell_of(_TRUTH[short.lower()], cells)
+    if len(short) < 25 and _WHOLE.fullmatch(short):
+        return _cell_of(int(short.partition(".")[0]), cells)
+    return -1
+
+
+def _cell_of(value: int | bool, cells: dict[Value, int]) -> int:
+    # True equals 1, and a schema has only one of them.
+    same = [cell for known, cell in cells.items() if known == value and type(known) is type(value)]
+    return same[0] if same else -1

@@ -1,0 +1,328 @@
+"""What one column may hold: a few public values, or numbers cut at public edges."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_count
+from privrl.data.schema.entries import (
+    Entries,
+    IntArray,
+    Kind,
+    Value,
+    key_of,
+    kind_of,
+    lookup,
+    number_of,
+    read,
+    refuse_type,
+)
+
+OTHER = "(other)"
+MISSING = "(missing)"
+
+_KINDS: dict[str, Kind] = {
+    "texts": "text",
+    "whole numbers": "whole number",
+    "numbers": "whole number",
+    "truth values": "truth value",
+}
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A column that holds one of a few public values.
+
+    Parameters
+    ----------
+    values : sequence of str, int or bool
+        The categories, all different. A text is never a number: ``"1"`` is not ``1``, and ``True``
+        is not ``1`` in the data. A whole number kept as a float (``1.0``) is that whole number.
+    other : bool
+        Whether one more cell, the last, takes whatever is unknown or missing, of any kind.
+
+    Raises
+    ------
+    ValueError
+        If a value is of another type, two are equal, or there are fewer than two cells.
+    """
+
+    values: tuple[Value, ...]
+    other: bool = False
+
+    def __post_init__(self) -> None:
+        _check_flag("other", self.other)
+        object.__setattr__(self, "values", _check_values(self.values))
+        if self.size < 2:
+            raise ValueError(
+                f"values must give at least two cells, got {self.values!r}; other=True adds one."
+            )
+        if self.other and OTHER in self.values:
+            raise ValueError(f"values must not hold {OTHER!r}, the label of the cell of others.")
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return len(self.values) + self.other
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A different text for each cell."""
+        texts = [str(value) for value in self.values]
+        if len(set(texts)) < len(texts):  # "1" beside 1
+            texts = [repr(value) for value in self.values]
+        return (*texts, OTHER) if self.other else tuple(texts)
+
+    def encode(self, series: "ArrayLike | pd.Series[Any]") -> IntArray:
+        """Return the cell of every entry of a column.
+
+        Texts must match to the letter, spaces included.
+
+        Parameters
+        ----------
+        series : pandas.Series or array_like, shape (n,)
+            The column. A list or objects are read entry by entry. Another column must be of a type
+            that holds every category as it is: texts, whole numbers (floats too, where no category
+            is beyond 2^53) or truth values.
+
+        Returns
+        -------
+        array of int, shape (n,)
+            Cell numbers in 0 .. size − 1.
+
+        Raises
+        ------
+        ValueError
+            If the column is of another type, which is public; or if an entry is unknown or missing
+            and ``other`` is not set. The message does not show the entry.
+        """
+        return encode_column(self, series)
+
+    def decode(self, codes: IntArray) -> "pd.Series[Any]":
+        """Return the value of every cell number; the cell of others becomes a missing value."""
+        kinds = {kind_of(value) for value in self.values}
+        dtype: Any = None
+        if self.other and kinds <= {"whole number"}:
+            dtype = "Int64"
+        elif self.other and kinds <= {"truth value"}:
+            dtype = "boolean"
+        elif len(kinds) > 1:
+            dtype = object
+        values = [*self.values, None] if self.other else list(self.values)
+        return pd.Series(values, dtype=dtype).take(codes).reset_index(drop=True)
+
+    def find(self, entries: Entries) -> IntArray:
+        """Return the category of every entry by its number, −1 where it is none of them."""
+        if entries.held != "anything":
+            self._check_type(entries)
+        cells = {value: cell for cell, value in enumerate(self.values)}
+        if entries.held in ("anything", "texts"):
+            texts = {value: cell for value, cell in cells.items() if isinstance(value, str)}
+            keys = {key_of(value): cell for value, cell in cells.items()}
+            found = (
+                texts.get(entry, -1) if type(entry) is str else keys.get(key_of(entry), -1)
+                for entry in entries.values
+            )
+            return np.fromiter(found, np.int64, len(entries.values))
+        return lookup(cells, *entries.whole_numbers())
+
+    def _check_type(self, entries: Entries) -> None:
+        """Refuse a column whose type cannot hold every category as it is."""
+        kinds = {kind_of(value) for value in self.values}
+        if len(kinds) > 1:
+            wanted = "objects, its categories being of several kinds"
+        elif kinds != {_KINDS[entries.held]}:
+            wanted = f"{kinds.pop()}s"
+        elif entries.held == "numbers" and max(abs(int(value)) for value in self.values) >= 2**53:
+            wanted = "whole numbers of 64 bits, as its categories are"
+        else:
+            return
+        refuse_type(entries.called, wanted, entries.type_name)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A numeric column, cut at public edges.
+
+    Parameters
+    ----------
+    edges : sequence of float
+        Increasing and finite, ``e_0 < ... < e_m``. They make m bins ``[e_i, e_{i+1})``, of which
+        the last holds its right end too. What lies outside, infinities included, is put in the
+        first or last bin.
+    missing : bool
+        Whether one more cell, the last, takes whatever is missing or no number.
+
+    Raises
+    ------
+    ValueError
+        If the edges are not finite and increasing, or make fewer than two cells.
+    """
+
+    edges: tuple[float, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_flag("missing", self.missing)
+        object.__setattr__(self, "edges", _check_edges(self.edges))
+        if self.size < 2:
+            raise ValueError(
+                f"edges must make at least two cells, got {self.edges!r}; add an edge between."
+            )
+
+    @classmethod
+    def even(cls, low: float, high: float, count: int, *, missing: bool = False) -> Self:
+        """Return ``count`` bins of equal width from ``low`` to ``high``."""
+        count = check_count("count", count)
+        low, high = _check_edges((low, high))
+        inner = tuple(low + (high - low) * i / count for i in range(1, count))
+        return cls((low, *inner, high), missing)
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return len(self.edges) - 1 + self.missing
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A different text for each cell, such as ``"[0, 10)"``."""
+        ends = [f"{edge:.12g}" for edge in self.edges]
+        if len(set(ends)) < len(ends):
+            ends = [repr(edge) for edge in self.edges]
+        texts = [f"[{low}, {high})" for low, high in pairwise(ends)]
+        texts[-1] = f"{texts[-1][:-1]}]"
+        return (*texts, MISSING) if self.missing else tuple(texts)
+
+    @property
+    def centres(self) -> tuple[float, ...]:
+        """The middle of each bin; NaN for the cell of missing values."""
+        middles = [a / 2 + b / 2 for a, b in pairwise(self.edges)]
+        return (*middles, math.nan) if self.missing else tuple(middles)
+
+    def encode(self, series: "ArrayLike | pd.Series[Any]") -> IntArray:
+        """Return the cell of every entry of a column.
+
+        Parameters
+        ----------
+        series : pandas.Series or array_like, shape (n,)
+            Numbers. A list or objects are read entry by entry; another column must be of a type of
+            real numbers.
+
+        Returns
+        -------
+        array of int, shape (n,)
+            Cell numbers in 0 .. size − 1.
+
+        Raises
+        ------
+        ValueError
+            If the column is of another type, which is public; or if an entry is missing or no
+            number, and ``missing`` is not set. The message does not show the entry.
+        """
+        return encode_column(self, series)
+
+    def find(self, entries: Entries) -> IntArray:
+        """Return the bin of every entry by its number, −1 where it is no number."""
+        if entries.held in ("texts", "truth values"):
+            refuse_type(entries.called, "numbers", entries.type_name)
+        if entries.held == "anything":
+            each = map(number_of, entries.values)
+            numbers = np.fromiter(each, np.float64, len(entries.values))
+        else:
+            numbers = entries.numbers()
+        cells = np.searchsorted(self.edges, numbers, side="right") - 1
+        return np.where(np.isnan(numbers), -1, np.clip(cells, 0, len(self.edges) - 2))
+
+    def decode(self, codes: IntArray) -> "pd.Series[float]":
+        """Return the middle of the bin of every cell number; NaN where it is missing."""
+        return pd.Series(np.array(self.centres)[codes])
+
+
+Column = Categories | Bins
+
+
+def encode_column(
+    column: Column, values: "ArrayLike | pd.Series[Any]", name: object = None
+) -> IntArray:
+    """Return the cell of every entry of a column, as `Categories.encode` and `Bins.encode` do.
+
+    Parameters
+    ----------
+    column : Categories or Bins
+        The cells.
+    values : pandas.Series or array_like, shape (n,)
+        The entries.
+    name : str, optional
+        What messages call the column; by default the name of a series.
+    """
+    name = values.name if name is None and isinstance(values, pd.Series) else name
+    called = "the column" if name is None else f"column {name!r}"
+    cells = read(values, called, column.find)
+    without = cells < 0
+    if not without.any():
+        return cells
+    if isinstance(column, Categories):
+        rest = len(column.values) if column.other else None
+        refusal = "nothing but its categories, and holds something unknown or missing; other=True"
+    else:
+        rest = len(column.edges) - 1 if column.missing else None
+        refusal = "numbers everywhere, and holds something else or nothing somewhere; missing=True"
+    if rest is None:
+        raise ValueError(f"{called} must hold {refusal} adds a cell for that.")
+    return np.where(without, rest, cells)
+
+
+def _check_flag(name: str, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"values must be a sequence of categories, got {values!r}.")
+    plain = tuple(_plain_value(value) for value in values)
+    repeated = [value for i, value in enumerate(plain) if value in plain[:i]]
+    if repeated:
+        raise ValueError(
+            f"values must be different, got {repeated[0]!r} twice (True equals 1, False 0)."
+        )
+    return plain
+
+
+def _plain_value(value: Value) -> Value:
+    """Return a category as a plain str, int or bool."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral) and -(2**63) <= value < 2**63:
+        return int(value)
+    raise ValueError(
+        "values must be texts, whole numbers of 64 bits or truth values, got "
+        f"{value!r}; numbers with decimals go into Bins."
+    )
+
+
+def _check_edges(edges: Iterable[float]) -> tuple[float, ...]:
+    if isinstance(edges, str) or not isinstance(edges, Iterable):
+        raise ValueError(f"edges must be a sequence of numbers, got {edges!r}.")
+    checked: list[float] = []
+    for edge in edges:
+        if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real):
+            raise ValueError(f"edges must be numbers, got {edge!r}.")
+        if not abs(edge) < math.inf:
+            raise ValueError(f"edges must be finite, got {edge!r}; what lies outside is clipped.")
+        try:
+            checked.append(float(edge) + 0.0)  # −0 and 0 are one edge
+        except OverflowError:  # a whole number of more than 308 digits
+            raise ValueError("edges must be finite, got a number beyond all floats.") from None
+    if len(checked) < 2 or any(not low < high for low, high in pairwise(checked)):
+        raise ValueError(f"edges must be at least two, increasing, got {tuple(checked)!r}.")
+    return tuple(checked)

@@ -1,0 +1,146 @@
+"""Schemas as plain data, and plain data as files."""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from privrl.data.schema.columns import Bins, Categories, Column
+
+_SHOWN = 20  # characters of a number that is refused
+
+
+def plain(column: Column) -> dict[str, Any]:
+    """Return a column as `column_of` reads it."""
+    if isinstance(column, Categories):
+        return {"categories": list(column.values), "other": column.other}
+    return {"edges": list(column.edges), "missing": column.missing}
+
+
+def is_unfilled(column: Any) -> bool:
+    """Whether a column is as a template leaves it."""
+    return isinstance(column, Mapping) and column.get("categories") == []
+
+
+def column_of(name: str, data: Any) -> Column:
+    """Return the column that plain data describe."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"column {name!r} must be a table of entries, got {data!r}.")
+    keys = set(data)
+    try:
+        if "categories" in keys and keys <= {"categories", "other"}:
+            return Categories(_listing(data["categories"]), data.get("other", False))
+        if "edges" in keys and keys <= {"edges", "missing"}:
+            return Bins(_listing(data["edges"]), data.get("missing", False))
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+    raise ValueError(
+        f"column {name!r} must have 'categories' and perhaps 'other', or 'edges' and perhaps "
+        f"'missing', got {listed(data)}."
+    )
+
+
+def _listing(values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"categories and edges must be lists, got {values!r}.")
+    return tuple(values)
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in {".toml", ".json"}:
+        raise ValueError(f"a schema's file must end in .toml or .json, got {path.name!r}.")
+    return suffix
+
+
+def dump(path: Path, data: dict[str, Any]) -> bytes:
+    """Return the content of the file that holds plain data."""
+    if _suffix(path) == ".json":
+        return (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()
+    return tomli_w.dumps(data).encode()
+
+
+def read(path: Path) -> Any:
+    """Return the plain data that a file holds."""
+    suffix = _suffix(path)
+    text = path.read_bytes().decode("utf-8-sig")
+    if suffix == ".toml":
+        return tomllib.loads(text)
+    return parse_json(text)
+
+
+def parse_json(text: str) -> Any:
+    """Return the plain data that a JSON text holds.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or holds what only Python's reader allows or what floats cannot: an entry
+        that is there twice, NaN, infinities, larger numbers, or brackets without end.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_no_repeats,
+            parse_constant=_finite,
+            parse_float=_finite,
+            parse_int=_whole,
+        )
+    except RecursionError:
+        raise ValueError("brackets must not be nested so deeply.") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not abs(number) < math.inf:
+        raise ValueError(f"numbers must be finite, got {_beginning(text)}.")
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse what JSON allows: an entry that is there twice."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = [key for i, key in enumerate(keys) if key in keys[:i]]
+        raise ValueError(f"entries must be there once, got {listed(repeated)} twice.")
+    return entries
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names for a message."""
+    return ", ".join(repr(name) for name in names) or "none"
+
+
+def check_name(name: str) -> None:
+    """Check that a column's name is a text."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"a column's name must be a text that is not empty, got {name!r}.")
+
+
+def check_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names if they are different, and there is one."""
+    if isinstance(names, str):
+        raise ValueError(f"names must be several names, got the one text {names!r}.")
+    names = tuple(names)
+    for name in names:
+        check_name(name)
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    if repeated:
+        raise ValueError(f"names must be different, got {listed(repeated)} twice.")
+    if not names:
+        raise ValueError("names must be of at least one column, got none.")
+    return names

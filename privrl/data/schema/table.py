@@ -1,0 +1,254 @@
+"""The columns of a table, in order."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from privrl.data.schema.columns import Bins, Categories, Column, encode_column
+from privrl.data.schema.entries import IntArray
+from privrl.data.schema.plain import (
+    check_name,
+    check_names,
+    column_of,
+    dump,
+    is_unfilled,
+    listed,
+    plain,
+    read,
+)
+from privrl.data.schema.templates import template
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """The public columns of a table, in order.
+
+    Parameters
+    ----------
+    columns : mapping from str to Categories or Bins
+        What each column may hold.
+
+    Raises
+    ------
+    ValueError
+        If there is no column, or one is something else.
+    """
+
+    columns: Mapping[str, Column]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping) or not self.columns:
+            raise ValueError(
+                f"columns must map at least one name to Categories or Bins, got {self.columns!r}."
+            )
+        for name, column in self.columns.items():
+            check_name(name)
+            if not isinstance(column, Categories | Bins):
+                raise ValueError(f"column {name!r} must be Categories or Bins, got {column!r}.")
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(self.columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of cells of each column."""
+        return tuple(column.size for column in self.columns.values())
+
+    def subset(self, names: Iterable[str]) -> "Schema":
+        """Return the schema of some columns, in the order given.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown or given twice.
+        """
+        names = check_names(names)
+        unknown = [name for name in names if name not in self.columns]
+        if unknown:
+            raise ValueError(
+                f"names must be columns of the schema, got {listed(unknown)}; it has "
+                f"{listed(self.names)}."
+            )
+        return Schema({name: self.columns[name] for name in names})
+
+    def encode(self, frame: "pd.DataFrame | NDArray[Any]") -> IntArray:
+        """Return the cell numbers of a table.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame or array, shape (n, K)
+            A data frame with at least the schema's columns, in any order; others are ignored. Or
+            an array with exactly the schema's columns, in its order.
+
+        Returns
+        -------
+        array of int, shape (n, K)
+            Cell numbers; those of column k are in 0 .. sizes[k] − 1.
+
+        Raises
+        ------
+        ValueError
+            If a column is absent or there twice, or a value does not fit. The message names the
+            column and does not show the value.
+        """
+        self._check_columns(frame)
+        codes = np.empty((len(frame), len(self.columns)), np.int64)
+        for k, (name, column) in enumerate(self.columns.items()):
+            values = frame[name] if isinstance(frame, pd.DataFrame) else frame[:, k]
+            codes[:, k] = encode_column(column, values, name)
+        return codes
+
+    def decode(self, codes: ArrayLike) -> pd.DataFrame:
+        """Return rows that have the given cell numbers; `encode` gives the same numbers back.
+
+        Categories become their values, bins the number in their middle, so that the rows have
+        the types of real ones. The cells of other and missing values become missing values.
+
+        Parameters
+        ----------
+        codes : array_like of int, shape (n, K)
+            Cell numbers; those of column k are in 0 .. sizes[k] − 1.
+
+        Raises
+        ------
+        ValueError
+            If ``codes`` are something else.
+        """
+        cells = np.asarray(codes)
+        if cells.dtype.kind not in "iu" or cells.ndim != 2 or cells.shape[1] != len(self.columns):
+            raise ValueError(
+                f"codes must be whole numbers of shape (n, {len(self.columns)}), got shape "
+                f"{cells.shape} of type {cells.dtype}."
+            )
+        outside = ((cells < 0) | (cells >= np.array(self.sizes))).any(axis=0)
+        if outside.any():
+            name = self.names[int(outside.argmax())]
+            raise ValueError(
+                f"codes of column {name!r} must be in 0 .. {self.columns[name].size - 1}."
+            )
+        return pd.DataFrame(
+            {
+                name: column.decode(cells[:, k].astype(np.int64))
+                for k, (name, column) in enumerate(self.columns.items())
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain data, of the form that `from_dict` reads."""
+        return {"columns": {name: plain(column) for name, column in self.columns.items()}}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the schema that plain data describe.
+
+        Parameters
+        ----------
+        data : mapping
+            ``{"columns": {name: column, ...}}`` where a column is ``{"categories": [...]}`` with
+            perhaps ``"other"``, or ``{"edges": [...]}`` with perhaps ``"missing"``.
+
+        Raises
+        ------
+        ValueError
+            If a key is unknown, a value is of a wrong type, or a column's categories are still to
+            be filled in.
+        """
+        if not isinstance(data, Mapping) or set(data) != {"columns"}:
+            keys = listed(data) if isinstance(data, Mapping) else repr(data)
+            raise ValueError(f"a schema must have one entry, 'columns', got {keys}.")
+        columns = data["columns"]
+        if not isinstance(columns, Mapping):
+            raise ValueError(f"columns must map names to columns, got {columns!r}.")
+        unfilled = [name for name, column in columns.items() if is_unfilled(column)]
+        if unfilled:
+            raise ValueError(
+                f"the categories of {listed(unfilled)} are still to be filled in; write what "
+                "each column may hold, from public knowledge and not from the data."
+            )
+        return cls({name: column_of(name, column) for name, column in columns.items()})
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema to a file ``.toml`` or ``.json``, replacing it.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise.
+        """
+        Path(path).write_bytes(dump(Path(path), self.to_dict()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the schema in a file ``.toml`` or ``.json``.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise, or its content is no schema.
+        """
+        path = Path(path)
+        try:
+            return cls.from_dict(read(path))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+    @staticmethod
+    def template(
+        names: Iterable[str],
+        *,
+        numeric: Mapping[str, tuple[float, float]] | None = None,
+        bins: int = 10,
+    ) -> dict[str, Any]:
+        """Return plain data for `from_dict` in which the user fills in the categories.
+
+        See Also
+        --------
+        privrl.data.schema.template : the same.
+        """
+        return template(names, numeric=numeric, bins=bins)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal columns in equal order; ``True`` and ``1`` are different categories."""
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"Schema({dict(self.columns)!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Column]]]:
+        # A read-only view of a dictionary cannot be pickled or copied.
+        return type(self), (dict(self.columns),)
+
+    def _check_columns(self, frame: "pd.DataFrame | NDArray[Any]") -> None:
+        """Check that each of the schema's columns is there once."""
+        if isinstance(frame, np.ndarray) and not isinstance(frame, np.ma.MaskedArray):
+            if frame.ndim != 2 or frame.shape[1] != len(self.columns):
+                raise ValueError(
+                    f"frame must have the {len(self.columns)} columns {listed(self.names)}, got "
+                    f"an array of shape {frame.shape}."
+                )
+            return
+        if not isinstance(frame, pd.DataFrame):
+            raise ValueError(
+                f"frame must be a pandas.DataFrame or a plain array, got {type(frame).__name__}."
+            )
+        absent = [name for name in self.names if name not in frame.columns]
+        if absent:
+            raise ValueError(f"frame must have all columns of the schema; {listed(absent)} absent.")
+        repeated = set(frame.columns[frame.columns.duplicated()])
+        twice = [name for name in self.names if name in repeated]
+        if twice:
+            raise ValueError(f"frame must have each column once; {listed(twice)} there twice.")

@@ -1,9 +1,0 @@
-"""Probabilities from what was released: post-processing, which is free.
-
-`rows` is for tables of several rows, which it draws together as far as they are alike;
-`frequencies` for a single row, a histogram.
-"""
-
-from privrl.estimates.rows import clipped_rows, row_probabilities, row_totals
-
-__all__ = ["clipped_rows", "row_probabilities", "row_totals"]

@@ -1,0 +1,6 @@
+"""Bayesian networks of a public structure, with privately released parameters."""
+
+from privrl.models.bayes_net.fit import BayesNetMechanism, PrivateBayesNet
+from privrl.models.bayes_net.network import BayesNet
+
+__all__ = ["BayesNet", "BayesNetMechanism", "PrivateBayesNet"]

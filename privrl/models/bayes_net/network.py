@@ -1,0 +1,402 @@
+"""Discrete Bayesian networks as they may be shared: a structure and tables of probabilities.
+
+What can be computed of one is exact: probabilities of records, synthetic records, conditional
+probabilities, and files that privrl or other packages read.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privrl._checks import check_count, check_numbers, check_rng
+from privrl.costs.base import Cost
+from privrl.costs.relations import ReplaceRecord
+from privrl.data.schema import Categories, Column, Schema
+from privrl.data.schema.entries import number_of
+from privrl.data.schema.plain import parse_json
+from privrl.mechanisms.tables import TablesMechanism
+from privrl.models.bayes_net.bif import to_bif
+from privrl.models.bayes_net.elimination import joint
+from privrl.models.bayes_net.structure import Structure, listed
+from privrl.numerics.special import FloatArray
+
+_FORMAT = "privrl.BayesNet 1"
+_CHUNK = 2**22  # numbers at once while drawing
+_ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
+
+
+@dataclass(frozen=True, eq=False)
+class BayesNet:
+    """A Bayesian network: a structure, and a table of conditional probabilities for each node.
+
+    Made by `PrivateBayesNet.fit`, or of tables that are known. It can be pickled.
+
+    Parameters
+    ----------
+    parents : mapping from str to sequence of str
+        For every node its parents.
+    schema : Schema
+        What each node may hold; columns that are no nodes are left out.
+    probabilities : mapping from str to array_like, shape (R, K)
+        For every node a row for each configuration of its parents, in the order of counting with
+        the last parent fastest, and in the row a probability for each cell.
+    mechanism : TablesMechanism, optional
+        What released the counts that the probabilities were made of; None if they were not.
+
+    Raises
+    ------
+    ValueError
+        If the structure is none (`privrl.models.bayes_net.structure.Structure`), or a table is absent or
+        holds something else than probabilities.
+    """
+
+    parents: Mapping[str, Sequence[str]]
+    schema: Schema
+    probabilities: Mapping[str, FloatArray] = field(repr=False)
+    mechanism: TablesMechanism | None = None
+    structure: Structure = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        structure = make_structure(self.parents, self.schema)
+        object.__setattr__(self, "structure", structure)
+        object.__setattr__(self, "parents", structure.parents)
+        object.__setattr__(self, "schema", self.schema.subset(structure.nodes))
+        tables = _check_tables(self.probabilities, structure)
+        object.__setattr__(self, "probabilities", MappingProxyType(tables))
+        shapes = tuple(map(structure.shape, structure.nodes))
+        if self.mechanism is not None and self.mechanism.shapes != shapes:
+            raise ValueError("mechanism must release tables of the shapes of the structure's.")
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes' names, in the order of the structure."""
+        return self.structure.nodes
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the release of the counts cost; None for a network of given tables."""
+        return None if self.mechanism is None else self.mechanism.cost
+
+    def table(self, node: str) -> pd.DataFrame:
+        """Return the table of a node: a row for each configuration of its parents, with labels."""
+        self._check_nodes("node", [node])
+        own = self.parents[node]
+        rows = [self.schema.columns[parent].labels for parent in own]
+        index = pd.MultiIndex.from_product(rows, names=list(own)) if own else None
+        columns = pd.Index(self.schema.columns[node].labels, name=node)
+        return pd.DataFrame(self.probabilities[node], index=index, columns=columns)
+
+    def log_probabilities(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the log-probability of every record.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Records that fit the schema; other columns are ignored.
+
+        Returns
+        -------
+        array, shape (n,)
+            In nats; −inf for a record that the network holds impossible.
+
+        Raises
+        ------
+        ValueError
+            If a column is absent, or a value does not fit; the message does not show it.
+        """
+        codes = self._encode(frame)
+        total = np.zeros(len(frame))
+        with np.errstate(divide="ignore"):
+            for node in self.nodes:
+                row = self.structure.rows(node, codes)
+                total += np.log(self.probabilities[node][row, codes[node]])
+        return total
+
+    def log_likelihood(self, frame: pd.DataFrame) -> float:
+        """Return the mean log-probability of the records, in nats.
+
+        It is exact: where the records are private, so is the number.
+
+        Raises
+        ------
+        ValueError
+            As `log_probabilities`, or if there is no record.
+        """
+        if len(frame) == 0:
+            raise ValueError("frame must have at least one record for a mean, got none.")
+        return float(self.log_probabilities(frame).mean())
+
+    def sample(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw synthetic records: free, however many.
+
+        Parameters
+        ----------
+        n : int
+            How many, >= 0.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        pandas.DataFrame, n rows
+            The nodes in their order, with values as `Schema.decode` gives them: of a bin its
+            middle.
+        """
+        check_count("n", n, least=0)
+        check_rng(rng)
+        codes: dict[str, NDArray[np.int64]] = {}
+        for node in self.structure.order:
+            rows = self.structure.rows(node, codes) if self.parents[node] else np.zeros(n, np.int64)
+            codes[node] = _draw_cells(self.probabilities[node], rows, rng)
+        return self.schema.decode(np.stack([codes[node] for node in self.nodes], axis=1))
+
+    def query(
+        self, variables: str | Sequence[str], evidence: Mapping[str, Any] | None = None
+    ) -> "pd.Series[float]":
+        """Return the distribution of some nodes given the values of others, exactly.
+
+        Parameters
+        ----------
+        variables : str or sequence of str
+            Different nodes.
+        evidence : mapping from str to value, optional
+            For other nodes a value that a record could hold, or the label of a cell
+            (`Categories.labels`, `Bins.labels`). A number stands for the bin that it lies in.
+
+        Returns
+        -------
+        pandas.Series
+            Probabilities that sum to 1, indexed by the labels of the variables.
+
+        Raises
+        ------
+        ValueError
+            If a name or value is unknown, a node is asked for twice or both asked for and known,
+            the evidence has probability zero, or the sums are too large for memory.
+        """
+        if not isinstance(variables, Iterable) or not isinstance(evidence, Mapping | None):
+            raise ValueError(
+                "variables must be names of nodes and evidence map names to values, got "
+                f"{variables!r} and {evidence!r}."
+            )
+        names = [variables] if isinstance(variables, str) else list(variables)
+        evidence = {} if evidence is None else evidence
+        self._check_nodes("variables", names)
+        self._check_nodes("evidence", evidence)
+        known = [name for name in names if name in evidence]
+        if not names or len(set(names)) < len(names) or known:
+            raise ValueError(
+                "variables must be at least one node, each once and none of the evidence, got "
+                f"{listed(names)} with evidence of {listed(evidence)}."
+            )
+        cells = {name: _cell(name, self.schema.columns[name], evidence[name]) for name in evidence}
+        weights = joint(self.structure, self.probabilities, names, cells)
+        total = float(weights.sum())
+        if not total > 0:
+            shown = ", ".join(f"{name!r}: {value!r}" for name, value in evidence.items())
+            raise ValueError(
+                f"evidence must be possible, got {{{shown}}}, to which the network gives the "
+                "probability zero."
+            )
+        labels = [self.schema.columns[name].labels for name in names]
+        index = pd.MultiIndex.from_product(labels, names=names)
+        if len(names) == 1:
+            return pd.Series(
+                weights / total, pd.Index(labels[0], name=names[0]), name="probability"
+            )
+        return pd.Series((weights / total).ravel(), index, name="probability")
+
+    def to_bif(self) -> str:
+        """Return the network in the Bayesian Interchange Format, names escaped reversibly."""
+        labels = {node: self.schema.columns[node].labels for node in self.nodes}
+        return to_bif(self.structure, labels, self.probabilities)
+
+    def save_bif(self, path: str | Path) -> None:
+        """Write `to_bif` to a file, replacing it."""
+        Path(path).write_text(self.to_bif(), encoding="utf-8")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the network as plain data, of the form that `from_dict` reads."""
+        return {
+            "format": _FORMAT,
+            "schema": self.schema.to_dict(),
+            "parents": {node: list(parents) for node, parents in self.parents.items()},
+            "probabilities": {node: self.probabilities[node].tolist() for node in self.nodes},
+            "spent": _spent(self.mechanism),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the network that plain data describe.
+
+        Raises
+        ------
+        ValueError
+            If an entry is absent, unknown or of a wrong type, or the network is none.
+        """
+        wanted = {"format", "schema", "parents", "probabilities", "spent"}
+        _check_keys("a network", data, wanted)
+        if data["format"] != _FORMAT:
+            raise ValueError(f"format must be {_FORMAT!r}, got {data['format']!r}.")
+        schema = Schema.from_dict(data["schema"])
+        structure = make_structure(data["parents"], schema)
+        mechanism = _mechanism(data["spent"], tuple(map(structure.shape, structure.nodes)))
+        return cls(data["parents"], schema, data["probabilities"], mechanism)
+
+    def save(self, path: str | Path) -> None:
+        """Write the network to a JSON file, replacing it: probabilities, and never counts."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        Path(path).write_text(f"{text}\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the network in a JSON file.
+
+        Raises
+        ------
+        ValueError
+            If its content is no network.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            return cls.from_dict(parse_json(text))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+    def _encode(self, frame: pd.DataFrame) -> dict[str, NDArray[np.int64]]:
+        codes = self.schema.encode(frame)
+        return {node: codes[:, i] for i, node in enumerate(self.nodes)}
+
+    def _check_nodes(self, argument: str, names: Sequence[str] | Mapping[str, Any]) -> None:
+        unknown = [name for name in names if name not in self.parents]
+        if unknown:
+            raise ValueError(
+                f"{argument} must name nodes, got {listed(unknown)}; the nodes are "
+                f"{listed(self.nodes)}."
+            )
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # A read-only view of a dictionary cannot be pickled or copied.
+        return type(self), (
+            dict(self.parents),
+            self.schema,
+            dict(self.probabilities),
+            self.mechanism,
+        )
+
+
+def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:
+    """Return the structure over columns of a schema."""
+    if not isinstance(schema, Schema):
+        raise ValueError(f"schema must be a privrl.data.schema.Schema, got {schema!r}.")
+    # The structure makes tuples of what is given.
+    return Structure(parents, dict(zip(schema.names, schema.sizes, strict=True)))  # type: ignore[arg-type]
+
+
+def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, FloatArray]:
+    """Return the probabilities of every node as arrays that cannot be written to."""
+    _check_keys("probabilities", tables, set(structure.nodes))
+    checked = {}
+    for node in structure.nodes:
+        try:
+            table = check_numbers("table", tables[node])
+        except ValueError:
+            raise ValueError(f"probabilities of {node!r} must be rows of numbers.") from None
+        if table.shape != structure.shape(node):
+            raise ValueError(
+                f"probabilities of {node!r} must have shape {structure.shape(node)}, a row for "
+                f"each configuration of its parents, got {table.shape}."
+            )
+        if not (table >= 0).all() or not (abs(table.sum(axis=1) - 1) <= _ROUNDING).all():
+            raise ValueError(
+                f"probabilities of {node!r} must be >= 0 and sum to 1 within {_ROUNDING:g} in "
+                "every row; normalise them."
+            )
+        table.setflags(write=False)
+        checked[node] = table
+    return checked
+
+
+def _draw_cells(
+    table: FloatArray, rows: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw a cell for every record from its row of a table."""
+    bounds = np.cumsum(table, axis=1)
+    bounds = bounds[:, :-1] / bounds[:, -1:]  # what is left is the last cell's
+    cells = np.empty(len(rows), np.int64)
+    step = max(1, _CHUNK // table.shape[1])
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        uniform = rng.random(len(some))
+        cells[start : start + step] = (bounds[some] <= uniform[:, None]).sum(axis=1)
+    return cells
+
+
+def _cell(node: str, column: Column, value: Any) -> int:
+    """Return the cell number that evidence names, by a value or by a label."""
+    if isinstance(column, Categories):
+        plain = value.item() if isinstance(value, np.generic) else value
+        for cell, category in enumerate(column.values):
+            if type(plain) is type(category) and plain == category:
+                return cell
+    elif not math.isnan(number_of(value)) or _is_missing(value):
+        try:
+            return int(column.encode([value])[0])
+        except ValueError as error:
+            raise ValueError(f"evidence of {node!r}: {error}") from None
+    if isinstance(value, str) and value in column.labels:
+        return column.labels.index(value)
+    raise ValueError(
+        f"evidence of {node!r} must be a value or label of its cells, got {value!r}; the labels "
+        f"are {listed(column.labels)}."
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+# Plain data ---------------------------------------------------------------------------------------
+
+
+def _spent(mechanism: TablesMechanism | None) -> dict[str, Any] | None:
+    if mechanism is None:
+        return None
+    return {
+        "relation": str(mechanism.relation),
+        "mechanism": mechanism.mechanism,
+        "sizes": list(mechanism.sizes),
+        "alpha": mechanism.alpha,
+    }
+
+
+def _mechanism(data: Any, shapes: tuple[tuple[int, int], ...]) -> TablesMechanism | None:
+    if data is None:
+        return None
+    _check_keys("spent", data, {"relation", "mechanism", "sizes", "alpha"})
+    relation = ReplaceRecord()
+    if data["relation"] != str(relation):
+        raise ValueError(f"relation must be {str(relation)!r}, got {data['relation']!r}.")
+    if not isinstance(data["sizes"], list):
+        raise ValueError("spent must have a list of sizes.")
+    return TablesMechanism(
+        shapes=shapes,
+        mechanism=data["mechanism"],
+        sizes=tuple(data["sizes"]),
+        alpha=data["alpha"],
+    )
+
+
+def _check_keys(what: str, data: Any, wanted: set[str]) -> None:
+    if not isinstance(data, Mapping) or set(data) != wanted:
+        got = listed(data) if isinstance(data, Mapping) else type(data).__name__
+        raise ValueError(f"{what} must have the entries {listed(sorted(wanted))}, got {got}.")

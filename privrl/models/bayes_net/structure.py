@@ -1,0 +1,211 @@
+"""Structures of Bayesian networks: which nodes are parents of which, checked and in order.
+
+A structure is public. It decides the shapes of all tables before the data are seen, so that what is
+too large for memory is refused by public sizes alone.
+"""
+
+import importlib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl.numerics.special import FloatArray
+
+LARGEST = 2**24  # cells of one table, 128 megabytes
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """A directed acyclic graph of nodes with a public number of cells each.
+
+    A node's table has a row for each configuration of its parents, in the order of counting with
+    the last parent fastest, and a cell in each row for each of its own values.
+
+    Parameters
+    ----------
+    parents : mapping from str to sequence of str
+        For every node its parents, in the order in which the table's rows count them.
+    sizes : mapping from str to int
+        The number of cells of each node; others than nodes are left out.
+
+    Raises
+    ------
+    ValueError
+        If there is no node, a parent is unknown or there twice, a node has no size, there is a
+        cycle, or a table has more than 2^24 cells.
+    """
+
+    parents: Mapping[str, tuple[str, ...]]
+    sizes: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parents, Mapping) or not self.parents:
+            raise ValueError(
+                f"parents must map at least one node to its parents, got {self.parents!r}."
+            )
+        parents = {node: _check_own(node, own, self.parents) for node, own in self.parents.items()}
+        absent = [node for node in parents if node not in self.sizes]
+        if absent:
+            raise ValueError(
+                f"parents must name columns of the schema, got {listed(absent)}; it has "
+                f"{listed(self.sizes)}."
+            )
+        object.__setattr__(self, "parents", MappingProxyType(parents))
+        sizes = {node: int(self.sizes[node]) for node in parents}
+        object.__setattr__(self, "sizes", MappingProxyType(sizes))
+        _check_acyclic(parents)
+        for node, own in parents.items():
+            rows, cells = self.shape(node)
+            if rows * cells > LARGEST:
+                raise ValueError(
+                    f"the table of {node!r} would have {rows} rows of {cells} cells, more than "
+                    f"{LARGEST} in all; take away a parent, or merge values of {node!r} or of "
+                    f"{listed(own)}."
+                )
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes, in the order given."""
+        return tuple(self.parents)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The nodes, parents before children."""
+        return tuple(networkx().topological_sort(_graph(self.parents)))
+
+    def shape(self, node: str) -> tuple[int, int]:
+        """Return the number of rows of a node's table, and of cells in each."""
+        return math.prod(self.parent_sizes(node)), self.sizes[node]
+
+    def parent_sizes(self, node: str) -> tuple[int, ...]:
+        """Return the number of cells of each parent of a node."""
+        return tuple(self.sizes[parent] for parent in self.parents[node])
+
+    def with_ancestors(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Return some nodes and all from which a path leads to one of them, in order."""
+        graph, found = _graph(self.parents), set(nodes)
+        for node in tuple(found):
+            found |= networkx().ancestors(graph, node)
+        return tuple(node for node in self.nodes if node in found)
+
+    def rows(self, node: str, codes: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the row of a node's table of every record.
+
+        Parameters
+        ----------
+        node : str
+            Whose table.
+        codes : mapping from str to array of int, shape (n,)
+            Cell numbers of every record, at least of the node's parents.
+        """
+        n_records = len(next(iter(codes.values()))) if codes else 0
+        row = np.zeros(n_records, np.int64)
+        for parent in self.parents[node]:
+            row = row * self.sizes[parent] + codes[parent]
+        return row
+
+    def counts(self, codes: Mapping[str, NDArray[np.int64]]) -> tuple[FloatArray, ...]:
+        """Return the table of counts of every node, of records given as cell numbers."""
+        tables = []
+        for node in self.nodes:
+            rows, cells = self.shape(node)
+            cell = self.rows(node, codes) * cells + codes[node]
+            counts = np.bincount(cell, minlength=rows * cells)
+            tables.append(counts.reshape(rows, cells).astype(np.float64))
+        return tuple(tables)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal nodes, parents and sizes in equal order."""
+        if not isinstance(other, Structure):
+            return NotImplemented
+        return repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"Structure({dict(self.parents)!r}, {dict(self.sizes)!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Any], dict[str, int]]]:
+        # A read-only view of a dictionary cannot be pickled or copied.
+        return type(self), (dict(self.parents), dict(self.sizes))
+
+
+def networkx() -> Any:
+    """Return the networkx package.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    return _needed("networkx")
+
+
+def opt_einsum() -> Any:
+    """Return the opt_einsum package.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    return _needed("opt_einsum")
+
+
+def _needed(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"Bayesian networks need the package {package}, which is not installed; get it by "
+            'pip install "privrl[models]".'
+        ) from error
+
+
+def _check_own(node: str, own: Sequence[str], nodes: Collection[str]) -> tuple[str, ...]:
+    """Return the parents of a node if they are different nodes."""
+    if isinstance(own, str) or not isinstance(own, Iterable):
+        raise ValueError(
+            f"parents of {node!r} must be a sequence of nodes, got {own!r}; one parent is "
+            "written (name,)."
+        )
+    own = tuple(own)
+    unknown = [parent for parent in own if not isinstance(parent, str) or parent not in nodes]
+    if unknown:
+        raise ValueError(
+            f"parents of {node!r} must be nodes, got {listed(unknown)}; the nodes are "
+            f"{listed(nodes)}. A node without parents has ()."
+        )
+    repeated = [parent for i, parent in enumerate(own) if parent in own[:i]]
+    if repeated:
+        raise ValueError(f"parents of {node!r} must be different, got {listed(repeated)} twice.")
+    return own
+
+
+def _check_acyclic(parents: Mapping[str, tuple[str, ...]]) -> None:
+    graph = _graph(parents)
+    if not networkx().is_directed_acyclic_graph(graph):
+        edges = networkx().find_cycle(graph)
+        path = [*(source for source, _ in edges), edges[0][0]]
+        raise ValueError(
+            f"parents must make no cycle, got {' -> '.join(map(repr, path))}; turn round or take "
+            "away one of these edges."
+        )
+
+
+def _graph(parents: Mapping[str, tuple[str, ...]]) -> Any:
+    graph = networkx().DiGraph()
+    graph.add_nodes_from(parents)
+    graph.add_edges_from((parent, node) for node, own in parents.items() for parent in own)
+    return graph
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names as an error shows them."""
+    return ", ".join(repr(name) for name in names) or "none"

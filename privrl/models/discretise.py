@@ -1,0 +1,100 @@
+"""Bins with about equally many records each, their edges chosen privately within public bounds.
+
+A feature cut at the quantiles of private data leaks them. Here each column is counted on a fine
+public grid between public bounds, all counts are released together under one target, and the
+edges are quantiles of what was released. Give it a part of the budget, and a model the rest:
+
+    bins = discretise(frame, {"age": (0, 100)}, target=Rdp(2, 0.1), rng=rng)
+    model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=Rdp(2, 0.9))
+
+The relation is `ReplaceRecord`, so the number of records is public.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from privrl._checks import check_count, check_rng
+from privrl.accounting.gate import Charged
+from privrl.accounting.targets import Target
+from privrl.data.schema import Bins, Schema
+from privrl.mechanisms.tables import TablesMechanism
+from privrl.models.estimates import row_probabilities
+from privrl.numerics.special import FloatArray
+
+
+def discretise(
+    frame: pd.DataFrame,
+    bounds: Mapping[str, tuple[float, float]],
+    *,
+    target: Target,
+    rng: np.random.Generator,
+    bins: int = 10,
+    grid: int = 200,
+    missing: bool = False,
+    accountant: Charged | None = None,
+) -> dict[str, Bins]:
+    """Return bins with about equally many records each, for several columns at once.
+
+    Parameters
+    ----------
+    frame : DataFrame, shape (n, ...)
+        The private records, at least one.
+    bounds : mapping from str to (float, float)
+        The numeric columns to cut, and between which public bounds; what lies outside belongs to
+        the first or last bin.
+    target : Rdp or ApproxDP
+        What all columns together may spend.
+    rng : numpy.random.Generator
+        Where the noise comes from.
+    bins : int
+        How many bins at the most, >= 2. There are fewer where many records share a value.
+    grid : int
+        Into how many even steps the bounds are cut, >= ``bins``: edges are on this grid.
+    missing : bool
+        Whether the columns may hold what is missing or no number, and their bins a cell for that.
+    accountant : RdpAccountant or PldAccountant, optional
+        Is charged before anything is drawn.
+
+    Returns
+    -------
+    dict from str to Bins
+        For each column its bins, from its lower bound to its upper one.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the release; then nothing is drawn.
+    ValueError
+        If an argument is out of range, or a column is absent or not numeric; nothing is spent
+        then, and the message shows no value of the records.
+    """
+    check_rng(rng)
+    bins = check_count("bins", bins, least=2)
+    grid = check_count("grid", grid, least=bins)
+    columns = {name: Bins.even(*ends, grid, missing=missing) for name, ends in bounds.items()}
+    fine = Schema(columns)
+    codes = fine.encode(frame)
+    if len(codes) < 1:
+        raise ValueError("frame must have at least one record, got none.")
+    mechanism = TablesMechanism.calibrated(
+        target, shapes=[(1, size) for size in fine.sizes], n_records=len(codes)
+    )
+    counts = [
+        np.bincount(column, minlength=size)[None]
+        for column, size in zip(codes.T, fine.sizes, strict=True)
+    ]
+    released = mechanism.release(counts, rng, accountant=accountant)
+    return {
+        name: Bins(_edges(row_probabilities(table)[0, :grid], columns[name].edges, bins), missing)
+        for name, table in zip(fine.names, released, strict=True)
+    }
+
+
+def _edges(probabilities: FloatArray, grid: tuple[float, ...], bins: int) -> tuple[float, ...]:
+    """Return the ends of the grid, and the inner points nearest to the quantiles."""
+    below = np.cumsum(probabilities)[:-1] / probabilities.sum()  # of each inner point
+    wanted = np.arange(1, bins) / bins
+    nearest = np.abs(below - wanted[:, None]).argmin(axis=1) + 1
+    return tuple(grid[i] for i in (0, *np.unique(nearest).tolist(), len(grid) - 1))

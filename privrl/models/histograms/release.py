@@ -1,0 +1,226 @@
+"""From private values to a released histogram."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from privrl._checks import check_count, check_rng
+from privrl.accounting.gate import Charged
+from privrl.accounting.targets import Target
+from privrl.accuracy.design import Loss
+from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.data.schema import Bins, Categories, Column
+from privrl.data.schema.entries import entries_of
+from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.models.estimates.frequencies import frequencies, total_records
+from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
+from privrl.models.histograms.result import PrivateHistogram
+
+
+def histogram(
+    values: "ArrayLike | pd.Series[Any]",
+    bins: int | Sequence[float] | NDArray[Any] | Column = 10,
+    range: tuple[float, float] | None = None,  # noqa: A002, NumPy's name
+    *,
+    target: Target,
+    rng: np.random.Generator,
+    mechanism: Name = "auto",
+    loss: Loss = "kl",
+    relation: Relation | None = None,
+    n_records: float | None = None,
+    accountant: Charged | None = None,
+) -> PrivateHistogram:
+    """Release a histogram of private values.
+
+    Parameters
+    ----------
+    values : array_like or pandas.Series, shape (n,)
+        The private values, one for each record.
+    bins : int or sequence of float, or Bins or Categories
+        How many bins of equal width, with ``range``; or their edges; or a column of a
+        `privrl.data.schema.Schema`, which also says what is done with missing values. At least two
+        cells. As in NumPy a bin holds its left end, and the last one both. What lies outside is
+        put into the first or last bin, so that every record is counted.
+    range : (float, float), optional
+        The public bounds, where ``bins`` is a number. It is never read from the values.
+    target : Rdp or ApproxDP
+        What the release may spend.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+    mechanism : str
+        ``"dirichlet"``, ``"gaussian"``, ``"laplace"``, ``"discrete-gaussian"``,
+        ``"discrete-laplace"`` or ``"auto"``, which is `choose_mechanism`'s choice.
+    loss : {"kl", "l2", "l1"}
+        The loss that is to be small, as for `privrl.accuracy.design.design`.
+    relation : Relation, optional
+        Which data sets are neighbours; by default `ReplaceRecord`, where the number of records is
+        public. Where it is not, as with `AddRemoveRecord`, it is estimated from what is released.
+    n_records : float, optional
+        A public guess at the number of records, > 0, where that is private. Without one ``"auto"``
+        takes the noise of least variance.
+    accountant : RdpAccountant or PldAccountant, optional
+        Is charged before anything is drawn.
+
+    Returns
+    -------
+    PrivateHistogram
+        Probabilities, and what else can be made of the release.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the release; then nothing is drawn.
+    ValueError
+        If a value does not fit, or another argument is out of range; nothing is spent then, and
+        the message shows no value.
+
+    Examples
+    --------
+    >>> from privrl.accounting.targets import ApproxDP
+    >>> rng = np.random.default_rng(0)  # for a real release: np.random.default_rng()
+    >>> ages = rng.normal(40, 15, 5000)
+    >>> released = histogram(ages, 4, (0, 80), target=ApproxDP(1, 1e-5), rng=rng)
+    >>> released.labels
+    ('[0, 20)', '[20, 40)', '[40, 60)', '[60, 80]')
+    >>> released.probabilities.round(2)
+    array([0.09, 0.43, 0.4 , 0.09])
+    """
+    check_rng(rng)
+    column = _column(bins, range)
+    relation = ReplaceRecord() if relation is None else relation
+    is_public = keeps_size(relation)
+    if is_public and n_records is not None:
+        raise ValueError(
+            f"n_records is for relations under which it is private, got {n_records!r} with "
+            f"{str(relation)!r}; leave it out, the values are counted."
+        )
+    counts = count_cells(values, column)
+    if is_public:
+        n_records = float(counts.sum())
+        if n_records == 0:
+            raise ValueError("values must hold at least one record, got none.")
+    used = choose_mechanism(
+        target,
+        n_records=n_records,
+        n_cells=column.size,
+        mechanism=mechanism,
+        loss=loss,
+        relation=relation,
+    )
+    released = used.release(counts, rng, accountant=accountant)
+    if isinstance(used, DirichletMechanism):
+        assert n_records is not None
+        return PrivateHistogram(column, released, n_records, used, None)
+    total = n_records if is_public else total_records(released, used)
+    assert total is not None
+    return PrivateHistogram(column, frequencies(released, used, total), total, used, released)
+
+
+def value_counts(
+    values: "ArrayLike | pd.Series[Any]",
+    categories: Iterable[str | int | bool] | Categories,
+    *,
+    target: Target,
+    rng: np.random.Generator,
+    mechanism: Name = "auto",
+    loss: Loss = "kl",
+    relation: Relation | None = None,
+    n_records: float | None = None,
+    accountant: Charged | None = None,
+) -> PrivateHistogram:
+    """Release how often each of some public categories occurs.
+
+    Parameters
+    ----------
+    values : array_like or pandas.Series, shape (n,)
+        The private values, one for each record.
+    categories : sequence of str, int or bool, or Categories
+        What may occur, in the order of the result, at least two. ``Categories(..., other=True)``
+        has a cell for whatever is unknown or missing; without it such a value is refused.
+    target, rng, mechanism, loss, relation, n_records, accountant
+        As for `histogram`.
+
+    Returns
+    -------
+    PrivateHistogram
+        In the order of the categories, not of their counts.
+
+    Raises
+    ------
+    BudgetExceeded, ValueError
+        As `histogram`.
+    """
+    if not isinstance(categories, Categories):
+        # Categories refuses what is no sequence of values.
+        listed = categories if isinstance(categories, str) else list(categories)
+        categories = Categories(listed)  # type: ignore[arg-type]
+    return histogram(
+        values,
+        categories,
+        target=target,
+        rng=rng,
+        mechanism=mechanism,
+        loss=loss,
+        relation=relation,
+        n_records=n_records,
+        accountant=accountant,
+    )
+
+
+def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> NDArray[np.int64]:
+    """Return how many values are in each cell: private counts.
+
+    Parameters
+    ----------
+    values : array_like or pandas.Series, shape (n,)
+        As for `histogram`.
+    column : Categories or Bins
+        The cells.
+
+    Returns
+    -------
+    array of int, shape (K,)
+
+    Raises
+    ------
+    ValueError
+        If a value does not fit; the message does not show it.
+    """
+    dtype = getattr(values, "dtype", None)
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+    if not isinstance(column, Bins) or not plain:
+        return np.bincount(column.encode(values), minlength=column.size)
+    numbers = entries_of(values, "values").numbers()
+    absent = int(np.isnan(numbers).sum())
+    if absent and not column.missing:
+        column.encode(values)  # says why not
+    # Much faster than encoding, with the same bins: they hold their left ends, the last one both.
+    inside = np.clip(numbers, column.edges[0], column.edges[-1])
+    counts = np.histogram(inside, column.edges)[0]
+    return np.append(counts, absent) if column.missing else counts
+
+
+def _column(bins: Any, bounds: tuple[float, float] | None) -> Column:
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        if bounds is None:
+            raise ValueError(
+                f"range must be given where bins is a number, got {bins!r} bins: the public "
+                "bounds (low, high), which are never read from the values."
+            )
+        if not isinstance(bounds, Sequence | np.ndarray) or len(bounds) != 2:
+            raise ValueError(f"range must be (low, high), got {bounds!r}.")
+        check_count("bins", int(bins), least=2)
+        return Bins.even(bounds[0], bounds[1], int(bins))
+    if bounds is not None:
+        raise ValueError(f"range goes with a number of bins, got {bounds!r} and edges.")
+    if isinstance(bins, Bins | Categories):
+        return bins
+    if isinstance(bins, str):
+        raise ValueError(
+            f"bins must be a number, edges, or a column of a schema, got {bins!r}; a rule that "
+            "looks at the values would leak them."
+        )
+    return Bins(tuple(bins) if isinstance(bins, Iterable) else bins)

@@ -1,0 +1,329 @@
+"""A histogram as it was released: what can be made of it, shown and saved."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
+from privrl.accuracy.design import Loss
+from privrl.costs.base import Cost
+from privrl.data.schema import Bins, Column
+from privrl.data.schema.plain import column_of, listed, parse_json, plain
+from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
+from privrl.models.histograms.choice import (
+    HistogramMechanism,
+    expected_loss,
+    keeps_size,
+    mechanism_name,
+    mechanism_of,
+    settings_of,
+)
+from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
+from privrl.numerics.special import FloatArray
+
+_FORMAT = "privrl.PrivateHistogram 1"
+_SHOWN = 24  # cells of a histogram that is printed
+_BAR = 30  # characters
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateHistogram:
+    """A histogram as it was released; everything about it is free from here on.
+
+    Parameters
+    ----------
+    column : Categories or Bins
+        The public cells.
+    probabilities : array, shape (K,)
+        The best guess at the frequencies; > 0, with sum 1.
+    n_records : float
+        The number of records where it is public, otherwise an estimate of it.
+    mechanism : mechanism of `privrl.mechanisms`
+        What released it, with its parameters.
+    noisy : array, shape (K,), or None
+        The counts with noise; they may be negative. They are unbiased, and so are sums of them.
+        None where a Dirichlet draw was released.
+    """
+
+    column: Column
+    probabilities: FloatArray
+    n_records: float
+    mechanism: HistogramMechanism
+    noisy: FloatArray | None
+
+    def __post_init__(self) -> None:
+        for name in ("probabilities", "noisy"):
+            if getattr(self, name) is not None:
+                array = np.array(getattr(self, name), np.float64)
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+
+    @property
+    def cost(self) -> Cost:
+        """What was spent, and under which neighbouring relation."""
+        return self.mechanism.cost
+
+    @property
+    def is_size_public(self) -> bool:
+        """Whether neighbours have equally many records, so that their number is no secret."""
+        return keeps_size(self.mechanism.relation)
+
+    @property
+    def counts(self) -> FloatArray:
+        """The estimated counts, shape (K,): probabilities times the number of records."""
+        return self.probabilities * self.n_records
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A different text for each cell."""
+        return self.column.labels
+
+    @property
+    def edges(self) -> FloatArray:
+        """The edges of the bins, one more than there are.
+
+        Raises
+        ------
+        ValueError
+            If the histogram is of categories.
+        """
+        if not isinstance(self.column, Bins):
+            raise ValueError("edges are of bins, and this histogram is of categories; see labels.")
+        return np.array(self.column.edges)
+
+    def sample(self, n: int, rng: np.random.Generator) -> "pd.Series[Any]":
+        """Draw synthetic records: free, however many.
+
+        Parameters
+        ----------
+        n : int
+            How many, >= 0.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        pandas.Series, shape (n,)
+            Categories, or the middles of bins; missing for the cells of other and missing values.
+        """
+        check_count("n", n, least=0)
+        check_rng(rng)
+        counts = synthetic_counts(self.probabilities, n, rng)
+        return self.column.decode(rng.permutation(np.repeat(np.arange(counts.size), counts)))
+
+    def intervals(self, confidence: float = 0.95) -> FloatArray:
+        """Return for each cell an interval that holds the true count.
+
+        Parameters
+        ----------
+        confidence : float
+            Of each interval by itself, in (0, 1).
+
+        Returns
+        -------
+        array, shape (K, 2)
+            Lower and upper ends, from 0 to the number of records where it is public. Each holds
+            the count with at least this probability, whatever the data are; and always the
+            estimate (`counts`), which it is extended to where need be: see the notes.
+
+        Raises
+        ------
+        ValueError
+            If ``confidence`` is out of range, or a Dirichlet draw does not tell: the number of
+            records is private.
+
+        Notes
+        -----
+        What the interval holds the count by is the noise of its own cell, for any data. The
+        estimate is the mean over all histograms as equally likely, given all cells at once and the
+        number of records; a draw has its prior in it. Where the data are unlike most histograms,
+        such as nearly all in one cell, the two disagree by more than the noise, and the interval
+        of the noise alone would not reach to the estimate.
+        """
+        tail = 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual")
+        low, high = count_bounds(self, tail)
+        return np.stack([np.minimum(low, self.counts), np.maximum(high, self.counts)], axis=1)
+
+    def kl_error(self, confidence: float = 0.95) -> float:
+        """Return how far the probabilities q may be from the frequencies p, as ``KL(p || q)``.
+
+        Parameters
+        ----------
+        confidence : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            In nats; not exceeded with at least this probability, whatever the data are. For a
+            Dirichlet draw `privrl.accuracy.kl.kl_quantile`; otherwise the worst frequencies that lie
+            in all cells' intervals at once, which is a few times the divergence to be expected
+            (`typical_loss`).
+
+        Raises
+        ------
+        ValueError
+            As `intervals`.
+        """
+        return kl_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
+
+    def l2_error(self, confidence: float = 0.95) -> float:
+        """Return how far the probabilities may be from the frequencies, as Euclidean distance.
+
+        Parameters
+        ----------
+        confidence : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Not exceeded with at least this probability, whatever the data are.
+
+        Raises
+        ------
+        ValueError
+            As `intervals`.
+
+        Notes
+        -----
+        For a Dirichlet draw `privrl.accuracy.l2.l2_quantile`. For Gaussian noise the distance from the
+        noisy frequencies, which is known, and theirs from the true ones: by
+        `privrl.accuracy.l2.gaussian_l2_quantile`, or for discrete noise, which is sub-Gaussian, by the
+        bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
+        """
+        return l2_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
+
+    def typical_loss(self, loss: Loss = "kl") -> float:
+        """Return the loss to be expected of such a release, averaged over all histograms.
+
+        Parameters
+        ----------
+        loss : {"kl", "l2", "l1"}
+            Between the frequencies and `probabilities`, as for `privrl.accuracy.design.design`.
+
+        Returns
+        -------
+        float
+            A number that was known before the data were seen, but for an estimated `n_records`.
+        """
+        n_cells = self.column.size
+        return expected_loss(self.mechanism, n_records=self.n_records, n_cells=n_cells, loss=loss)
+
+    def to_series(self) -> "pd.Series[float]":
+        """Return the probabilities, indexed by the labels."""
+        return pd.Series(self.probabilities, pd.Index(self.labels, name="cell"), name="probability")
+
+    def to_frame(self, confidence: float = 0.95) -> pd.DataFrame:
+        """Return a row for each cell, indexed by the labels.
+
+        Parameters
+        ----------
+        confidence : float
+            As for `intervals`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``probability``, ``count`` and, where `intervals` has them, ``lower`` and ``upper``.
+        """
+        frame = pd.DataFrame({"probability": self.to_series(), "count": self.counts})
+        if self.noisy is not None or self.is_size_public:
+            frame[["lower", "upper"]] = self.intervals(confidence)
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the histogram as plain data, of the form that `from_dict` reads."""
+        return {
+            "format": _FORMAT,
+            "column": plain(self.column),
+            "labels": list(self.labels),
+            "probabilities": self.probabilities.tolist(),
+            "n_records": self.n_records,
+            "noisy": None if self.noisy is None else self.noisy.tolist(),
+            "spent": {
+                "relation": str(self.mechanism.relation),
+                "mechanism": mechanism_name(self.mechanism),
+                **settings_of(self.mechanism),
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the histogram that plain data describe.
+
+        Raises
+        ------
+        ValueError
+            If an entry is absent, unknown or of a wrong type.
+        """
+        wanted = {"format", "column", "labels", "probabilities", "n_records", "noisy", "spent"}
+        if not isinstance(data, Mapping) or set(data) != wanted:
+            raise ValueError(f"a histogram must have the entries {listed(sorted(wanted))}.")
+        if data["format"] != _FORMAT:
+            raise ValueError(f"format must be {_FORMAT!r}, got {data['format']!r}.")
+        column = column_of("of the histogram", data["column"])
+        if data["labels"] != list(column.labels):
+            raise ValueError("labels must be those of the column's cells.")
+        mechanism = mechanism_of(data["spent"])
+        probabilities = _numbers("probabilities", data["probabilities"], column.size)
+        if not (probabilities >= 0).all() or not abs(probabilities.sum() - 1) <= 1e-9:
+            raise ValueError("probabilities must be >= 0 and sum to 1.")
+        n_records = check_positive("n_records", data["n_records"])
+        if isinstance(mechanism, DirichletMechanism) != (data["noisy"] is None):
+            raise ValueError("noisy must be counts unless the mechanism is 'dirichlet'.")
+        noisy = None if data["noisy"] is None else _numbers("noisy", data["noisy"], column.size)
+        return cls(column, probabilities, n_records, mechanism, noisy)
+
+    def save(self, path: str | Path) -> None:
+        """Write the histogram to a JSON file, replacing it: what was released, and no counts."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=2)
+        Path(path).write_text(f"{text}\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the histogram in a JSON file.
+
+        Raises
+        ------
+        ValueError
+            If its content is no histogram.
+        """
+        path = Path(path)
+        try:
+            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+    def __repr__(self) -> str:
+        """Return lines of facts, and one with a bar for each cell."""
+        about = "" if self.is_size_public else "about "
+        settings = [f"{name} {size:.4g}" for name, size in settings_of(self.mechanism).items()]
+        lines = [
+            f"PrivateHistogram of {about}{self.n_records:.6g} records in {self.column.size} cells",
+            f"mechanism: {', '.join([mechanism_name(self.mechanism), *settings])}; "
+            f"privacy unit: {self.mechanism.relation}",
+        ]
+        shown = self.labels[:_SHOWN]
+        width = max(map(len, shown))
+        most = self.probabilities.max()
+        for label, p in zip(shown, self.probabilities, strict=False):
+            lines.append(f"  {label:<{width}}  {p:8.4f}  {'#' * round(_BAR * p / most)}".rstrip())
+        if len(shown) < self.column.size:
+            lines.append(f"  ... {self.column.size - len(shown)} more")
+        return "\n".join(lines)
+
+
+def _numbers(name: str, values: Any, size: int) -> FloatArray:
+    try:
+        array = check_numbers(name, values)
+    except ValueError:
+        array = np.array([])
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {size} numbers, one for each cell.")
+    return array

@@ -1,0 +1,208 @@
+"""Records and their classes as cell numbers of the public domain, and their counts."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
+
+from privrl._checks import check_count
+from privrl.data.schema import Categories, Column, Schema
+from privrl.data.schema.columns import encode_column
+from privrl.data.schema.entries import Entries, IntArray, key_of, objects, read, refuse_type
+from privrl.numerics.special import FloatArray
+
+Codes = NDArray[np.integer[Any]]
+
+
+def count_tables(
+    columns: Codes, numbers: Codes, sizes: Sequence[int], n_classes: int
+) -> list[FloatArray]:
+    """Return the counts of the classes, shape (1, J), and of each feature's values, (J, V)."""
+    counts = [np.bincount(numbers, minlength=n_classes)[None]]
+    for column, size in zip(columns, sizes, strict=True):
+        cells = np.bincount(column * n_classes + numbers, minlength=size * n_classes)
+        counts.append(cells.reshape(size, n_classes).T)
+    return [table.astype(np.float64) for table in counts]
+
+
+def class_labels(
+    schema: object, classes: str | Sequence[str | int | bool] | Categories
+) -> Categories:
+    """Return the public classes."""
+    if isinstance(classes, str):
+        if not isinstance(schema, Schema) or classes not in schema.columns:
+            raise ValueError(
+                f"classes must be the labels, or the name of a column of a Schema, got {classes!r}."
+            )
+        column = schema.columns[classes]
+        if not isinstance(column, Categories):
+            raise ValueError(f"classes must name a column of Categories, got {classes!r}: Bins.")
+        classes = column
+    if not isinstance(classes, Categories):
+        values = [c.item() if isinstance(c, np.generic) else c for c in classes]
+        classes = Categories(tuple(values))
+    if classes.other:
+        raise ValueError("classes must all be known: Categories without other=True.")
+    return classes
+
+
+def class_order(labels: Categories) -> list[int]:
+    """Return the places of the classes in ``classes_``, which scikit-learn takes as sorted.
+
+    Numbers and truth values stand before texts, with which they cannot be compared.
+    """
+    values = labels.values
+    return sorted(range(len(values)), key=lambda i: (isinstance(values[i], str), values[i]))
+
+
+def class_array(labels: Categories) -> NDArray[Any]:
+    """Return the classes as an array, shape (J,), sorted; of objects where their types differ."""
+    values = [labels.values[i] for i in class_order(labels)]
+    array = np.array(values)
+    if list(map(repr, array.tolist())) == list(map(repr, values)):
+        return array
+    return np.array(values, object)
+
+
+def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
+    """Return the class of every record by its number in ``classes_``; messages show none of them.
+
+    The only thing that is told of a single record is that it has none of the classes.
+    """
+    if y is None:
+        raise ValueError(
+            "y must be the records' classes; fit requires y to be passed, but the target y is None."
+        )
+    column = _one_axis(y)
+    numbers = read(column, "y", labels.find)
+    if len(numbers) != n_records:
+        raise ValueError(
+            f"X and y must have equally many records, got {n_records} and {len(numbers)}."
+        )
+    if (numbers < 0).any():
+        raise ValueError(
+            "y must hold nothing but the stated classes, and holds something unknown or missing. "
+            "Unknown label type: none of them."
+        )
+    return np.argsort(class_order(labels))[numbers]
+
+
+def _one_axis(y: Any) -> Any:
+    """Return classes in an array or data frame of one column as one axis."""
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] == 1 and not hasattr(y, "toarray"):
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: y must be of shape (n,).",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        return y.iloc[:, 0] if isinstance(y, pd.DataFrame) else y[:, 0]
+    if len(shape) > 1:
+        raise ValueError(f"y must be classes, shape (n,), got shape {shape}: a 1d array.")
+    return y
+
+
+def as_table(X: Any) -> Any:
+    """Return a data frame as it is and everything else as an array of two axes.
+
+    An array keeps its type. A list becomes an array of objects, so that no entry decides what
+    becomes of another.
+    """
+    if hasattr(X, "toarray"):
+        raise ValueError("X must be dense, got a sparse matrix; X.toarray() makes it so.")
+    table = X if isinstance(X, pd.DataFrame) else _as_array(X)
+    if table.ndim != 2:
+        raise ValueError(
+            f"X must have two axes, records and features, got {table.ndim}. Reshape your data."
+        )
+    if min(table.shape) < 1:
+        what = "feature(s)" if table.shape[0] else "sample(s)"
+        raise ValueError(f"X has 0 {what} (shape={table.shape}) while a minimum of 1 is required.")
+    return table
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    if isinstance(X, np.ma.MaskedArray):
+        raise ValueError("X must be a plain array, got a masked array.")
+    if hasattr(X, "__array__"):
+        array = np.asarray(X)
+        if array.dtype.kind == "c":
+            raise ValueError("X must hold real numbers. Complex data not supported.")
+        return array
+    if isinstance(X, str | bytes) or not isinstance(X, Sequence):
+        raise ValueError(
+            f"X must be a data frame, an array or a list of rows, got {type(X).__name__}."
+        )
+    widths = {len(row) if _is_row(row) else -1 for row in X}
+    if not widths:
+        return np.empty((0, 0), object)
+    if len(widths) > 1 or -1 in widths:
+        raise ValueError(
+            "X must have two axes, records and features: in every record a row with as many "
+            "entries as there are features. Reshape your data."
+        )
+    (width,) = widths
+    return objects(chain.from_iterable(X), len(X) * width).reshape(len(X), width)
+
+
+def _is_row(row: object) -> bool:
+    if isinstance(row, np.ndarray | pd.Series):
+        return row.ndim == 1
+    return isinstance(row, Sequence) and not isinstance(row, str | bytes)
+
+
+def encode_alike(table: Any, column: Column) -> IntArray:
+    """Return the cells of a table whose columns are all alike, shape (K, n)."""
+    return np.stack([encode_column(column, *each) for each in _columns(table)])
+
+
+def encode_numbers(table: Any, sizes: tuple[int, ...]) -> IntArray:
+    """Return whole numbers that lie within the sizes, shape (K, n); messages show none of them."""
+    if table.shape[1] != len(sizes):
+        raise ValueError(f"X must have {len(sizes)} features, as schema has, got {table.shape[1]}.")
+    codes = []
+    for k, ((values, _), size) in enumerate(zip(_columns(table), sizes, strict=True)):
+        found = read(values, "X", _find_whole)
+        if ((found < 0) | (found >= size)).any():
+            raise ValueError(
+                f"X must hold whole numbers from 0 to {size - 1} in column {k}, as schema says."
+            )
+        codes.append(found)
+    return np.stack(codes)
+
+
+def _columns(table: Any) -> Iterable[tuple[Any, str]]:
+    """Return the columns of a table with their names."""
+    if isinstance(table, pd.DataFrame):
+        return [(table.iloc[:, k], str(name)) for k, name in enumerate(table.columns)]
+    return [(table[:, k], str(k)) for k in range(table.shape[1])]
+
+
+def _find_whole(entries: Entries) -> IntArray:
+    """Return whole numbers of 63 bits as they are, −1 for everything else."""
+    if entries.held in ("texts", "truth values"):
+        refuse_type(entries.called, "whole numbers", entries.type_name)
+    if entries.held != "anything":
+        numbers, there = entries.whole_numbers()
+        return np.where(there, numbers, -1)
+    keys = map(key_of, entries.values)
+    found = (
+        int(key[1]) if key and key[0] == "whole number" and 0 <= int(key[1]) < 2**63 else -1
+        for key in keys
+    )
+    return np.fromiter(found, np.int64, len(entries.values))
+
+
+def check_sizes(sizes: Any) -> tuple[int, ...]:
+    """Return the features' numbers of values if they are such."""
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
+        raise ValueError(
+            f"schema must be a Schema, Categories, Bins or numbers of values, got {sizes!r}; what "
+            "the features may hold is public and has to be stated."
+        )
+    return tuple(check_count("schema", size, least=2) for size in sizes)

@@ -1,0 +1,103 @@
+"""The temperature: how sure of itself naive Bayes may be, measured privately or typical.
+
+The records' derivatives of the loss, by the logarithm of the temperature, are summed with noise at
+five temperatures; the one at which the loss is then least is taken.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from privrl.mechanisms.tables import ReleasedTable
+from privrl.models.naive_bayes.encoding import Codes
+from privrl.numerics.special import FloatArray
+
+TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
+TYPICAL = 2**-0.5  # the temperature where none is measured
+_SHARE = 0.05  # of the budget, for measuring it
+_CLIP = 2.0  # nats, of a record's derivative
+_LARGEST_NOISE = 0.5  # nats, of the mean derivative, up to which it is measured
+_PULL = 0.25  # towards the typical temperature, of the noise, by its squared log-ratio
+_STEPS = 64  # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
+
+#: What measuring releases: for each temperature a table of one row, the sum of the records' values
+#: in [0, 1], and of 1 minus them. One record replaced changes both by at most 1.
+SHAPES = ((1, 2),) * len(TEMPERATURES)
+#: Their parts of the budget, where all other tables together have 1.
+SHARES = (_SHARE / (1 - _SHARE) / len(TEMPERATURES),) * len(TEMPERATURES)
+
+
+def is_worth_measuring(deviation: float, n_records: int) -> bool:
+    """Return whether noise of a standard deviation would leave something of the sums."""
+    return _noise(deviation, n_records) <= _LARGEST_NOISE
+
+
+def derivative_tables(
+    log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes
+) -> list[FloatArray]:
+    """Return, for each temperature, the exact table of sums: private, to be released.
+
+    Parameters
+    ----------
+    log_prior : array, shape (J,)
+        Logarithms of the classes' probabilities.
+    log_ratios : array, shape (J, n)
+        Each class's sum of log-probabilities for each record.
+    numbers : array of int, shape (n,)
+        The records' classes.
+
+    Returns
+    -------
+    list of arrays, shape (1, 2)
+        As `SHAPES`.
+
+    Notes
+    -----
+    A record's loss is ``log sum_j exp(l_j) - l_y`` with ``l = log prior + t * s``; its derivative
+    by ``log t`` is ``t (E s_j - s_y)``, with the mean over predicted classes.
+
+    Infinite logarithms are taken as limits: a class with ``l_j = -inf`` has no part in the mean,
+    those with ``+inf`` share it, and a record whose own class alone is impossible has the largest
+    derivative that there is. Where nothing follows (of ``inf - inf``) it is 0.
+
+    **One record changes each sum by at most 1.** The part of a record is made of its own column of
+    ``log_ratios`` and its own class alone. It is clipped to [0, 1], after 0 has taken the place of
+    whatever is no number, and rounded to k/64 with k in 0 .. 64; of n such parts both the sum and
+    n minus it are exact below 2^46 records. A record replaced changes the one by a number in
+    [−1, 1] and the other by its negative: as `SHAPES` says, for any input whatever.
+    """
+    n_records = len(numbers)
+    with np.errstate(invalid="ignore", over="ignore"):  # a warning would tell of a record
+        ahead = log_ratios - log_ratios[numbers, np.arange(n_records)]  # of the true class
+        ahead = np.where(np.isnan(ahead), 0.0, ahead)
+        tables = []
+        for temperature in TEMPERATURES:
+            scaled = temperature * ahead
+            logs = log_prior[:, None] + scaled
+            logs = np.where(np.isnan(logs), -np.inf, logs)
+            largest = logs.max(axis=0)
+            weights = np.where(logs == largest, 1.0, np.exp(logs - largest))
+            terms = np.where(weights > 0, weights * scaled, 0.0)
+            derivative = terms.sum(axis=0) / weights.sum(axis=0)
+            derivative = np.where(np.isnan(derivative), 0.0, derivative)
+            values = np.clip(derivative / (2 * _CLIP) + 0.5, 0.0, 1.0)
+            part = float(np.rint(values * _STEPS).sum()) / _STEPS
+            tables.append(np.array([[part, n_records - part]]))
+    return tables
+
+
+def least_loss(sums: Sequence[ReleasedTable], n_records: int) -> float:
+    """Return the temperature at which the loss is least, from noisy sums of derivatives."""
+    differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
+    at = np.log(TEMPERATURES)
+    fine = np.linspace(at[0], at[-1], 61)
+    slope = np.interp(fine, at, _CLIP * differences / n_records)
+    loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
+    pull = _PULL * _noise(sums[0].deviation, n_records) * (fine - math.log(TYPICAL)) ** 2
+    return float(np.exp(fine[(loss + pull).argmin()]))
+
+
+def _noise(deviation: float, n_records: int) -> float:
+    """Return the standard deviation of a mean derivative, from that of each of its two sums."""
+    return math.sqrt(2) * _CLIP * deviation / n_records

@@ -1,0 +1,1 @@
+"""Numbers that costs are made of: special functions, grids, rounding, exact discrete noise."""

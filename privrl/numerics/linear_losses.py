@@ -1,0 +1,170 @@
+"""Privacy losses that are linear in one real variable with a log-concave density.
+
+That of a gamma or beta pair, whose variable is ``log g`` or ``logit b``, and that of a Gaussian
+pair. Measured from the density's mode the loss reads ``shift (y − y0) + epsilon``, so that
+
+    delta(epsilon) = ∫_{y0}^∞ density(y) (1 − exp(−shift (y − y0))) dy,
+
+an integral of positive terms, evaluated in logarithms by Gauss-Legendre panels that grow
+geometrically away from every place where the integrand bends. No term overflows and none
+cancels, for epsilon up to the hundreds and delta down to 1e-300.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from privrl.numerics.special import FloatArray
+
+BoolArray = NDArray[np.bool]
+
+
+class Density(Protocol):
+    """A log-concave density measured from its mode: ``constant − bend(y)``, in logarithms."""
+
+    constant: FloatArray
+    """Its logarithm at the mode."""
+    knee: FloatArray
+    """Another place where it bends sharply."""
+
+    def start(self, epsilon: FloatArray) -> FloatArray:
+        """Return where the loss equals epsilon."""
+
+    def bend(self, y: FloatArray) -> FloatArray:
+        """Return by how much the log density lies below its mode: 0 at 0, its minimum."""
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        """Return the derivative of ``bend``."""
+
+
+LEAST_LOG = -1e300  # of a tail: too small for a float, but never nothing
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_STEPS = np.concatenate([[0.0], 2.0 ** np.arange(-2, 8)])  # in widths of the integrand
+_REACH = 50.0  # widths: beyond, a log-concave integrand is below e^-50 of its peak
+
+
+def _peak_and_widths(
+    density: Density, shift: float, start: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Find where the integrand peaks, and how far on either side it falls by a factor e."""
+
+    def rises(u: FloatArray) -> BoolArray:
+        with np.errstate(divide="ignore", over="ignore"):
+            return shift / np.expm1(shift * u) > density.slope(start + u)
+
+    def height(u: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.log(-np.expm1(-shift * u)) - density.bend(start + u)
+
+    peak = _last_where(rises, start)
+    top = height(peak)
+    right = _last_where(lambda w: height(peak + w) > top - 1, start)
+    left = _last_where(lambda w: (w < peak) & (height(np.maximum(peak - w, 0)) > top - 1), start)
+    return peak, left, right
+
+
+def _last_where(holds: Callable[[FloatArray], BoolArray], like: FloatArray) -> FloatArray:
+    """Bisect, on a logarithmic scale, for the largest positive ``u`` at which ``holds(u)``."""
+    low, high = np.full_like(like, -700.0), np.full_like(like, 700.0)
+    for _ in range(28):  # to a part in 1e5: panels need no more
+        middle = (low + high) / 2
+        up = holds(np.exp(middle))
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return np.exp(low)
+
+
+def log_tail_integral(density: Density, shift: float, start: FloatArray) -> FloatArray:
+    """Integrate density times ``1 − exp(−shift u)`` over ``u = y − start > 0``, in logarithms."""
+
+    def log_integrand(u: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.log(-np.expm1(-shift * u)) - density.bend(start[:, None] + u)
+
+    peak, left, right = _peak_and_widths(density, shift, start)
+    centres = [
+        (np.zeros_like(start), np.minimum(right, 1 / shift)),
+        (peak, right),
+        (peak, left),
+        (-start, np.minimum(left, right)),
+        (density.knee - start, np.minimum(np.minimum(left, right), 1.0)),
+    ]
+    lowest = np.maximum(peak - _REACH * left, 0.0)
+    highest = peak + _REACH * right
+    steps = np.concatenate([-_STEPS[:0:-1], _STEPS])
+    edges = [lowest[:, None], highest[:, None]]
+    edges += [centre[:, None] + width[:, None] * steps for centre, width in centres]
+    grid = np.sort(np.clip(np.concatenate(edges, 1), lowest[:, None], highest[:, None]), 1)
+    half = np.diff(grid, axis=1) / 2
+    nodes = (grid[:, :-1] + half)[..., None] + half[..., None] * _NODES
+    values = log_integrand(nodes.reshape(len(start), -1)).reshape(nodes.shape)
+    weights = half[..., None] * _WEIGHTS
+    total = logsumexp(values, b=weights, axis=(1, 2)) + density.constant
+    return np.clip(total, LEAST_LOG, 0.0)
+
+
+_FEW_NODES: FloatArray
+_FEW_WEIGHTS: FloatArray
+_FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(5)
+_DISTANCES = np.exp(np.arange(-60.0, 80.0, 0.02))
+# Nats below the mode between which panels lie: what five nodes integrate to a part in 1e13.
+_FALLS = np.concatenate([[0.02, 0.1, 0.25, 0.5], np.arange(0.8, 800.0, 0.4)])
+_RISES = np.concatenate([np.arange(0.5, 8.0, 0.75), np.arange(8.0, 20.0, 2.0), [20, 24, 28, 36]])
+# Distances from another sharp bend, in units of its own; beyond, it is left behind.
+_GRADES = np.concatenate([np.arange(0.0, 3.0, 0.25), np.arange(3.0, 60.0, 0.5)])
+
+
+def loss_range(density: Density, shift: float, level: float) -> tuple[float, float]:
+    """Return losses beyond which the density, and all the mass there, is below ``exp(level)``."""
+    right = _reach(density, float(density.constant) - level, 1)
+    left = _reach(density, float(density.constant) - level, -1)
+    at_zero = float(density.start(np.asarray(0.0)))
+    return shift * (-left - at_zero), shift * (right - at_zero)
+
+
+def _reach(density: Density, drop: float, side: int) -> float:
+    """Return how far from its mode the density has fallen by ``exp(−drop)``, to 2 % upwards."""
+    with np.errstate(over="ignore"):
+        return float(_DISTANCES[np.searchsorted(density.bend(side * _DISTANCES), drop)])
+
+
+def grid_masses(
+    density: Density, shift: float, step: float, first: int, last: int
+) -> tuple[FloatArray, float]:
+    """Connect the dots: masses at the losses ``step * (first .. last)``, and beyond the last."""
+    at_zero = float(density.start(np.asarray(0.0)))
+    # Panels end at grid points and also close in on the places where the density bends, which
+    # may be narrower than a step.
+    grid = np.arange(first, last + 1) * (step / shift) + at_zero
+    inside = np.concatenate([_falls(density, -1), [0.0], _falls(density, 1)])
+    if min(abs(inside[0]), inside[-1]) > 0.1:  # so flat a density turns within a few units
+        inside = np.concatenate([inside, density.knee - _GRADES, density.knee + _GRADES])
+    if step > _RISES[0]:  # the share that goes up rises within a nat of each point
+        inside = np.append(inside, grid[:-1, None] + _RISES[step > _RISES] / shift)
+    inside = inside[(inside > grid[0]) & (inside < grid[-1])]
+    edges: FloatArray = np.union1d(grid, inside)
+    cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
+    half = np.diff(edges)[:, None] / 2
+    nodes = edges[:-1, None] + half + half * _FEW_NODES
+    mass = np.exp(density.constant - density.bend(nodes)) * half * _FEW_WEIGHTS
+    # The share that goes up keeps the mass under both distributions.
+    up = np.expm1(-shift * (nodes - grid[cell][:, None])) / np.expm1(-step)
+    masses = np.zeros(last - first + 1)
+    np.add.at(masses, cell + 1, (mass * up).sum(1))
+    np.add.at(masses, cell, (mass * (1 - up)).sum(1))
+    # What lies below the first point moves up to it, what lies above the last to infinity; a
+    # log-concave tail holds less than its density over its slope.
+    outer = np.array([grid[0], grid[-1]])
+    ends = np.exp(density.constant - density.bend(outer))
+    below, beyond = np.nextafter(ends / np.abs(density.slope(outer)), np.inf)
+    masses[0] += below
+    return masses, float(beyond)
+
+
+def _falls(density: Density, side: int) -> FloatArray:
+    """Return about where the density has fallen by each of `_FALLS`, on one side of its mode."""
+    with np.errstate(over="ignore"):
+        bend = density.bend(side * _DISTANCES)
+    return side * np.interp(_FALLS, bend, _DISTANCES)

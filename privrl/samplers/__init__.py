@@ -1,0 +1,23 @@
+"""Samplers: a mechanism over time. New counts go in, a private posterior comes out.
+
+`Diffuse` and `Concentrated` draw from a Dirichlet posterior at every update, and pay for each;
+`NoisyCounts` pays once for a whole stream of running counts; `NonPrivate` makes no claim. `draw`
+checks the counts, charges the accountant and updates, in one call.
+"""
+
+from privrl.samplers.base import PaidSampler, Posterior, Sampler, draw
+from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
+from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
+
+__all__ = [
+    "Concentrated",
+    "Diffuse",
+    "DirichletSampler",
+    "ExactCounts",
+    "LocalCounts",
+    "NoisyCounts",
+    "PaidSampler",
+    "Posterior",
+    "Sampler",
+    "draw",
+]

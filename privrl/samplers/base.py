@@ -1,0 +1,265 @@
+"""Samplers: new counts in, a private posterior out.
+
+A sampler is updated with each new batch of counts and returns a `Posterior`; drawing from
+that is free. What the next update costs is the sampler's ``release``, and `draw` is the one
+call that tells the accountant first and updates after. Raw counts stop here.
+
+The samplers of this module return the one draw that they made from
+``Dirichlet(weight * counts + alpha)``, after Ponnoprat, *Differential privacy of Dirichlet
+posterior sampling*, section 5.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import (
+    check_numbers,
+    check_rng,
+)
+from privrl.accounting import gate
+from privrl.accounting.rdp import RdpAccountant
+from privrl.costs.base import Cost, tables_released, together
+from privrl.costs.relations import DAMPED
+from privrl.numerics.special import FloatArray
+
+#: Counts are multiples of this, and sum to less than `LARGEST_TOTAL` in every cell: floats hold
+#: all such sums, so that one record's change is the change of every sum that it is in. Sums that
+#: are rounded can change by more than what was put in.
+GRID = 2.0**-16
+LARGEST_TOTAL = 2.0**53 * GRID
+
+
+class Posterior(Protocol):
+    """What an update releases; everything done with it is post-processing."""
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """Return probabilities, shape (..., K), each row summing to 1."""
+
+
+class Sampler(Protocol):
+    """Turn new counts into a private posterior, and say what that costs."""
+
+    @property
+    def cost(self) -> Cost | None:
+        """The cost of the next update; None if it is free."""
+
+    def fresh(self) -> Self:
+        """Return a sampler with the same settings that has seen nothing."""
+
+    def check(self, counts: FloatArray) -> None:
+        """Raise ValueError if these counts cannot be an update; change nothing."""
+
+    def spoil(self) -> None:
+        """Refuse all further updates."""
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
+        """Add a batch of counts, shape (..., K), to those before and release the posterior.
+
+        Call it through `draw`, which checks the counts and tells the accountant.
+        """
+
+
+def draw(
+    accountant: RdpAccountant,
+    updates: Sequence[tuple[Sampler, ArrayLike]],
+    rng: np.random.Generator,
+) -> list[Posterior]:
+    """Release several tables of the same data: check, tell the accountant, then update.
+
+    Parameters
+    ----------
+    accountant : RdpAccountant
+        Is charged for all updates at once, before any of them is made.
+    updates : sequence of (sampler, counts)
+        Each sampler with its new batch of counts, shape (..., K).
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    list of Posterior
+        One for each update.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the updates; then none is made.
+    ValueError
+        If a sampler refuses its counts, or ``rng`` is no generator; then nothing is spent and no
+        update is made.
+
+    Notes
+    -----
+    If an update fails for another reason, out of memory, say, the samplers of the call are
+    spoiled: what they have been paid for is lost, and they refuse all further updates.
+    """
+    check_rng(rng)
+    checked = [(sampler, check_numbers("counts", counts)) for sampler, counts in updates]
+    for sampler, batch in checked:
+        sampler.check(batch)
+    costs = [sampler.cost for sampler, _ in checked]
+    charged = [cost for cost in costs if cost is not None]
+    if charged:
+        gate.charge(accountant, together(charged))
+    try:
+        return [
+            gate.release(sampler, cost, batch, rng, sampler.update)
+            for (sampler, batch), cost in zip(checked, costs, strict=True)
+        ]
+    except BaseException:
+        # Some batches have been entered. Offered once more they would count twice.
+        for sampler, _ in checked:
+            sampler.spoil()
+        raise
+
+
+class PaidSampler:
+    """What samplers share that go on with what they have been paid for.
+
+    ``_done`` counts the updates; a subclass sets everything that it remembers in ``_forget``.
+    """
+
+    _done: int
+    _spoiled: bool
+
+    def _forget(self) -> None:
+        self._done, self._spoiled = 0, False
+
+    def fresh(self) -> Self:
+        """Return a sampler with the same settings that has seen nothing."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._forget()
+        return other
+
+    def spoil(self) -> None:
+        """Refuse all further updates: one of a draw that they belonged to has failed."""
+        self._spoiled = True
+
+    def _check_unspoiled(self) -> None:
+        if self._spoiled:
+            raise ValueError(
+                f"sampler must not be used after a draw that failed midway, got {self!r}; start "
+                "again with sampler.fresh(), which pays anew."
+            )
+
+    def __copy__(self) -> Self:
+        if self._done:
+            raise ValueError(
+                f"sampler must not be copied after its first update, got {self!r} after "
+                f"{self._done}; sampler.fresh() has its settings, and pays anew."
+            )
+        return self.fresh()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self._done:  # two that go on from one pickle would share their noise
+            raise ValueError(
+                f"sampler must not be pickled after its first update, got {self!r} after "
+                f"{self._done}; sampler.fresh() has its settings, and pays anew."
+            )
+        return super().__reduce_ex__(protocol)
+
+
+def check_batch(
+    counts: FloatArray,
+    runs: tuple[int, ...],
+    before: tuple[int, ...] | None,
+    past: Sequence[FloatArray] = (),
+) -> None:
+    """Check a batch of counts, shape (..., K), against the runs and the batches before.
+
+    Parameters
+    ----------
+    counts : array, shape (..., K)
+        The batch: multiples of `GRID` >= 0, as whole counts are, below `LARGEST_TOTAL`.
+    runs : tuple of int
+        Leading axes of independent runs.
+    before : tuple of int, optional
+        Shape of the batches before, if there were any.
+    past : sequence of arrays
+        Batches, or their sum, to which this one will be added.
+
+    Raises
+    ------
+    ValueError
+        If a count is negative, not finite or between two multiples of the grid, a sum too large
+        to be exact, or the shape not that of the runs or of the batches before.
+    """
+    largest = np.max(counts, initial=0.0)
+    if not (np.min(counts, initial=0.0) >= 0 and largest < np.inf):  # NaN is neither
+        raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
+    check_total(largest)
+    if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
+        raise ValueError(
+            f"counts must have leading axes {runs}, one entry for each independent run, and "
+            f"cells on the last axis, got shape {counts.shape}."
+        )
+    if before is not None and counts.shape != before:
+        raise ValueError(
+            f"counts must have the same shape as the batches before, {before}, got {counts.shape}."
+        )
+    steps = counts / GRID
+    if not np.array_equal(steps, np.rint(steps)):
+        raise ValueError(
+            "counts must be multiples of 2**-16 everywhere, so that their sums are exact; round "
+            "what each record adds to them."
+        )
+    if past:
+        check_total(np.max(sum(past, start=counts), initial=0.0))
+
+
+def check_total(largest: float) -> None:
+    """Check that the largest of some counts is within what floats add up exactly.
+
+    Raises
+    ------
+    ValueError
+        If it is not below `LARGEST_TOTAL`, which a sum that is too large may be rounded to.
+    """
+    if not largest < LARGEST_TOTAL:
+        raise ValueError(
+            "counts must sum to less than 2**37 in every cell, or sums would be rounded; check "
+            "what was counted, or start again with a fresh sampler."
+        )
+
+
+def check_table(name: str, sampler: Sampler, table: str) -> None:
+    """Check that what a sampler's updates cost is stated for the table it is used for.
+
+    Raises
+    ------
+    ValueError
+        If its release is of another table of the relation.
+    """
+    cost = sampler.fresh().cost  # a used one may not tell what it has paid for
+    stated = tables_released(cost) if cost is not None else set()
+    if DAMPED in stated and getattr(sampler, "loops", None) is None:
+        raise ValueError(
+            f"{name} must damp the self-loops if its cost is stated for the table {DAMPED!r}; "
+            "NoisyCounts does where it is given loops."
+        )
+    if table == "transitions":
+        stated -= {DAMPED}
+    if not stated <= {table}:
+        raise ValueError(
+            f"{name} must be made for the relation's table {table!r}, got one for "
+            f'{", ".join(map(repr, stated))}; pass table="{table}" to it.'
+        )
+
+
+def lead(values: FloatArray, ndim: int) -> FloatArray:
+    """Append axes so that those of ``values`` become the leading ones of ``ndim``."""
+    return values.reshape(values.shape + (1,) * (ndim - values.ndim))
+
+
+def frozen(values: FloatArray) -> FloatArray:
+    """Return a read-only copy: what was accounted for is what is drawn."""
+    copied = values.copy()
+    copied.flags.writeable = False
+    return copied

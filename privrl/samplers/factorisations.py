@@ -1,0 +1,171 @@
+"""Running sums of a stream under Gaussian noise: factorisations of the prefix-sum matrix.
+
+The sums of a stream ``d`` of n batches are ``A d``, where A has ones on and below its diagonal.
+With ``A = B C`` the mechanism releases ``B (C d + z) = A d + B z`` for Gaussian z: the factor C
+decides what a record costs, since one that arrives in batch t changes ``C d`` by ``C e_t`` times
+its own change, and the factor B how large the noise in each sum is. So the whole stream is one
+Gaussian mechanism, of a standard deviation that grows with the largest column norm of C.
+
+That holds for streams that react to what was released, if B and C are lower triangular in time
+(Denisov, McMahan, Rush, Smith and Guha Thakurta, *Improved differential privacy for SGD via
+optimal private linear operators on adaptive streams*, 2022).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.linalg import solve_triangular, toeplitz
+
+from privrl._checks import check_count
+from privrl.numerics.special import FloatArray
+
+_LARGEST = 10_000  # a matrix of 0.8 GB
+_LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
+
+FactorisationName = Literal["square-root", "optimal", "tree", "independent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Factorisation:
+    """A factorisation ``A = B C`` of the prefix sums of n batches.
+
+    Attributes
+    ----------
+    left : array, shape (n, m)
+        The factor B: row t says which noises are in the sum after batch t. Noise j is first
+        in the sum of row ``j`` or a later one, in order.
+    right : array, shape (m, n)
+        The factor C.
+    """
+
+    left: FloatArray
+    right: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("left", "right"):  # shared by all samplers of a size, so read-only
+            copied = np.array(getattr(self, name), np.float64)
+            copied.flags.writeable = False
+            object.__setattr__(self, name, copied)
+
+    @cached_property
+    def column_norm(self) -> float:
+        """Largest Euclidean norm of a column of C: what one record's change is multiplied by."""
+        return float(np.sqrt((self.right**2).sum(axis=0).max()))
+
+    @cached_property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of the noise in each sum, shape (n,), per unit of one record's.
+
+        For noise that hides one record's change of 1 in the whole stream as well as a standard
+        deviation of 1 would hide it in a single release.
+        """
+        return self.column_norm * np.sqrt((self.left**2).sum(axis=1))
+
+
+@lru_cache(maxsize=16)
+def factorise(name: FactorisationName, n: int) -> Factorisation:
+    """Return a factorisation of the prefix sums of n batches.
+
+    Parameters
+    ----------
+    name : {"square-root", "optimal", "tree", "independent"}
+        - ``"square-root"``: B = C, Toeplitz with the coefficients of ``(1 − x)^(−1/2)``
+          (Fichtenberger, Henzinger and Upadhyay, *Constant matters*, 2023): both norms grow like
+          the square root of ``log(n) / π``.
+        - ``"optimal"``: the least mean squared error over all sums, found numerically; a few
+          percent better.
+        - ``"tree"``: C sums the dyadic intervals, B picks the few that make up a prefix (Chan,
+          Shi and Song; Dwork, Naor, Pitassi and Rothblum, 2010).
+        - ``"independent"``: every batch has noise of its own, C = 1: the least for a handful of
+          batches, and the square root of n in the end.
+    n : int
+        How many batches, >= 1.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or ``n`` no whole number of at least 1.
+    """
+    n = check_count("n", n)
+    if n > _LARGEST:
+        raise ValueError(
+            f"n must be at most {_LARGEST:,}, got {n:,}: the factors are matrices of n by n. Draw "
+            "less often: a geometric schedule has a few hundred draws in a million episodes."
+        )
+    match name:
+        case "square-root":
+            steps = np.arange(1, n)
+            coefficients = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
+            root = np.tril(toeplitz(coefficients))
+            return Factorisation(root, root)
+        case "optimal":
+            return _optimal(n)
+        case "tree":
+            return _tree(n)
+        case "independent":
+            return Factorisation(np.tril(np.ones((n, n))), np.eye(n))
+    raise ValueError(
+        f"factorisation must be one of {', '.join(map(repr, get_args(FactorisationName)))}, "
+        f"got {name!r}."
+    )
+
+
+def _optimal(n: int) -> Factorisation:
+    """Minimise the sum of squares of B among factorisations whose columns of C have norm 1.
+
+    With ``X = Cᵀ C`` it is ``tr(M / X)``, ``M = Aᵀ A``, which is convex in X, and the diagonal of
+    X is 1. Its stationary point is ``X = D⁻¹ (D M D)^½ D⁻¹`` for a diagonal D that a fixed-point
+    iteration finds (as in McKenna, Miklau, Hay and Machanavajjhala, *Optimizing error of
+    high-dimensional statistical queries under differential privacy*, 2018). Any C with
+    ``Cᵀ C = X`` is as good, so a lower triangular one is taken.
+    """
+    if n > _LARGEST_OPTIMAL:
+        raise ValueError(
+            f"n must be at most {_LARGEST_OPTIMAL} for the optimal factorisation, got {n}; "
+            "the square root is within a few percent of it."
+        )
+    sums = np.tril(np.ones((n, n)))
+    squares = sums.T @ sums
+    weights = np.full(n, np.trace(squares) / n)
+    for _ in range(1000):
+        scale = np.sqrt(weights)
+        root = _symmetric_root(scale[:, None] * squares * scale)
+        last, weights = weights, np.diag(root).copy()
+        if np.abs(weights / last - 1).max() < 1e-10:
+            break
+    scale = np.sqrt(weights)
+    gram = root / scale[:, None] / scale
+    right = np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]  # lower triangular, rightᵀ right
+    left = solve_triangular(right.T, sums.T, lower=False).T
+    return Factorisation(np.tril(left), right)
+
+
+def _symmetric_root(matrix: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def _tree(n: int) -> Factorisation:
+    """Dyadic intervals, in the order in which they are complete."""
+    ends = [
+        (start + size, start)
+        for size in (2**level for level in range(n.bit_length()))
+        for start in range(0, n - size + 1, size)
+    ]
+    intervals = sorted(ends, key=lambda interval: (interval[0], -interval[1]))
+    right = np.zeros((len(intervals), n))
+    left = np.zeros((n, len(intervals)))
+    place = {}
+    for j, (end, start) in enumerate(intervals):
+        right[j, start:end] = 1.0
+        place[start, end] = j
+    for t in range(n):
+        start, rest = 0, t + 1
+        while rest:
+            size = 1 << (rest.bit_length() - 1)
+            left[t, place[start, start + size]] = 1.0
+            start, rest = start + size, rest - size
+    used = left.any(axis=0)  # every other interval of a size is in no prefix
+    return Factorisation(left[:, used], right[used])

@@ -1,0 +1,511 @@
+"""A sampler that pays once: running counts under Gaussian noise, posteriors of them for free.
+
+Each batch of counts enters a running sum whose noise is correlated over time
+(`privrl.samplers.factorisations`), so that the sums of the whole stream cost each record one Gaussian
+mechanism, however many there are. What is computed from them is post-processing: any number
+of posterior samples, at any time.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from privrl._checks import check_count, check_positive, check_positive_array
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.base import BatchCost, Cost, NoPrivacy
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import DAMPED, Relation, ReplaceStep
+from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
+from privrl.samplers.factorisations import Factorisation, FactorisationName, factorise
+
+DEFAULT_THRESHOLD = 1.5  # deviations
+_MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyPosterior:
+    """Released counts and the posterior that follows from them; sampling it is free.
+
+    Attributes
+    ----------
+    counts : array, shape (..., K)
+        The running counts with their noise; some may be negative.
+    deviation : array, shape (..., 1) or (..., K)
+        Standard deviation of that noise; public.
+    alpha : array, shape (..., 1)
+        Prior pseudo-count of every cell.
+    threshold : float
+        How many deviations are taken off each count before it enters the posterior, at the most
+        all of it: what noise alone may have put there counts as nothing.
+    """
+
+    counts: FloatArray
+    deviation: FloatArray
+    alpha: FloatArray
+    threshold: float = 0.0
+
+    @property
+    def mean(self) -> FloatArray:
+        """Expected probabilities, shape (..., K)."""
+        concentrations = self._concentrations
+        return concentrations / concentrations.sum(axis=-1, keepdims=True)
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """Return fresh probabilities, shape (..., K)."""
+        least = float(np.min(self.alpha))
+        return dirichlet_rows(self._concentrations, rng, least=least)
+
+    @property
+    def _concentrations(self) -> FloatArray:
+        return np.maximum(self.counts - self.threshold * self.deviation, 0.0) + self.alpha
+
+
+class NoisyCounts(PaidSampler):
+    """The posterior of running counts that carry Gaussian noise.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise that would hide as much in a single release of the
+        counts: what the stream costs is ``GaussianCost(sigma=sigma, …)``, all of it at the
+        first update. The noise in the sums is `deviations`.
+    updates : int
+        How many updates there will be at the most, a public number.
+    alpha : float
+        Prior pseudo-count of every cell, > 0; a public choice that costs nothing.
+    relation : Relation
+        Which data sets are neighbours; by default `ReplaceStep`. A neighbour changes one batch
+        only.
+    table : str, optional
+        The relation's table that is counted; by default its first.
+    factorisation : {"square-root", "optimal", "tree", "independent"}
+        How the noise is correlated, see `privrl.samplers.factorisations.factorise`.
+    loops : array of bool, shape of the counts' last axes, optional
+        In which cells a state follows itself, all of them: a public fact. With it the table that
+        is paid for is the relation's `privrl.costs.relations.DAMPED`: these cells get √2 times the
+        noise, and all others need less. `privrl.agents.self_loops` makes it. (Agents check that
+        it is right. Elsewhere the guarantee rests on it, and what no table could have is refused:
+        two such cells in one row, or one behind the place of its own state.)
+    threshold : float
+        As for `NoisyPosterior`, >= 0; a public choice that costs nothing. Most cells of a
+        transition table are never visited, and their noise, if it is kept, spreads every row
+        over states that do not follow. 1.5 is a compromise: sparse tables like more, tables
+        whose every cell fills like 0.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or a name unknown.
+
+    Notes
+    -----
+    The batches may depend on what was released before, as an agent's do. Their counts are whole,
+    or other multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record changes
+    them by no more than the relation says is for whoever made them fractional to show, as
+    `privrl.agents.NoisyRewards` does.
+    """
+
+    def __init__(
+        self,
+        *,
+        sigma: float,
+        updates: int,
+        alpha: float = 1.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        factorisation: FactorisationName = "square-root",
+        loops: ArrayLike | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> None:
+        relation = ReplaceStep() if relation is None else relation
+        cost = GaussianCost(sigma=sigma, relation=relation, table=_table_paid_for(table, loops))
+        factors = factorise(factorisation, updates)
+        self._loops = None if loops is None else _check_loops(loops)
+        self._threshold = _check_threshold(threshold)
+        self._setup(np.asarray(cost.sigma), np.asarray(alpha), cost, factors)
+
+    def _setup(
+        self,
+        sigma: FloatArray,
+        alpha: FloatArray,
+        cost: Cost,
+        factors: Factorisation,
+    ) -> None:
+        self._sigma = frozen(check_positive_array("sigma", sigma, "larger means more privacy"))
+        self._alpha = frozen(check_positive_array("alpha", alpha))
+        self._cost = cost
+        self._factors = factors
+        self._forget()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._total: FloatArray | None = None
+        self._noise: FloatArray = np.empty(0)
+        self._ahead: FloatArray = np.empty(0)  # sums of the noises, of a block of updates
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(sigma={self.sigma}, alpha={self.alpha}, updates={self.updates})"
+        )
+
+    @property
+    def sigma(self) -> FloatArray:
+        """Standard deviation that the stream costs, one number or one for each run."""
+        return self._sigma
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Prior pseudo-count of every cell, one number or one for each run."""
+        return self._alpha
+
+    @property
+    def loops(self) -> NDArray[np.bool_] | None:
+        """In which cells a state follows itself, if they are damped; read-only."""
+        return self._loops
+
+    @property
+    def updates(self) -> int:
+        """How many updates there can be."""
+        return len(self._factors.left)
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of the noise in the sum of each update, shape (..., updates).
+
+        In self-loops that are damped it is √2 times as much.
+        """
+        return self._sigma[..., None] * self._factors.deviations
+
+    @property
+    def cost(self) -> Cost | None:
+        """The whole stream's cost before the first update, None from then on."""
+        return self._cost if self._done == 0 else None
+
+    def check(self, counts: FloatArray) -> None:
+        """Check a batch of counts, shape (..., K).
+
+        Raises
+        ------
+        ValueError
+            As `privrl.samplers.base.check_batch` does, and if all planned updates have been made.
+        """
+        self._check_unspoiled()
+        if self._done == self.updates:
+            raise ValueError(
+                f"updates must cover all that are made, got {self.updates}, and they are used "
+                "up; plan for as many as the schedule has."
+            )
+        before, past = (None, ()) if self._total is None else (self._total.shape, (self._total,))
+        if (
+            self._loops is not None
+            and counts.shape[counts.ndim - self._loops.ndim :] != self._loops.shape
+        ):
+            raise ValueError(
+                f"counts must end with the axes of loops, {self._loops.shape}, got {counts.shape}."
+            )
+        runs = np.broadcast_shapes(self._sigma.shape, self._alpha.shape)
+        check_batch(counts, runs, before, past)
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
+        """Add a batch of counts, shape (..., K), and return the posterior; call through `draw`.
+
+        Raises
+        ------
+        ValueError
+            See `check`.
+        """
+        self.check(counts)
+        noise, mixed = self._mixed(counts.shape, rng)
+        # Louder noise in place of damped counts: the same law, and sums that are exact.
+        louder = 1.0 if self._loops is None else np.where(self._loops, math.sqrt(2), 1.0)
+        total = counts.copy() if self._total is None else self._total + counts
+        size = lead(self._sigma * self._factors.column_norm, counts.ndim) * louder
+        noisy = _rounded(total + size * mixed[self._done % _MIXED_AT_ONCE], size)
+        self._done, self._total, self._noise, self._ahead = self._done + 1, total, noise, mixed
+        deviation = lead(self._sigma * self._factors.deviations[self._done - 1], counts.ndim)
+        alpha = lead(self._alpha, counts.ndim)
+        return NoisyPosterior(noisy, deviation * louder, alpha, self._threshold)
+
+    def _mixed(
+        self, shape: tuple[int, ...], rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the noises so far, and their sums for the block of updates that is due.
+
+        One matrix product for a block reads the noises once, where a sum for each update reads
+        all of them each time.
+        """
+        if self._done % _MIXED_AT_ONCE:
+            return self._noise, self._ahead
+        rows = self._factors.left[self._done : self._done + _MIXED_AT_ONCE]
+        needed = int(np.max(np.nonzero(rows)[1], initial=-1)) + 1
+        before = self._noise if self._done else np.empty((0, *shape))
+        noise = np.concatenate([before, rng.standard_normal((needed - len(before), *shape))])
+        return noise, np.tensordot(rows[:, :needed], noise, axes=1)
+
+    @classmethod
+    def calibrated(
+        cls,
+        target: Target,
+        *,
+        draws: int,
+        alpha: float = 1.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        factorisation: FactorisationName = "square-root",
+        loops: ArrayLike | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> Self:
+        """Return the sampler whose ``draws`` updates together just meet ``target``."""
+        relation = ReplaceStep() if relation is None else relation
+        sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
+        return cls(
+            sigma=sigma,
+            updates=draws,
+            alpha=alpha,
+            relation=relation,
+            table=table,
+            factorisation=factorisation,
+            loops=loops,
+            threshold=threshold,
+        )
+
+    @staticmethod
+    def stacked(samplers: "Sequence[NoisyCounts]") -> "NoisyCounts":
+        """Put samplers side by side on a leading axis: independent runs in one array program.
+
+        Parameters
+        ----------
+        samplers : sequence of NoisyCounts
+            One for each row, unused, with one plan of updates and factorisation.
+
+        Raises
+        ------
+        ValueError
+            If there is none, or they differ in more than sigma and alpha.
+        """
+        if not samplers or any(sampler._done for sampler in samplers):
+            raise ValueError(f"samplers must be at least one, and unused, got {samplers!r}.")
+        factors = samplers[0]._factors
+        for sampler in samplers[1:]:
+            if (
+                not np.array_equal(sampler._factors.left, factors.left)
+                or sampler._threshold != samplers[0]._threshold
+                or not _same_loops(sampler._loops, samplers[0]._loops)
+            ):
+                raise ValueError(
+                    "samplers must be of one number of updates, one factorisation, one "
+                    f"threshold and the same loops, got {samplers!r}."
+                )
+        made = samplers[0].fresh()
+        made._setup(
+            np.array([sampler.sigma for sampler in samplers]),
+            np.array([sampler.alpha for sampler in samplers]),
+            BatchCost([sampler._cost for sampler in samplers]),
+            factors,
+        )
+        return made
+
+
+class LocalCounts(NoisyCounts):
+    """Counts to which every user adds noise of their own before anyone sees them.
+
+    Local privacy: no curator is trusted, and what one user sends costs
+    ``GaussianCost(sigma=sigma, …)`` alone. The noise of so many users adds up. (This class
+    simulates that: it is given the counts, and adds the sum of all their noise.)
+
+    Parameters
+    ----------
+    sigma, alpha, relation, table, loops, threshold
+        As for `NoisyCounts`; the relation says what of one user's data is replaced, all of it
+        under `privrl.costs.relations.ReplaceEpisode`.
+    users : sequence of int
+        How many users each update's batch comes from, a public number >= 0; a user is in one
+        batch. With fewer than there are, there is less noise than is paid for.
+    """
+
+    def __init__(
+        self,
+        *,
+        sigma: float,
+        users: Sequence[int],
+        alpha: float = 1.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        loops: ArrayLike | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> None:
+        relation = ReplaceStep() if relation is None else relation
+        cost = GaussianCost(sigma=sigma, relation=relation, table=_table_paid_for(table, loops))
+        self._loops = None if loops is None else _check_loops(loops)
+        self._threshold = _check_threshold(threshold)
+        self._users = tuple(check_count("users", number, least=0) for number in users)
+        each = np.sqrt(self._users)
+        factors = Factorisation(np.tril(np.ones((len(each), len(each)))) * each, np.eye(len(each)))
+        self._setup(np.asarray(cost.sigma), np.asarray(alpha), cost, factors)
+
+    @property
+    def users(self) -> tuple[int, ...]:
+        """How many users each update's batch comes from."""
+        return self._users
+
+    def check(self, counts: FloatArray) -> None:
+        """Check a batch of counts, shape (..., K), and that no users have sent nothing.
+
+        Raises
+        ------
+        ValueError
+            As `NoisyCounts.check` does, and if there are counts where no users were planned.
+        """
+        super().check(counts)
+        if self._users[self._done] == 0 and counts.any():
+            raise ValueError(
+                "counts must be 0 in a batch of no users; plan users as their data come."
+            )
+
+    @classmethod
+    def calibrated(  # type: ignore[override]  # users say how many draws there are
+        cls,
+        target: Target,
+        *,
+        users: Sequence[int],
+        alpha: float = 1.0,
+        relation: Relation | None = None,
+        table: str | None = None,
+        loops: ArrayLike | None = None,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> Self:
+        """Return the sampler with which every user just meets ``target``."""
+        relation = ReplaceStep() if relation is None else relation
+        sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
+        return cls(
+            sigma=sigma,
+            users=users,
+            alpha=alpha,
+            relation=relation,
+            table=table,
+            loops=loops,
+            threshold=threshold,
+        )
+
+
+class ExactCounts:
+    """Running counts as they are, for comparison: no claim is made, and every budget refuses it.
+
+    Parameters
+    ----------
+    alpha : float
+        Prior pseudo-count of every cell, > 0.
+    relation : Relation
+        That of the accountant in use.
+    """
+
+    def __init__(self, *, alpha: float = 1.0, relation: Relation | None = None) -> None:
+        self._alpha = check_positive("alpha", alpha)
+        self._relation = ReplaceStep() if relation is None else relation
+        self._total: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        return f"ExactCounts(alpha={self._alpha})"
+
+    @property
+    def alpha(self) -> float:
+        """Prior pseudo-count of every cell."""
+        return self._alpha
+
+    @property
+    def cost(self) -> NoPrivacy:
+        """No guarantee."""
+        return NoPrivacy(self._relation)
+
+    def fresh(self) -> Self:
+        """Return a sampler with the same settings that has seen nothing."""
+        return type(self)(alpha=self._alpha, relation=self._relation)
+
+    def spoil(self) -> None:
+        """Do nothing: no claim is made."""
+
+    def check(self, counts: FloatArray) -> None:
+        """Check a batch of counts, shape (..., K); see `privrl.samplers.base.check_batch`."""
+        if self._total is None:
+            check_batch(counts, (), None)
+        else:
+            check_batch(counts, (), self._total.shape, (self._total,))
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
+        """Add a batch of counts, shape (..., K), and return the posterior."""
+        del rng
+        self.check(counts)
+        self._total = counts.copy() if self._total is None else self._total + counts
+        ones = np.ones((1,) * counts.ndim)
+        return NoisyPosterior(self._total, 0 * ones, self._alpha * ones)
+
+
+def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
+    """Return the relation's table whose changes the noise has to hide."""
+    if loops is None:
+        if table == DAMPED:
+            raise ValueError(
+                f"table {DAMPED!r} needs loops, the cells that are damped; "
+                "privrl.agents.self_loops makes them. Without, all counts are as they are."
+            )
+        return table
+    if table not in (None, "transitions", DAMPED):
+        raise ValueError(f"loops are for the table 'transitions', got {table!r}; leave them out.")
+    return DAMPED
+
+
+def _check_loops(loops: ArrayLike) -> NDArray[np.bool_]:
+    """Return a read-only copy, if there could be a table of transitions with these loops.
+
+    Of a row's cells, in the order of their states, at most one is about the row's own state, and
+    at most so many stand before it as there are states before.
+    """
+    mask = np.array(loops)
+    if mask.dtype != np.bool_ or mask.ndim < 1:
+        raise ValueError(f"loops must be an array of bool, got {mask.dtype} of shape {mask.shape}.")
+    own = np.arange(len(mask)).reshape(-1, *[1] * (mask.ndim - 2)) if mask.ndim > 1 else 0
+    if (mask.sum(axis=-1) > 1).any() or (mask.ndim > 1 and (mask.argmax(axis=-1) > own).any()):
+        raise ValueError(
+            "loops must have at most one cell in each row, that in which a state follows itself; "
+            "privrl.agents.self_loops makes them."
+        )
+    mask.flags.writeable = False
+    return mask
+
+
+def _same_loops(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+def _check_threshold(threshold: float) -> float:
+    if not 0 <= threshold < np.inf:
+        raise ValueError(f"threshold must be >= 0 and finite, got {threshold!r}; 1.5 is usual.")
+    return float(threshold)
+
+
+_NOTHING_TO_HIDE = 1e-6  # standard deviation for a table that no neighbour changes
+
+
+def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> float:
+    if not relation.changes(table):
+        return _NOTHING_TO_HIDE
+    return calibrate(
+        target,
+        lambda sigma: GaussianCost(sigma=sigma, relation=relation, table=table),
+        costs="fall",
+    )
+
+
+def _rounded(values: FloatArray, size: FloatArray) -> FloatArray:
+    """Round to a grid far finer than the noise: the last bits of a sum can tell its terms."""
+    grid = 2.0 ** (np.floor(np.log2(size)) - 30)
+    return np.round(values / grid) * grid
