@@ -107,3 +107,46 @@ def test_imports_point_down(place: str) -> None:
             other = _package(name)
             within = place.endswith("__init__.py") and other.startswith(own + ".")
             assert other == own or within or FLOOR[other] < FLOOR[own], f"{place} imports {name}"
+
+
+#: What may be loaded, beside the standard library and what NumPy and these load themselves, by
+#: importing a folder and all that lies in it. Extras are not: they load when they are used.
+CORE = {"numpy", "scipy"}
+TABLES = CORE | {"pandas"}
+LOADS = {
+    "privrl": set[str](),
+    "privrl.numerics": CORE,
+    "privrl.costs": CORE,
+    "privrl.accounting": CORE,
+    "privrl.accuracy": CORE,
+    "privrl.mechanisms": CORE,
+    "privrl.samplers": CORE,
+    "privrl.audit": CORE,
+    "privrl.envs": CORE | {"gymnasium"},
+    "privrl.agents": CORE | {"gymnasium"},
+    "privrl.data": TABLES,
+    "privrl.models": TABLES,
+    "privrl.experiments": TABLES | {"gymnasium", "joblib"},
+}
+#: Heavy or about something else: named one by one, so that what NumPy and the others bring along
+#: need not be.
+HEAVY = {
+    "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib", "networkx",
+    "opt_einsum", "pandas", "pooch", "pyarrow", "ray", "rich", "sklearn", "tomli_w", "typer",
+}  # fmt: skip
+#: Of SciPy the core needs its special functions, its solvers and what these load.
+SLOW_SCIPY = {"scipy.stats", "scipy.signal", "scipy.integrate", "scipy.interpolate"}
+
+
+@pytest.mark.parametrize("folder", LOADS)
+def test_a_folder_loads_little(folder: str) -> None:
+    code = f"import {folder}, sys; print(*sys.modules)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    loaded = set(made.stdout.split())
+    if "numpy" not in LOADS[folder]:
+        assert "numpy" not in loaded
+    heavy = sorted(loaded & (HEAVY - LOADS[folder]))
+    assert not heavy
+    slow = sorted(loaded & SLOW_SCIPY)
+    assert not slow

@@ -1,4 +1,4 @@
-"""Every model audited end to end, at small size; in full by ``python docs/make_audits.py``.
+"""Every model audited end to end, at small size; in full by ``python docs/make/audits.py``.
 
 False alarms: 1e-6 for each law and each separation, 1e-3 for each audit of scores or of a black
 box, at fixed seeds. Each has a negative control that is caught.

@@ -1,7 +1,7 @@
 """Whole runs of every agent with every sampler, audited end to end.
 
 Two histories that differ as much as neighbours can, the claim from the target alone, and the best
-statistics there are. In full by ``python docs/make_audits.py``. False alarms: 1e-6 for each audit,
+statistics there are. In full by ``python docs/make/audits.py``. False alarms: 1e-6 for each audit,
 at fixed seeds. Each has a negative control that is caught.
 """
 

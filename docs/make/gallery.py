@@ -1,20 +1,19 @@
 """Make docs/gallery.md: every figure and table of the papers beside ours, with their captions.
 
-Run with ``python docs/make_gallery.py``; it needs less than half an hour on two cores, and makes
+Run with ``python docs/make/gallery.py``; it needs less than half an hour on two cores, and makes
 only what has changed when it is run again. UCI data are read as `privrl.data.datasets` says.
 """
 
 import shutil
 from itertools import groupby
-from pathlib import Path
 
+import pages
 from rich.console import Console
 
 from privrl.experiments.figures.reproduce import Reproduced, reproduce
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent / "results" / "gallery"
-PICTURES = HERE / "images" / "gallery"
+RESULTS = pages.DOCS.parent / "results" / "gallery"
+PICTURES = pages.IMAGES / "gallery"
 PAPERS = {
     "dps": "Differential privacy of Dirichlet posterior sampling",
     "dkl": "Dirichlet mechanism for differentially private KL divergence minimization",
@@ -39,7 +38,7 @@ def main() -> None:
         f"## {PAPERS[paper]}\n\n" + "\n".join(map(_entry, figures))
         for paper, figures in groupby(made, key=lambda each: each.id.split("-")[0])
     ]
-    (HERE / "gallery.md").write_text(_INTRODUCTION + "\n".join(sections))
+    (pages.DOCS / "gallery.md").write_text(_INTRODUCTION + "\n".join(sections))
     for name, why in failed.items():
         console.print(f"not made: {name}: {why}")
 
@@ -49,7 +48,7 @@ _INTRODUCTION = """# Gallery
 Every figure and table of the papers that privrl is built from, made anew with privrl, and some
 that none of them has. Each caption says what the paper shows, what is seen here, and where the
 paper is wrong. `privrl reproduce ID` makes one of them, with its numbers as CSV; `privrl reproduce
-list` names them; `python docs/make_gallery.py` makes this page.
+list` names them; `python docs/make/gallery.py` makes this page.
 
 """
 

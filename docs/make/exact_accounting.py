@@ -1,27 +1,22 @@
 """Make the numbers and the picture of docs/exact-accounting.md.
 
-Run with ``python docs/make_exact_accounting.py``; it needs the extra ``pld`` and a minute.
+Run with ``python docs/make/exact_accounting.py``; it needs the extra ``pld`` and a minute.
 """
 
-from pathlib import Path
-
 import numpy as np
+import pages
 from matplotlib.figure import Figure
 
-from privrl.accounting.calibration import ApproxDP, calibrate_weight
-from privrl.accounting.pld import PldAccountant
-from privrl.accounting.rdp import RdpAccountant
-from privrl.accuracy.design import design, expected_loss
+from privrl.accounting import ApproxDP, PldAccountant, RdpAccountant
+from privrl.accounting.calibration import calibrate_weight
+from privrl.accuracy import design, expected_loss
 from privrl.audit import audit_dirichlet
+from privrl.costs import Bound, DirichletCost, ReplaceRecord, SimplexCost
 from privrl.costs.conversion import rdp_to_epsilon
-from privrl.costs.dirichlet import Bound, DirichletCost
-from privrl.costs.relations import ReplaceRecord
-from privrl.costs.simplex import SimplexCost
 from privrl.mechanisms.papers import dkl_approximate_dp
-from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers import Diffuse
 
 DELTA = 1e-5
-HERE = Path(__file__).parent
 #: Gohari et al.'s example: the average of 100 vectors of the unit simplex.
 SIMPLEX = SimplexCost(weight=24, eta=0.05, eta_bar=0.05, n_components=2, n_vectors=100)
 HISTOGRAM = (119, 74, 618, 272, 13, 187)  # of Figure 3 of the KL paper
@@ -29,12 +24,11 @@ HISTOGRAM = (119, 74, 618, 272, 13, 187)  # of Figure 3 of the KL paper
 
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
-    page = HERE / "exact-accounting.md"
-    before, _, rest = page.read_text().partition("<!-- numbers -->\n")
-    _, marker, after = rest.partition("<!-- end of numbers -->\n")
-    numbers = f"{_accounting()}\n{_simplex()}\n{_designs()}\n"
-    page.write_text(f"{before}<!-- numbers -->\n{numbers}{marker}{after}")
-    _picture().savefig(HERE / "images" / "exact_accounting.png", dpi=150)
+    pages.main(
+        "exact-accounting.md",
+        {"numbers": lambda: f"{_accounting()}\n{_simplex()}\n{_designs()}"},
+    )
+    _picture().savefig(pages.IMAGES / "exact_accounting.png", dpi=150)
 
 
 def _accounting() -> str:

@@ -1,6 +1,6 @@
 """Measure how fast privrl is, and make the numbers and the pictures of docs/benchmarks.md.
 
-Run with ``python docs/make_benchmarks.py``; it takes a few minutes, and less than one with
+Run with ``python docs/make/benchmarks.py``; it takes a few minutes, and less than one with
 ``--quick``. With ``--from results.json`` nothing is measured: the file is what
 ``pytest benchmarks --benchmark-json=results.json`` has written.
 """
@@ -12,16 +12,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pages
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privrl.experiments.palette import COLOURS, GREY
 
-HERE = Path(__file__).parent
 RUNS = 200
 RLBERRY_EARLIER = 80_000
 """Steps per second of rlberry-research's PSRL on another day, on a processor of this kind."""
@@ -41,15 +42,15 @@ def main() -> None:
             path = Path(folder) / "results.json"
             measure(path, quick=options.quick)
         results = Results(json.loads(path.read_text()))
-    write(results, HERE / "benchmarks.md")
-    draw(results, HERE / "images")
+    write(results, pages.DOCS / "benchmarks.md")
+    draw(results, pages.IMAGES)
 
 
 def measure(path: Path, *, quick: bool) -> None:
     """Run all benchmarks in one process, on one core, and keep the results as JSON."""
     if importlib.util.find_spec("pytest_benchmark") is None:
         raise SystemExit("pytest-benchmark is not installed; pip install 'privrl[bench]' has it.")
-    command = [sys.executable, "-m", "pytest", HERE.parent / "benchmarks", "-q", "-rs"]
+    command = [sys.executable, "-m", "pytest", pages.DOCS.parent / "benchmarks", "-q", "-rs"]
     command += ["-p", "no:cacheprovider", f"--benchmark-json={path}"]
     if quick:
         command += ["--quick", "--benchmark-max-time=0.03", "--benchmark-min-rounds=1"]
@@ -103,14 +104,7 @@ class Results:
 
 def write(results: Results, page: Path) -> None:
     """Write the tables between the markers of the page."""
-    text = page.read_text()
-    for name, make in BLOCKS.items():
-        before, start, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-        if not (start and end):
-            raise ValueError(f"{page.name} must have the markers of {name!r}; put them back.")
-        text = f"{before}{start}{make(results)}\n{end}{after}"
-    page.write_text(text)
+    pages.fill(page, {name: partial(make, results) for name, make in BLOCKS.items()})
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -177,7 +171,7 @@ def _summary(results: Results) -> str:
         ),
         _aim("1000 Gaussian releases composed, to dp-accounting", 1.0, compose, _times_as_fast),
     ]
-    return _table(["what", "target", "measured", "met"], rows)
+    return pages.table(["what", "target", "measured", "met"], rows)
 
 
 def _peers(results: Results) -> str:
@@ -223,7 +217,7 @@ def _peers(results: Results) -> str:
         ]
         for what, unit, mine, name, other, peer in pairs
     ]
-    return _table(["what", "privrl", "the other", "its speed", "privrl is faster by"], rows)
+    return pages.table(["what", "privrl", "the other", "its speed", "privrl is faster by"], rows)
 
 
 def _vector(results: Results) -> str:
@@ -244,7 +238,7 @@ def _vector(results: Results) -> str:
         for at in places
     ]
     rows.append(["ours takes, to the floor", *to_floor])
-    return _table(["million steps/s; environments:", *(f"{at:,}" for at in places)], rows)
+    return pages.table(["million steps/s; environments:", *(f"{at:,}" for at in places)], rows)
 
 
 def _psrl(results: Results) -> str:
@@ -256,7 +250,7 @@ def _psrl(results: Results) -> str:
         rows.append([f"{kind}, million steps/s", *map(_millions, rates)])
         rows.append(["its floor, million steps/s", *map(_millions, floors)])
         rows.append(["takes, to its floor", *map(_ratio, map(_faster, floors, rates))])
-    table = _table(["runs:", *(f"{at:,}" for at in places)], rows)
+    table = pages.table(["runs:", *(f"{at:,}" for at in places)], rows)
     rate = results.rate("psrl", "rlberry")
     there = results.missing("rlberry") if rate is None else f"{rate:,.0f} steps/s in this run"
     return (
@@ -287,7 +281,7 @@ def _profile(results: Results) -> str:
     ]
     floor = results.seconds("psrl", "floor of private rewards", RUNS)
     rows.append(["the floor: gamma draws alone", _micro(floor), _percent(_over(floor, whole))])
-    return _table(["part", "µs", "share"], rows)
+    return pages.table(["part", "µs", "share"], rows)
 
 
 def _planner(results: Results) -> str:
@@ -300,7 +294,7 @@ def _planner(results: Results) -> str:
             ("known support", "support"),
         )
     ]
-    return _table(["ms; states:", *(f"{at}" for at in places)], rows)
+    return pages.table(["ms; states:", *(f"{at}" for at in places)], rows)
 
 
 def _long(results: Results) -> str:
@@ -308,7 +302,7 @@ def _long(results: Results) -> str:
         [kind, *(_seconds(results.seconds("long", f"{kind}, {r}", 10**9)) for r in (1.05, 1.2))]
         for kind in _KINDS_OF_LONG
     ]
-    return _table(["10⁹ episodes", "`Geometric(1.05)`", "`Geometric(1.2)`"], rows)
+    return pages.table(["10⁹ episodes", "`Geometric(1.05)`", "`Geometric(1.2)`"], rows)
 
 
 def _single(results: Results) -> str:
@@ -319,7 +313,7 @@ def _single(results: Results) -> str:
             own, train = (None if rate is None else 1 / rate for rate in pair)
             rows.append([kind, f"{at:,}", _micro(own), _micro(train), _ratio(_faster(*pair))])
     header = ["agent", "episodes", "the environment's own, µs a step", "`train`, µs a step"]
-    return _table([*header, "ratio"], rows)
+    return pages.table([*header, "ratio"], rows)
 
 
 def _accounting(results: Results) -> str:
@@ -338,7 +332,7 @@ def _accounting(results: Results) -> str:
             rows.append(_compose_row(results, what, at))
         if not results.places("accounting", what):
             rows.append([what, "", results.missing("dp-accounting"), ""])
-    return _table(["releases", "how many", "seconds", "µs each"], rows)
+    return pages.table(["releases", "how many", "seconds", "µs each"], rows)
 
 
 def _compose_row(results: Results, what: str, at: float) -> list[str]:
@@ -358,7 +352,7 @@ def _calibration(results: Results) -> str:
                 row.append("none" if none else _milli(time))
         rows.append(row)
     columns = ["Rényi, 1 release", "Rényi, 100", "(ε, δ), 1 release", "(ε, δ), 100"]
-    return _table(["ms for", *columns], rows)
+    return pages.table(["ms for", *columns], rows)
 
 
 def _models(results: Results) -> str:
@@ -368,13 +362,13 @@ def _models(results: Results) -> str:
         times = [results.seconds("models", f"{verb}, {name}") for verb in ("fit", "predict")]
         peer = results.missing(name)
         rows.append([name, *(peer if time is None else _milli(time) for time in times)])
-    bayes = _table(["naive Bayes", "fit, ms", "predict_proba, ms"], rows)
+    bayes = pages.table(["naive Bayes", "fit, ms", "predict_proba, ms"], rows)
     rows = []
     for name in ("privrl", "numpy", "diffprivlib"):
         times = [results.seconds("models", f"histogram, {name}", at) for at in (10**4, 10**6)]
         peer = results.missing(name)
         rows.append([name, *(peer if time is None else _milli(time) for time in times)])
-    return f"{bayes}\n\n{_table(['histogram', '10⁴ values, ms', '10⁶ values, ms'], rows)}"
+    return f"{bayes}\n\n{pages.table(['histogram', '10⁴ values, ms', '10⁶ values, ms'], rows)}"
 
 
 def _sweep(results: Results) -> str:
@@ -390,7 +384,8 @@ def _sweep(results: Results) -> str:
         best = None if at_best is None else _faster(results.rate("sweep", at_best), loop)
         cells = "not measured" if rate is None else f"{rate:.3g}"
         rows.append([label, cells, _ratio(_faster(rate, alone)), _ratio(best) if at_best else ""])
-    return _table(["workers", "cells/s", "to one process", "a loop that needs only a core"], rows)
+    header = ["workers", "cells/s", "to one process", "a loop that needs only a core"]
+    return pages.table(header, rows)
 
 
 def _draw_vector(results: Results) -> Figure:
@@ -590,11 +585,6 @@ def _per_second(value: float | None, unit: str) -> str:
         if value >= factor:
             return f"{_digits(value / factor)}{letter} {unit}/s"
     return f"{_digits(value)} {unit}/s"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Axes]:

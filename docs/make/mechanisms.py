@@ -1,26 +1,24 @@
 """Make the numbers and the picture of docs/mechanisms.md.
 
-Run with ``python docs/make_mechanisms.py``; it needs less than a minute.
+Run with ``python docs/make/mechanisms.py``; it needs less than a minute.
 """
 
 import math
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import count
-from pathlib import Path
 
 import numpy as np
+import pages
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.special import betaln, xlogy
 from scipy.stats import beta
 
-from privrl.accounting.calibration import ApproxDP, Rdp, Target
-from privrl.accuracy.design import expected_loss
-from privrl.accuracy.kl import KlBound, kl_quantile, kl_sample_size
-from privrl.costs.simplex import SimplexCost
+from privrl.accounting import ApproxDP, Rdp, Target
+from privrl.accuracy import KlBound, expected_loss, kl_quantile, kl_sample_size
+from privrl.costs import SimplexCost
 from privrl.mechanisms import (
     DirichletMechanism,
     DiscreteGaussianMechanism,
@@ -30,13 +28,12 @@ from privrl.mechanisms import (
     NoisyPosteriorMechanism,
     PosteriorExponentialMechanism,
     SimplexMechanism,
+    hellinger_sensitivity,
     normalise,
 )
 from privrl.mechanisms.posterior_exponential import Sensitivity
-from privrl.mechanisms.posteriors import hellinger_sensitivity
 from privrl.numerics.special import FloatArray
 
-HERE = Path(__file__).parent
 DELTA = 1e-5
 EPSILONS = (0.01, 0.1, 1.0, 10.0)  # of the comparison
 DRAWS = 50_000
@@ -59,32 +56,17 @@ BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, BLACK = (
 
 def main() -> None:
     """Write the picture, and what is between the markers of the page."""
-    blocks = {
-        "simplex": _simplex,
-        "posteriors": _posteriors,
-        "error bars": _error_bars,
-        "comparison": _comparison,
-        "mistakes": _mistakes,
-    }
-    filled = []
-
-    def fill(found: re.Match[str]) -> str:
-        filled.append(found[1])
-        return f"<!-- numbers: {found[1]} -->\n{blocks[found[1]]()}\n\n<!-- end of numbers -->\n"
-
-    page, pattern = (
-        HERE / "mechanisms.md",
-        r"<!-- numbers: ([\w ]+) -->\n.*?<!-- end of numbers -->\n",
+    pages.main(
+        "mechanisms.md",
+        {
+            "simplex": _simplex,
+            "posteriors": _posteriors,
+            "error bars": _error_bars,
+            "comparison": _comparison,
+            "mistakes": _mistakes,
+        },
     )
-    page.write_text(re.sub(pattern, fill, page.read_text(), flags=re.DOTALL))
-    assert sorted(filled) == sorted(blocks), filled
-    _picture().savefig(HERE / "images" / "mechanisms.png", dpi=150)
-
-
-def _table(header: str, rows: Iterable[tuple[object, ...]]) -> str:
-    lines = [f"| {header} |", "|" + "---|" * (header.count("|") + 1)]
-    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
-    return "\n".join(lines)
+    _picture().savefig(pages.IMAGES / "mechanisms.png", dpi=150)
 
 
 def _up(epsilon: ArrayLike) -> str:
@@ -114,11 +96,11 @@ def _simplex() -> str:
         (
             "What k = 24 costs at δ = 0.05, rounded up:",
             "",
-            _table("by | ε", costs),
+            pages.table("by | ε", costs),
             "",
             "What (ε, δ) = (1, 0.05) buys:",
             "",
-            _table("by | largest k | standard deviation of a component, at the most", buys),
+            pages.table("by | largest k | standard deviation of a component, at the most", buys),
         )
     )
 
@@ -149,11 +131,11 @@ def _posteriors() -> str:
         (
             f"Prior Beta{PRIOR}, n = {N}, ε = 0.5:",
             "",
-            _table(header.format(*two), rows(PRIOR, N, 0.5, two)),
+            pages.table(header.format(*two), rows(PRIOR, N, 0.5, two)),
             "",
             "Prior DL(7, 4, 5), n = 200, ε = 0.8:",
             "",
-            _table(header.format(*three), rows((7, 4, 5), 200, 0.8, three)),
+            pages.table(header.format(*three), rows((7, 4, 5), 200, 0.8, three)),
         )
     )
 
@@ -207,7 +189,7 @@ def _error_bars() -> str:
                     *(f"{size:,}" for size in sizes),
                 )
 
-    return _table(
+    return pages.table(
         "ε at order 2 | chosen by | seen here | bar, vertex | bar, (21) | bar, Theorem 2 "
         "| records, vertex | records, (21) | records, Theorem 2",
         rows(),
@@ -280,7 +262,7 @@ def _comparison() -> str:
         (
             f"Mean KL loss in nats at δ = 10⁻⁵. The uniform distribution loses {UNIFORM:.2f}:",
             "",
-            _table(header, rows()),
+            pages.table(header, rows()),
             "",
             "The number of releases from which Gaussian noise has the smaller standard deviation: "
             f"{turns}.",
@@ -315,9 +297,9 @@ def _mistakes() -> str:
     wrong = math.sqrt(-math.expm1(betaln(3.5, 7.5) - (betaln(4, 7) + betaln(3, 8)) / 2))
     return "\n".join(
         (
-            f"- Theorem 2 of DKL, with {cells} even cells, prior {alpha:g} and total_weight {total_weight:g}: "
-            f"the loss is above {eta:.3f} in {(kl > eta).sum()} of {kl.size} draws; the theorem "
-            f"allows {claim * kl.size:.0f} on average.",
+            f"- Theorem 2 of DKL, with {cells} even cells, prior {alpha:g} and total weight "
+            f"{total_weight:g}: the loss is above {eta:.3f} in {(kl > eta).sum()} of {kl.size} "
+            f"draws; the theorem allows {claim * kl.size:.0f} on average.",
             "- Theorem 5 of DPS, with two even cells, prior 1 and a million records: its distance "
             f"for β = 10⁻¹² is exceeded {often:.0f} times as often as that.",
             "- The global sensitivity of BAY for the prior DL(7, 4, 5): "

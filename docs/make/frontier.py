@@ -1,19 +1,18 @@
 """Make the numbers and the pictures of docs/frontier.md.
 
-Run with ``python docs/make_frontier.py``; it takes a few minutes. Names of tables, such as
+Run with ``python docs/make/frontier.py``; it takes a few minutes. Names of tables, such as
 ``users``, as arguments make those alone.
 """
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+import pages
 import pandas as pd
 from matplotlib.figure import Figure
 
-from privrl.accounting.calibration import ApproxDP
+from privrl.accounting import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, greedy, policy_value
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method
@@ -21,7 +20,6 @@ from privrl.experiments.sweeps import plots
 from privrl.experiments.sweeps.presets import preset
 from privrl.experiments.sweeps.sweep import SweepSpec, run_sweep
 
-HERE = Path(__file__).parent
 RUNS = 100
 EPSILONS = (0.01, 0.1, 1.0)
 DELTA = 1e-5
@@ -29,32 +27,24 @@ DELTA = 1e-5
 
 def main() -> None:
     """Write the pictures, and the tables between the markers of the page."""
-    page = HERE / "frontier.md"
-    text = page.read_text()
-    makers: dict[str, Callable[[], str]] = {
-        "frontier": _frontier,
-        "choices": _choices,
-        "rewards beside": _rewards_beside,
-        "users": _users,
-        "public facts": _public_facts,
-        "environments": _environments,
-        "policy release": _policy_release,
-    }
-    for name in sys.argv[1:] or makers:
-        make = makers[name]
-        print(name, flush=True)
-        before, start, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-        assert start
-        assert end
-        text = f"{before}{start}{make()}\n{end}{after}"
-    page.write_text(text)
+    pages.main(
+        "frontier.md",
+        {
+            "frontier": _frontier,
+            "choices": _choices,
+            "rewards beside": _rewards_beside,
+            "users": _users,
+            "public facts": _public_facts,
+            "environments": _environments,
+            "policy release": _policy_release,
+        },
+    )
 
 
 def _frontier() -> str:
     spec = preset("frontier")
     result = run_sweep(spec)
-    plots.reward_against_epsilon(result, spec).savefig(HERE / "images" / "frontier.png", dpi=150)
+    plots.reward_against_epsilon(result, spec).savefig(pages.IMAGES / "frontier.png", dpi=150)
     spent = result.results.groupby("epsilon")["epsilon_delta"].max()
     names = [f"ε = {e:g} ({_up(spent[e])})" for e in spec.epsilons]
     return _table(result.results, names, spec.epsilons)
@@ -197,7 +187,7 @@ def _policy_release() -> str:
         "Releasing a policy; privacy unit: one state's row, moved by b in 1-norm",
         x=0.01, ha="left", fontsize="medium",
     )  # fmt: skip
-    figure.savefig(HERE / "images" / "policy_release.png", dpi=150)
+    figure.savefig(pages.IMAGES / "policy_release.png", dpi=150)
     return "\n".join(rows)
 
 

@@ -1,20 +1,20 @@
 """Make the numbers and the picture of docs/audits.md, and audit every agent and model in full.
 
-Run with ``python docs/make_audits.py``; it needs the extras ``models`` and ``pld`` and ten
+Run with ``python docs/make/audits.py``; it needs the extras ``models`` and ``pld`` and ten
 minutes. Names of blocks, such as ``agents``, as arguments make those alone. It ends with an
 error if an audit contradicts a claim.
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pages
 from matplotlib.figure import Figure
 
+from privrl.accounting import ApproxDP
 from privrl.accounting.calibration import calibrate_weight
-from privrl.accounting.targets import ApproxDP
 from privrl.audit import (
     DirichletLaw,
     GaussianLaw,
@@ -24,18 +24,17 @@ from privrl.audit import (
     draws_needed,
     law_test,
 )
-from privrl.costs.relations import ReplaceRecord
+from privrl.costs import ReplaceRecord
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREEN, ORANGE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests" / "audit"))
+sys.path.insert(0, str(pages.DOCS.parent / "tests" / "audit"))
 
-import whole_models  # noqa: E402, they lie beside the tests, which run them at small size
-import whole_runs  # noqa: E402
+import whole_models
+import whole_runs
 
 Rng = np.random.Generator
 Draw = Callable[[FloatArray, Rng], FloatArray]
@@ -52,23 +51,17 @@ _violated: list[str] = []
 
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
-    page = HERE / "audits.md"
-    makers: dict[str, Callable[[], str]] = {
-        "black box": _black_boxes,
-        "laws": _laws,
-        "agents": _agents,
-        "draws": _draws,
-        "models": _models,
-        "picture": _picture,
-    }
-    for name in sys.argv[1:] or makers:
-        print(name, flush=True)
-        made = makers[name]()
-        before, start, rest = page.read_text().partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-        assert start
-        assert end
-        page.write_text(f"{before}{start}{made}\n{end}{after}")
+    pages.main(
+        "audits.md",
+        {
+            "black box": _black_boxes,
+            "laws": _laws,
+            "agents": _agents,
+            "draws": _draws,
+            "models": _models,
+            "picture": _picture,
+        },
+    )
     if _violated:
         raise SystemExit(f"claims are contradicted: {', '.join(_violated)}")
 
@@ -115,7 +108,7 @@ def _black_boxes() -> str:
                 found = [_found_by_black_box(noise, target, e, TRIES) for e in ERRORS]
                 rows.append([noise, f"{epsilon:g}", f"{delta:g}", *found])
                 print(rows[-1], flush=True)
-    return _table(["noise", "ε", "δ", *(f"{100 * e:.0f} % too little" for e in ERRORS)], rows)
+    return pages.table(["noise", "ε", "δ", *(f"{100 * e:.0f} % too little" for e in ERRORS)], rows)
 
 
 def _law(noise: str) -> tuple[Law, Callable[[int, float, Rng], FloatArray]]:
@@ -155,7 +148,7 @@ def _laws() -> str:
         if honest:
             _violated.append(noise)
     header = ["noise", *(f"{100 * e:.0f} % too little" for e in ERRORS), "nothing wrong"]
-    return _table(header, rows)
+    return pages.table(header, rows)
 
 
 def _picture() -> str:
@@ -181,7 +174,7 @@ def _picture() -> str:
     axes.set_ylim(-0.03, 1.03)
     axes.grid(alpha=0.25)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
-    figure.savefig(HERE / "images" / "audits.png", dpi=150)
+    figure.savefig(pages.IMAGES / "audits.png", dpi=150)
     return "![How often too little noise is found](images/audits.png)"
 
 
@@ -208,7 +201,7 @@ def _agents() -> str:
         rows.append([name, note, f"{apart.claimed:.3f}", f"{exact:.3f}", measured, _verdict(law)])
         _judge(f"{name}, {note}", law, apart)
     header = ["agent", "what is replaced", "claimed d′", "exact d′", "measured d′", "law"]
-    return f"{RUNS:,} runs of each history:\n\n" + _table(header, rows)
+    return f"{RUNS:,} runs of each history:\n\n" + pages.table(header, rows)
 
 
 def _draws() -> str:
@@ -228,7 +221,7 @@ def _draws() -> str:
             rows.append([name, claimed, found, *map(_verdict, laws)])
             _judge(name, *laws, audit)
     header = ["agent", "claimed ε", "seen ε", "law of transitions", "of rewards"]
-    return f"{10 * RUNS:,} runs of each history:\n\n" + _table(header, rows)
+    return f"{10 * RUNS:,} runs of each history:\n\n" + pages.table(header, rows)
 
 
 def _models() -> str:
@@ -244,7 +237,7 @@ def _models() -> str:
         seen = f"ε {audit.epsilon_lower:.2f} of {audit.claimed:.2f}"
         rows.append([f"histogram, `{mechanism}`", seen, "the same", _verdict(law)])
         _judge(f"histogram, {mechanism}", law, audit)
-    return _table(["model", "all that is released", "the model that is shown", "law"], rows)
+    return pages.table(["model", "all that is released", "the model that is shown", "law"], rows)
 
 
 def _verdict(law: Any) -> str:
@@ -254,11 +247,6 @@ def _verdict(law: Any) -> str:
 def _judge(name: str, *results: Any) -> None:
     if any(result.violated for result in results):
         _violated.append(name)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,25 @@
 """Make the numbers and the pictures of docs/models.md.
 
-Run with ``python docs/make_models.py``; it needs the data sets (PRIVRL_DATA, or a connection),
+Run with ``python docs/make/models.py``; it needs the data sets (PRIVRL_DATA, or a connection),
 the extra ``models`` and a few minutes. Names of blocks, such as ``networks``, as arguments make
 those alone.
 """
 
 import math
-import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
+import pages
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import xlogy
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting import Rdp
+from privrl.data import Categories
 from privrl.data.datasets import NAMES, load, networks
-from privrl.data.schema import Categories
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
 from privrl.experiments.uci.data import Cells, NotPrivateWarning
 from privrl.experiments.uci.jobs import (
@@ -37,9 +36,8 @@ from privrl.experiments.uci.jobs import (
     grid,
 )
 from privrl.experiments.uci.run import run_cells
-from privrl.models.histograms import histogram
+from privrl.models import histogram
 
-HERE = Path(__file__).parent
 SPLITS = range(100, 105)  # nothing was chosen on these
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 DRAWS = 20
@@ -66,29 +64,16 @@ LOOKS = {  # line, colour
 
 def main() -> None:
     """Write the pictures, and the tables between the markers of the page."""
-    page = HERE / "models.md"
-    text = page.read_text()
-    makers: dict[str, Callable[[], str]] = {
-        "histograms": _histograms,
-        "naive bayes": _naive_bayes,
-        "counts": _counts,
-        "steps": _steps,
-        "networks": _networks,
-    }
-    for name in sys.argv[1:] or makers:
-        print(name, flush=True)
-        before, start, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-        assert start
-        assert end
-        text = f"{before}{start}{makers[name]()}\n{end}{after}"
-        page.write_text(text)
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    header = list(header)
-    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+    pages.main(
+        "models.md",
+        {
+            "histograms": _histograms,
+            "naive bayes": _naive_bayes,
+            "counts": _counts,
+            "steps": _steps,
+            "networks": _networks,
+        },
+    )
 
 
 # Histograms -----------------------------------------------------------------------------------
@@ -118,7 +103,7 @@ def _histograms() -> str:
             shown = (f"{loss:.2g}" for loss in (*losses, uniform))
             rows.append((f"{name}, {column}", kind.size, len(codes), f"{epsilon:g}", *shown))
     header = ("column", "cells", "records", "ε", *(f'`"{name}"`' for name in names), "uniform")
-    return _table(header, rows)
+    return pages.table(header, rows)
 
 
 # Naive Bayes ----------------------------------------------------------------------------------
@@ -165,7 +150,7 @@ def _naive_bayes() -> str:
         axes.set(yscale="log", ylim=(None, 3 * wide.loc[name][UNIFORM].iloc[0]))
     figure.supylabel("cross-entropy on the test part (nats)")
     _finish(figure, "models_naive_bayes.png")
-    return _table(("data set", "ε", *_SHOWN), _rows(wide, _SHOWN))
+    return pages.table(("data set", "ε", *_SHOWN), _rows(wide, _SHOWN))
 
 
 def _draw(axes: Axes, shown: pd.DataFrame, name: str) -> None:
@@ -180,7 +165,7 @@ def _finish(figure: Figure, name: str) -> None:
     figure.supxlabel(f"ε (nats), Rényi divergence of order {ORDER:g}; unit: replace one record")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize="small")
-    figure.savefig(HERE / "images" / name, dpi=110)
+    figure.savefig(pages.IMAGES / name, dpi=110)
 
 
 def _counts() -> str:
@@ -201,7 +186,7 @@ def _counts() -> str:
                 f"{int((auto < wide[NONE]).sum())}/{total}",
             )
         )
-    return _table(
+    return pages.table(
         (
             *("features", "below Algorithm 1", "below it as printed", "within 5 % of best fixed"),
             *("below best fixed", "largest ratio to best fixed", "largest ratio to uniform guess"),
@@ -229,7 +214,7 @@ def _steps() -> str:
     for name, words in steps.items():
         logs = np.log(wide[name]).groupby(level="epsilon").mean()
         rows.append((words, *(f"{math.exp(value):.3f}" for value in logs), _geometric(wide[name])))
-    return _table(("", *(f"ε = {e:g}" for e in EPSILONS), "all"), rows)
+    return pages.table(("", *(f"ε = {e:g}" for e in EPSILONS), "all"), rows)
 
 
 def _geometric(losses: "pd.Series[float]") -> str:
@@ -252,7 +237,7 @@ def _networks() -> str:
     figure.supylabel("mean log-probability of a test record (nats)")
     _finish(figure, "models_networks.png")
     shown = _SHOWN[1:]
-    return _table(("network", "ε", *shown), _rows(wide, shown))
+    return pages.table(("network", "ε", *shown), _rows(wide, shown))
 
 
 if __name__ == "__main__":

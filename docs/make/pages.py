@@ -1,0 +1,58 @@
+"""Pages whose tables are made: what stands between markers is written anew, all else is kept."""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1]
+IMAGES = DOCS / "images"
+
+Make = Callable[[], str]
+
+
+def fill(page: Path, blocks: Mapping[str, Make], wanted: Iterable[str] = ()) -> None:
+    """Fill blocks of a page, one after the other; what is made is written at once.
+
+    Parameters
+    ----------
+    page : pathlib.Path
+        The page.
+    blocks : mapping
+        What makes each, between ``<!-- block -->`` and ``<!-- end of block -->``.
+    wanted : iterable of str
+        Which of them; by default all.
+
+    Raises
+    ------
+    SystemExit
+        If there is no such block, or the page lacks its markers.
+    """
+    for block in wanted or blocks:
+        if block not in blocks:
+            raise SystemExit(f"{block!r} is no block of {page.name}; it has {', '.join(blocks)}.")
+        print(block, flush=True)
+        made = blocks[block]()
+        start, end = f"<!-- {block} -->\n", f"<!-- end of {block} -->\n"
+        pattern = f"({re.escape(start)}).*?({re.escape(end)})"
+        text, found = re.subn(
+            pattern,
+            lambda m, made=made: f"{m[1]}{made}\n{m[2]}",
+            page.read_text(),
+            flags=re.DOTALL,
+        )
+        if found != 1:
+            raise SystemExit(f"{page.name} must have the markers of {block!r} once; put them back.")
+        page.write_text(text)
+
+
+def main(name: str, blocks: Mapping[str, Make]) -> None:
+    """Fill the blocks named on the command line, by default all, of a page below ``docs``."""
+    fill(DOCS / name, blocks, sys.argv[1:])
+
+
+def table(header: str | Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table in Markdown; a header may be one text with bars."""
+    names = header.split(" | ") if isinstance(header, str) else list(header)
+    lines = [f"| {' | '.join(map(str, names))} |", "|" + "---|" * len(names)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])

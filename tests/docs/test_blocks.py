@@ -1,0 +1,60 @@
+"""Every block of Python in the README and the docs runs as it stands, in the order of its page.
+
+What docs/audits.md shows is also looked at: test_audits_page.py.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from needs import COLLECTION, needs_collection
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = {
+    str(page.relative_to(ROOT)): re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    for page in PAGES
+    if page.name != "audits.md"
+}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=needs_collection if page == "docs/models.md" else ())
+        for page, blocks in BLOCKS.items()
+        if blocks
+    ],
+)
+def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVRL_DATA", str(COLLECTION))
+    names: dict[str, object] = {"__name__": "__page__"}
+    for block in BLOCKS[page]:
+        exec(compile(block, page, "exec"), names)
+
+
+def test_pages_with_blocks_are_found() -> None:
+    assert {page for page, blocks in BLOCKS.items() if blocks} >= {"README.md", "docs/models.md"}
+
+
+LINKED = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINKED.findall(page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+PATHS = re.compile(
+    r"`((?:privrl|envs|agents|experiments|tests|docs|benchmarks|examples)/(?![\w-]+-v\d)[\w./-]*)`"
+)
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_paths_that_are_named_are_there(page: Path) -> None:
+    for path in PATHS.findall(page.read_text()):
+        assert (ROOT / path).exists(), path
