@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers
+from privrl._typing import FloatArray
 from privrl.accounting.calibration import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import TabularMDP
 from privrl.mechanisms import Mechanism, SimplexMechanism
-from privrl.numerics.special import FloatArray
 
 _ROUNDING = 1e-9
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
+from privrl._typing import FloatArray
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceStep
 from privrl.numerics.dirichlet_rows import row_sums
-from privrl.numerics.special import FloatArray
 from privrl.samplers.base import GRID, Posterior, Sampler, check_table
 from privrl.samplers.dirichlet import SingleDraw
 

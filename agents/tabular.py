@@ -12,9 +12,10 @@ from operator import index as as_int
 from typing import Any, NamedTuple, Self, SupportsIndex
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_rng
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
@@ -22,10 +23,7 @@ from privrl.costs.base import BatchCost, Cost, NoPrivacy
 from privrl.costs.relations import Relation, ReplaceEpisode
 from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
-from privrl.numerics.special import FloatArray
 from privrl.samplers.base import Posterior, Sampler, check_table, check_total, draw
-
-IntArray = NDArray[np.intp]
 
 _STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache
 
@@ -262,7 +260,7 @@ class TabularAgent(ABC):
         # A plain tuple: the garbage collector need not look at it again and again.
         self._new.steps.append((state, action, reward, next_state, terminated))
 
-    def observe_counts(self, counts: NDArray[np.int64], reward: FloatArray) -> None:
+    def observe_counts(self, counts: IntArray, reward: FloatArray) -> None:
         """Remember many transitions at once.
 
         Parameters
@@ -320,8 +318,8 @@ class TabularAgent(ABC):
         reward: FloatArray,
         next_state: IntArray,
         *,
-        observed: NDArray[np.bool_],
-        terminated: NDArray[np.bool_],
+        observed: BoolArray,
+        terminated: BoolArray,
     ) -> None:
         """Remember whole episodes that were played side by side.
 
@@ -539,7 +537,7 @@ def _without_arrival(cost: Cost | None) -> Relation | None:
 
 def self_loops(
     n_states: int, n_actions: int, *, terminates: bool = False, support: Support | None = None
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return in which cells of a transition table a state follows itself, shape (S, A, K)."""
     if support is not None:
         return support.next_states == np.arange(n_states)[:, None, None]

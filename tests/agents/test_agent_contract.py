@@ -622,7 +622,7 @@ def test_bad_known_rows(rows, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["diffuse", "noisy", "ucbvi", "noisy-ucbvi"])
 def test_public_support_makes_compact_tables(name: str) -> None:
-    support = Support.of(MDP)
+    support = MDP.support
     learner = ALL_AGENTS[name](support=support)
     train(learner, MDP, 20, np.random.default_rng(0))
     assert learner.policy.shape == (6, 4)

@@ -144,7 +144,7 @@ def test_runs_do_not_mix() -> None:
 
 
 def test_what_stands_in_padding_is_ignored() -> None:
-    support = Support.of(MDP)
+    support = MDP.support
     values = [
         upper_values(
             ucbvi(
@@ -258,7 +258,7 @@ def test_learns_by_far_better_than_chance() -> None:
     assert paid.sum(axis=0).mean() / 3000 / RIVER.optimal_value() < 0.1
 
 
-@pytest.mark.parametrize("support", [None, Support.of(RIVER)], ids=["dense", "support"])
+@pytest.mark.parametrize("support", [None, RIVER.support], ids=["dense", "support"])
 def test_learns_within_its_budget(support) -> None:
     draws = len(Geometric(1.05).starts(3000))
     sampler = NoisyCounts.calibrated(Rdp(2, 0.8), draws=draws)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_positive, check_rng
+from privrl._typing import FloatArray
 from privrl.accounting.gate import Charged
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Schema
@@ -22,7 +23,6 @@ from privrl.models.bayes_net.backoff import family_probabilities
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure, listed
 from privrl.models.estimates import clipped_rows
-from privrl.numerics.special import FloatArray
 
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 

@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from privrl._checks import check_count, check_numbers, check_rng
+from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
@@ -26,7 +26,6 @@ from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
 from privrl.models.bayes_net.elimination import joint
 from privrl.models.bayes_net.structure import Structure, listed
-from privrl.numerics.special import FloatArray
 
 _FORMAT = "privrl.BayesNet 1"
 _CHUNK = 2**22  # numbers at once while drawing
@@ -152,7 +151,7 @@ class BayesNet:
         """
         check_count("n", n, least=0)
         check_rng(rng)
-        codes: dict[str, NDArray[np.int64]] = {}
+        codes: dict[str, IntArray] = {}
         for node in self.structure.order:
             rows = self.structure.rows(node, codes) if self.parents[node] else np.zeros(n, np.int64)
             codes[node] = _draw_cells(self.probabilities[node], rows, rng)
@@ -272,7 +271,7 @@ class BayesNet:
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from None
 
-    def _encode(self, frame: pd.DataFrame) -> dict[str, NDArray[np.int64]]:
+    def _encode(self, frame: pd.DataFrame) -> dict[str, IntArray]:
         codes = self.schema.encode(frame)
         return {node: codes[:, i] for i, node in enumerate(self.nodes)}
 
@@ -326,9 +325,7 @@ def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, 
     return checked
 
 
-def _draw_cells(
-    table: FloatArray, rows: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _draw_cells(table: FloatArray, rows: IntArray, rng: np.random.Generator) -> IntArray:
     """Draw a cell for every record from its row of a table."""
     bounds = np.cumsum(table, axis=1)
     bounds = bounds[:, :-1] / bounds[:, -1:]  # what is left is the last cell's

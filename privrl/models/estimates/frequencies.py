@@ -32,6 +32,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, gammainc, xlogy
 
 from privrl._checks import check_count, check_numbers, check_positive
+from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
@@ -39,7 +40,6 @@ from privrl.mechanisms.additive import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
-from privrl.numerics.special import FloatArray
 
 Means = Callable[[FloatArray, float], FloatArray]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betainc, betaincc, ndtri
 
+from privrl._typing import FloatArray
 from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
 from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
 from privrl.mechanisms.additive import (
@@ -16,7 +17,6 @@ from privrl.mechanisms.additive import (
 )
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.models.estimates.frequencies import noise_size
-from privrl.numerics.special import FloatArray
 
 if TYPE_CHECKING:
     from privrl.models.histograms.result import PrivateHistogram

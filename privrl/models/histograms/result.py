@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
+from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
@@ -24,7 +25,6 @@ from privrl.models.histograms.choice import (
     settings_of,
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
-from privrl.numerics.special import FloatArray
 
 _FORMAT = "privrl.PrivateHistogram 1"
 _SHOWN = 24  # cells of a histogram that is printed

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.gate import Charged
 from privrl.accounting.targets import ApproxDP, Rdp, Target
@@ -44,7 +45,6 @@ from privrl.models.naive_bayes.temperature import (
     is_worth_measuring,
     least_loss,
 )
-from privrl.numerics.special import FloatArray
 
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from privrl._checks import check_count, check_positive
+from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Bins, Categories, Column, Schema
@@ -15,7 +16,6 @@ from privrl.data.schema.plain import column_of, listed, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.naive_bayes.encoding import check_sizes, class_array, class_labels, class_order
 from privrl.models.naive_bayes.temperature import SHAPES
-from privrl.numerics.special import FloatArray
 
 if TYPE_CHECKING:
     from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
