@@ -2,7 +2,7 @@
 
 from privrl.agents.baselines import Oracle, RandomPolicy
 from privrl.agents.psrl import PSRL
-from privrl.agents.rewards import BetaRewards, KnownRewards, NoisyRewards, NormalGamma, RewardModel
+from privrl.agents.rewards import BetaRewards, KnownRewards, NoisyRewards, RewardModel
 from privrl.agents.schedules import EveryEpisode, Geometric, Schedule
 from privrl.agents.tabular import TabularAgent, Transition, self_loops
 from privrl.agents.ucbvi import UCBVI
@@ -15,7 +15,6 @@ __all__ = [
     "Geometric",
     "KnownRewards",
     "NoisyRewards",
-    "NormalGamma",
     "Oracle",
     "RandomPolicy",
     "RewardModel",

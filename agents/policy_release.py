@@ -164,12 +164,3 @@ def policy_value(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
         now = policy[..., step, :, :] if by_step else policy
         value = (now * worth).sum(axis=-1)
     return value @ mdp.start
-
-
-def greedy(policy: ArrayLike) -> FloatArray:
-    """Return the policy that takes each row's likeliest action: free post-processing.
-
-    A deterministic policy was mixed and blurred only to be released; this undoes most of it.
-    """
-    rows = np.asarray(policy, np.float64)
-    return np.eye(rows.shape[-1])[rows.argmax(axis=-1)]
