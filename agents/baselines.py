@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
 from privrl._typing import FloatArray, IntArray
+from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
-from privrl.agents.tabular import TabularAgent, Transition
+from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
 from privrl.samplers.base import Posterior
 
