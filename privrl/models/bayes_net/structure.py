@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from privrl._typing import FloatArray, IntArray
+from privrl.data.schema.plain import listed
 
 LARGEST = 2**24  # cells of one table, 128 megabytes
 
@@ -203,8 +204,3 @@ def _graph(parents: Mapping[str, tuple[str, ...]]) -> Any:
     graph.add_nodes_from(parents)
     graph.add_edges_from((parent, node) for node, own in parents.items() for parent in own)
     return graph
-
-
-def listed(names: Iterable[object]) -> str:
-    """Return names as an error shows them."""
-    return ", ".join(repr(name) for name in names) or "none"
