@@ -69,9 +69,6 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     shares : {"optimised", "uniform"}
         Parts of the budget for the tables: those with the least variance in all
         (`privrl.mechanisms.least_noise_shares`), or equal ones; ``"dkl"`` has equal ones.
-    orientation : {"values", "paper"}
-        What a Dirichlet draw's rows are: for each class its distribution over a feature's values,
-        or, as DKL prints it, for each value its distribution over the classes.
     alpha : float, optional
         Pseudo-counts, > 0, for the mechanisms other than ``"auto"`` and ``"dkl"``: the prior of
         Dirichlet draws (by default designed), the floor of noisy counts (by default the noise's
@@ -120,6 +117,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     """
 
     _indent: ClassVar[int | None] = 1
+    # Whether a row of a feature's table is of a value, over the classes: so DKL prints it.
+    _by_value: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -129,7 +128,6 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         target: Target | None,
         mechanism: NaiveBayesMechanism = "auto",
         shares: Literal["optimised", "uniform"] = "optimised",
-        orientation: Literal["values", "paper"] = "values",
         alpha: float | None = None,
         temperature: float | None = None,
         random_state: int | None = None,
@@ -139,7 +137,6 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.target = target
         self.mechanism = mechanism
         self.shares = shares
-        self.orientation = orientation
         self.alpha = alpha
         self.temperature = temperature
         self.random_state = random_state
@@ -175,19 +172,18 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         columns, sizes = self._encode(table)
         n_records = columns.shape[1]
         numbers = encode_classes(labels, y, n_records)
-        paper = self.orientation == "paper"
         shapes = [(1, labels.size)]
-        shapes += [(v, labels.size) if paper else (labels.size, v) for v in sizes]
+        shapes += [(v, labels.size) if self._by_value else (labels.size, v) for v in sizes]
         whole, measured = self._plan(shapes, n_records)
         tables = whole.part(slice(len(shapes)))
         counts = count_tables(columns, numbers, sizes, labels.size)
-        data = [counts[0], *(table.T if paper else table for table in counts[1:])]
+        data = [counts[0], *(table.T if self._by_value else table for table in counts[1:])]
         gate.charge(accountant, whole.cost)
         # Both releases below are parts of the whole, which has been paid for.
         released = tables.release(data, rng)
         prior, rows = self._estimate(released, n_records)
         log_prior = np.log(prior)
-        log_rows = [np.log(table.T if paper else table) for table in rows]
+        log_rows = [np.log(table.T if self._by_value else table) for table in rows]
         if measured:
             derivatives = derivative_tables(log_prior, _log_ratios(log_rows, columns), numbers)
             sums = whole.part(slice(len(shapes), None)).release(derivatives, rng)
@@ -302,13 +298,6 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         _check_name("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
         _check_name("shares", self.shares, ("optimised", "uniform"))
-        _check_name("orientation", self.orientation, ("values", "paper"))
-        draws = self.mechanism in ("dirichlet", "dkl")
-        if self.orientation == "paper" and not draws:
-            raise ValueError(
-                "orientation must be 'values' unless rows are Dirichlet draws, got 'paper' for "
-                f"{self.mechanism!r}."
-            )
         if not (isinstance(self.target, Rdp | ApproxDP) or self.mechanism == "none"):
             raise ValueError(
                 f"target must be Rdp(...) or ApproxDP(...), got {self.target!r}; mechanism='none' "

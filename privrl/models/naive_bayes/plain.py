@@ -18,7 +18,7 @@ from privrl.models.naive_bayes.temperature import SHAPES
 from privrl.models.saving import SPENT, check_entries, check_format, mechanism_of, plain_spent
 
 _FORMAT = "privrl.PrivateNaiveBayes 1"
-_PARAMETERS = ("mechanism", "shares", "orientation", "alpha", "temperature")
+_PARAMETERS = ("mechanism", "shares", "alpha", "temperature")
 _ENTRIES = (
     "format", "schema", "classes", "target", *_PARAMETERS, "n_records", "n_features",
     "feature_names", "measured_temperature", "class_log_prior", "feature_log_prob", "spent",
@@ -31,7 +31,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
     used, schema, classes = state["mechanism_"], state["schema"], state["classes"]
     sizes = _sizes(schema, classes, state["n_features_in_"])
     labels = class_labels(schema, classes)
-    shapes = _shapes(labels.size, sizes, state["orientation"])
+    shapes = _shapes(labels.size, sizes)
     if used.shapes != _with_measured(shapes, used) or not _is_made_by(used, state["mechanism"]):
         raise ValueError(
             "a classifier can be saved with the parameters that it was fitted with; set those "
@@ -48,7 +48,6 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         "target": asdict(target) if is_private and target is not None else None,
         "mechanism": state["mechanism"],
         "shares": state["shares"],
-        "orientation": state["orientation"],
         "alpha": None if alpha is None else float(alpha),
         "temperature": None if temperature is None else float(temperature),
         "n_records": state["n_records_"],
@@ -87,8 +86,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
             f"n_features must be {len(tables)}, as feature_log_prob has tables, got {n_features}."
         )
     sizes = _sizes(parameters["schema"], parameters["classes"], n_features)
-    orientation = parameters["orientation"]
-    used = _mechanism_of(data["spent"], _shapes(labels.size, sizes, orientation))
+    used = _mechanism_of(data["spent"], _shapes(labels.size, sizes))
     if not _is_made_by(used, parameters["mechanism"]):
         raise ValueError(
             f"mechanism {parameters['mechanism']!r} must be what was spent on, got "
@@ -107,7 +105,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         "cost_": used.cost,
         "class_log_prior_": prior[order],
         "feature_log_prob_": [
-            _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size), orientation)[order]
+            _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size))[order]
             for k, (table, size) in enumerate(zip(tables, sizes, strict=True))
         ],
     }
@@ -116,11 +114,9 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
 # What was released --------------------------------------------------------------------------------
 
 
-def _shapes(n_classes: int, sizes: Sequence[int], orientation: str) -> tuple[Rows, ...]:
+def _shapes(n_classes: int, sizes: Sequence[int]) -> tuple[Rows, ...]:
     """Return the shapes of the tables of counts: of the classes, and of each feature."""
-    by_value = orientation == "paper"
-    each = ((size, n_classes) if by_value else (n_classes, size) for size in sizes)
-    return (1, n_classes), *each
+    return (1, n_classes), *((n_classes, size) for size in sizes)
 
 
 def _with_measured(shapes: tuple[Rows, ...], used: TablesMechanism) -> tuple[Rows, ...]:
@@ -150,9 +146,7 @@ def _plain_logs(logs: FloatArray) -> list[Any]:
     return rows
 
 
-def _logs_of(
-    name: str, data: Any, shape: tuple[int, ...], orientation: str = "values"
-) -> FloatArray:
+def _logs_of(name: str, data: Any, shape: tuple[int, ...]) -> FloatArray:
     try:
         entries = np.array(data, object)
     except ValueError:  # rows of several lengths
@@ -160,7 +154,7 @@ def _logs_of(
     if entries.shape != shape or not {float, int, type(None)} >= set(map(type, entries.flat)):
         raise ValueError(f"{name} must be logarithms of shape {shape}.")
     logs = np.where(entries == None, -np.inf, entries).astype(np.float64)  # noqa: E711, each one
-    sums = logsumexp(logs, axis=0 if orientation == "paper" else -1)
+    sums = logsumexp(logs, axis=-1)
     if not (np.abs(sums) <= _ROUNDING).all():
         raise ValueError(f"{name} must be logarithms of probabilities that sum to 1.")
     return logs
