@@ -1,10 +1,11 @@
 """Agents that learn from private counts, on any finite environment."""
 
 from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.observer import Transition
 from privrl.agents.psrl import PSRL
-from privrl.agents.rewards import BetaRewards, KnownRewards, NoisyRewards, NormalGamma, RewardModel
+from privrl.agents.rewards import BetaRewards, KnownRewards, NoisyRewards, RewardModel
 from privrl.agents.schedules import EveryEpisode, Geometric, Schedule
-from privrl.agents.tabular import TabularAgent, Transition, self_loops
+from privrl.agents.tabular import TabularAgent, self_loops
 from privrl.agents.ucbvi import UCBVI
 
 __all__ = [
@@ -15,7 +16,6 @@ __all__ = [
     "Geometric",
     "KnownRewards",
     "NoisyRewards",
-    "NormalGamma",
     "Oracle",
     "RandomPolicy",
     "RewardModel",

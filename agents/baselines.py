@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
+from privrl._typing import FloatArray, IntArray
+from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
-from privrl.agents.tabular import IntArray, TabularAgent, Transition
+from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
-from privrl.numerics.special import FloatArray
 from privrl.samplers.base import Posterior
 
 
@@ -24,7 +25,7 @@ class _Baseline(TabularAgent):
     def observe(self, seen: Transition) -> None:
         """Ignore it."""
 
-    def observe_counts(self, counts: NDArray[np.int64], reward: FloatArray) -> None:
+    def observe_counts(self, counts: IntArray, reward: FloatArray) -> None:
         """Ignore them."""
 
 

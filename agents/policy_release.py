@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers
+from privrl._typing import FloatArray
 from privrl.accounting.calibration import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import TabularMDP
 from privrl.mechanisms import Mechanism, SimplexMechanism
-from privrl.numerics.special import FloatArray
 
 _ROUNDING = 1e-9
 
@@ -164,12 +164,3 @@ def policy_value(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
         now = policy[..., step, :, :] if by_step else policy
         value = (now * worth).sum(axis=-1)
     return value @ mdp.start
-
-
-def greedy(policy: ArrayLike) -> FloatArray:
-    """Return the policy that takes each row's likeliest action: free post-processing.
-
-    A deterministic policy was mixed and blurred only to be released; this undoes most of it.
-    """
-    rows = np.asarray(policy, np.float64)
-    return np.eye(rows.shape[-1])[rows.argmax(axis=-1)]

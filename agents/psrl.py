@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from privrl._typing import IntArray
 from privrl.agents.schedules import Schedule, check_schedule
-from privrl.agents.tabular import IntArray, TabularAgent
+from privrl.agents.tabular import TabularAgent
 from privrl.samplers.base import Posterior
 
 

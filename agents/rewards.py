@@ -12,12 +12,10 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_positive
-from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together
+from privrl._typing import FloatArray
+from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import Relation, ReplaceStep
 from privrl.numerics.dirichlet_rows import row_sums
-from privrl.numerics.special import FloatArray
 from privrl.samplers.base import GRID, Posterior, Sampler, check_table
 from privrl.samplers.dirichlet import SingleDraw
 
@@ -208,8 +206,9 @@ class NoisyRewards(BetaRewards):
     number, in other coordinates. One changed reward moves at most what one changed success
     does, ``r² + (1 − r)² <= 1`` in each of two rows, so Gaussian noise on it costs the same, and
     there is no Bernoulli trick to blur it. (On the sum and the number themselves, noise for
-    ``r² + 1 <= 2`` would be needed.) r is rounded to a multiple of `privrl.samplers.base.GRID`, each on
-    its own, so that sums are exact: rounded sums could change by more than any of their terms.
+    ``r² + 1 <= 2`` would be needed.) r is rounded to a multiple of `privrl.samplers.base.GRID`,
+    each on its own, so that sums are exact: rounded sums could change by more than any of their
+    terms.
 
     Parameters
     ----------
@@ -278,94 +277,3 @@ class BetaPosterior:
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return mean rewards, shape (..., S, A)."""
         return self.low + (self.high - self.low) * self.rows.sample(rng)[..., 0]
-
-
-class NormalGamma:
-    """Rewards of unknown mean and precision under a normal-gamma prior. Not private.
-
-    Ponnoprat's agent uses it (section 5). It makes no claim, and every budget refuses it.
-
-    Parameters
-    ----------
-    mean : float
-        Prior mean of a reward.
-    weight : float
-        How many observations the prior mean is worth, > 0.
-    shape, rate : float
-        Of the gamma prior of a reward's precision, > 0.
-    relation : Relation
-        That of the accountant in use.
-
-    Notes
-    -----
-    With n observations of mean m and sum of squared deviations d, the precision is drawn from
-    ``Gamma(shape + n/2, rate + d/2 + weight n (m − mean)² / (2 (weight + n)))``, the second
-    argument a rate, and the mean reward from a normal around the weighted mean.
-    """
-
-    width = 3
-
-    def __init__(
-        self,
-        *,
-        mean: float = 0.0,
-        weight: float = 1.0,
-        shape: float = 1.0,
-        rate: float = 1.0,
-        relation: Relation | None = None,
-    ) -> None:
-        if not np.isfinite(mean):
-            raise ValueError(f"mean must be finite, got {mean!r}.")
-        self._mean = float(mean)
-        self._weight = check_positive("weight", weight)
-        self._shape = check_positive("shape", shape)
-        self._rate = check_positive("rate", rate)
-        self._relation = ReplaceStep() if relation is None else relation
-        self._total: FloatArray | float = 0.0
-
-    @property
-    def cost(self) -> NoPrivacy:
-        """No guarantee."""
-        return NoPrivacy(self._relation)
-
-    def fresh(self) -> Self:
-        """Return a model with the same prior that has seen nothing."""
-        return type(self)(
-            mean=self._mean,
-            weight=self._weight,
-            shape=self._shape,
-            rate=self._rate,
-            relation=self._relation,
-        )
-
-    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return (1, reward, reward²) for each reward."""
-        del rng
-        return np.stack([np.ones_like(reward), reward, reward**2], axis=-1)
-
-    def encode_counts(
-        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
-    ) -> FloatArray:
-        """Return number, sum and sum of squares of the rewards, shape (..., S, A, 3)."""
-        del rng
-        return np.concatenate([row_sums(counts * reward**k) for k in range(3)], axis=-1)
-
-    def spoil(self) -> None:
-        """Do nothing: no claim is made."""
-
-    def check(self, counts: FloatArray) -> None:
-        """Accept every table: it was made by `encode`."""
-
-    def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
-        """Draw the mean rewards, shape (..., S, A), from the posterior."""
-        self._total = self._total + counts
-        number, total, squares = np.moveaxis(self._total, -1, 0)
-        average = total / np.maximum(number, 1)
-        spread = np.maximum(squares - number * average**2, 0.0)
-        weight = self._weight + number
-        rate = self._rate + spread / 2
-        rate += self._weight * number * (average - self._mean) ** 2 / (2 * weight)
-        precision = rng.standard_gamma(self._shape + number / 2) / rate
-        centre = (self._weight * self._mean + total) / weight
-        noise = rng.standard_normal(centre.shape)
-        return SingleDraw(centre + noise / np.sqrt(weight * precision))

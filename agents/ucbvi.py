@@ -4,12 +4,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privrl._checks import check_positive
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import BetaPosterior, KnownRewards
-from privrl.agents.tabular import IntArray, TabularAgent
-from privrl.numerics.special import FloatArray
+from privrl.agents.tabular import TabularAgent
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -110,7 +109,7 @@ class UCBVI(TabularAgent):
         return values.argmax(axis=-1)
 
     @property
-    def _valid(self) -> NDArray[np.bool_]:
+    def _valid(self) -> BoolArray:
         """Which cells of the transition table stand for a next state."""
         if self.support is not None:
             return self.support.valid
@@ -135,7 +134,7 @@ class UCBVI(TabularAgent):
         return upper, reward.low, reward.high
 
     def _estimate(
-        self, released: NoisyPosterior, valid: NDArray[np.bool_]
+        self, released: NoisyPosterior, valid: BoolArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return probabilities, shape (..., S, A, K), and the b that goes with each row."""
         cells, deviation = valid.sum(axis=-1), released.deviation.max(axis=-1)

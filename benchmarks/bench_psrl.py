@@ -7,7 +7,7 @@ from peers import CLOCK
 from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import PSRL, BetaRewards, KnownRewards
 from privrl.costs.base import together
-from privrl.envs import Support, plan, plan_support, planning, riverswim
+from privrl.envs import plan, plan_support, planning, riverswim
 from privrl.experiments.training.loop import learn_counts
 from privrl.samplers.dirichlet import Diffuse
 
@@ -71,7 +71,7 @@ def test_states(measure, quick, n_states):
 def test_planner(measure, monkeypatch, way, n_states):
     rng = np.random.default_rng(0)
     rewards = rng.random((RUNS, n_states, 2))
-    support = Support.of(riverswim(n_states))
+    support = riverswim(n_states).support
     rows = rng.random((RUNS, n_states, 2, support.width)) * support.valid
     rows /= rows.sum(axis=-1, keepdims=True)
     tables = support.expand(rows)

@@ -8,27 +8,19 @@ environment which only its tables can show; that its mean rewards do not shows n
 from typing import Any
 
 import gymnasium as gym
+from gymnasium import wrappers
 from gymnasium.vector import VectorEnv
-from gymnasium.wrappers import (
-    HumanRendering,
-    OrderEnforcing,
-    PassiveEnvChecker,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    RenderCollection,
-    TimeLimit,
-)
 
 from privrl.envs.tabular import TabularMDP
 
 _CHANGE_NOTHING: tuple[type, ...] = (  # of states, actions and rewards
-    HumanRendering,
-    OrderEnforcing,
-    PassiveEnvChecker,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    RenderCollection,
-    TimeLimit,
+    wrappers.HumanRendering,
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+    wrappers.RenderCollection,
+    wrappers.TimeLimit,
 )
 
 Outcome = tuple[float, int, float, bool]

@@ -2,31 +2,18 @@
 
 import numpy as np
 
-from privrl.envs.planning import FloatArray, IntArray
+from privrl._typing import FloatArray, IntArray
+from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 
 
-class Flows:
-    """Count the transitions of independent episodes without following any of them.
+class Flows(Rollouts):
+    """Count transitions without following any episode; see `Rollouts`.
 
     While the policy is fixed, the ``n`` episodes that are in state ``s`` at
     step ``h`` move on together, by a draw from Multinomial(n, P[s, policy]).
     The counts have exactly the law of episodes simulated one by one, at a cost
     that does not depend on their number.
-
-    Parameters
-    ----------
-    transition : array, shape (S, A, S)
-        Probabilities of the next state.
-    start : array, shape (S,)
-        Probabilities of the first state.
-    support : Support, optional
-        Makes counts compact, W cells to a row; by default there are S.
-
-    Raises
-    ------
-    ValueError
-        If a transition that can happen lies outside the support.
 
     Notes
     -----
@@ -38,39 +25,18 @@ class Flows:
     def __init__(
         self, transition: FloatArray, start: FloatArray, support: Support | None = None
     ) -> None:
-        n_states, n_actions, _ = transition.shape
-        rows = transition.reshape(-1, n_states)
+        super().__init__(transition, start, support)
+        rows = transition.reshape(-1, len(start))
         longest = np.count_nonzero(rows, axis=1).max()
-        following = np.argsort(rows > 0, axis=1, kind="stable")[:, n_states - longest :]
+        following = np.argsort(rows > 0, axis=1, kind="stable")[:, len(start) - longest :]
         self._probability = _normalised(np.take_along_axis(rows, following, axis=1))
         self._next_state = np.where(self._probability > 0, following, following[:, -1:])
-        row, column = np.arange(len(rows))[:, None], self._next_state
-        if support is not None:
-            column = support.columns(row // n_actions, row % n_actions, column)
-        width = n_states if support is None else support.width
-        self._cell = row * width + column
+        self._cell = self._cells(np.arange(len(rows))[:, None], self._next_state, support)
         self._first_states = np.flatnonzero(start)
         self._start = _normalised(start[self._first_states])
-        self._shape = (n_states, n_actions, width)
-        self._first_row = np.arange(n_states) * n_actions
 
     def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
-        """Return the transition counts of each run, summed over its episodes.
-
-        Parameters
-        ----------
-        policy : array of int, shape (B, H, S)
-            Action of each run at each step and state.
-        episodes : int
-            Episodes per run, >= 1.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        array of int, shape (B, S, A, S), or (B, S, A, W) under a support
-            Each run's counts sum to ``episodes * H``.
-        """
+        """See `Rollouts.counts`."""
         runs, _, n_states = policy.shape
         counts = np.zeros((runs, *self._shape), dtype=np.int64)
         run = np.arange(runs)[:, None, None]

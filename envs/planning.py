@@ -7,13 +7,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
+from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 Backup = Callable[[FloatArray], FloatArray]
 """From values (S, B) to action values (A, S, B)."""
@@ -75,17 +73,13 @@ def plan_support(
         cells that are padding. What arrives at "the episode is over" is worth nothing.
     support : Support
         What the rows are about.
-    reward : array, shape (..., S, A)
-        Expected reward of an action, finite.
-    horizon : int
-        Number of steps H in an episode, >= 1.
+    reward, horizon
+        As for `plan`.
 
     Returns
     -------
-    policy : array of int, shape (..., H, S)
-        Greedy action at each step and state; among equals, the lowest index.
-    value : array, shape (..., S)
-        Best expected sum of rewards over the H steps from each state.
+    policy, value
+        As of `plan`.
 
     Raises
     ------

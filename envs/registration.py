@@ -1,6 +1,7 @@
 """Make the environments known to Gymnasium."""
 
 import gymnasium as gym
+from gymnasium.envs.registration import WrapperSpec
 
 from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
 
@@ -33,23 +34,23 @@ def register_envs() -> None:
             vector_entry_point=vector_entry,
             kwargs={"variant": "dps"},
         )
-    if _BLACKJACK not in gym.registry:
-        blackjack = gym.spec("Blackjack-v1")
+    _register_wrapped(
+        _BLACKJACK, "Blackjack-v1", FlattenDiscrete.wrapper_spec(), max_episode_steps=_LONGEST_HAND
+    )
+    boxes = [list(edges) for edges in CARTPOLE_BINS]
+    _register_wrapped(_CARTPOLE, "CartPole-v1", Discretised.wrapper_spec(bins=boxes))
+
+
+def _register_wrapped(
+    name: str, known: str, wrapper: WrapperSpec, *, max_episode_steps: int | None = None
+) -> None:
+    """Register one of Gymnasium's environments under a wrapper; by default with its own limit."""
+    if name not in gym.registry:
+        spec = gym.spec(known)
         gym.register(
-            _BLACKJACK,
-            entry_point=blackjack.entry_point,
-            kwargs=blackjack.kwargs,
-            max_episode_steps=_LONGEST_HAND,
-            additional_wrappers=(FlattenDiscrete.wrapper_spec(),),
-        )
-    if _CARTPOLE not in gym.registry:
-        cartpole = gym.spec("CartPole-v1")
-        gym.register(
-            _CARTPOLE,
-            entry_point=cartpole.entry_point,
-            kwargs=cartpole.kwargs,
-            max_episode_steps=cartpole.max_episode_steps,
-            additional_wrappers=(
-                Discretised.wrapper_spec(bins=[list(edges) for edges in CARTPOLE_BINS]),
-            ),
+            name,
+            entry_point=spec.entry_point,
+            kwargs=spec.kwargs,
+            max_episode_steps=max_episode_steps or spec.max_episode_steps,
+            additional_wrappers=(wrapper,),
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl._checks import check_count
-from privrl.envs.planning import FloatArray
+from privrl._typing import FloatArray
 from privrl.envs.riverswim_render import ansi, rgb_array
 from privrl.envs.tabular import TabularMDP
 

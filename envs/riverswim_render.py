@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl.envs.planning import FloatArray
+from privrl._typing import FloatArray
 from privrl.envs.tabular import TabularMDP
 
 Point = tuple[float, float]

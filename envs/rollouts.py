@@ -1,17 +1,17 @@
-"""Simulate episodes in whichever of two ways is faster."""
+"""What ways of simulating episodes have in common: tables in, counts out."""
+
+from abc import ABC, abstractmethod
 
 import numpy as np
 
-from privrl.envs.flows import Flows
-from privrl.envs.planning import FloatArray, IntArray
+from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
-from privrl.envs.walkers import Walkers
 
 
-class Rollouts:
-    """Count the transitions of independent episodes, walked through or drawn as flows.
+class Rollouts(ABC):
+    """Count the transitions of independent episodes; how, is up to the subclass.
 
-    Both ways have exactly the same law, and which is taken does not depend on the support.
+    All ways have exactly the same law.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ class Rollouts:
     def __init__(
         self, transition: FloatArray, start: FloatArray, support: Support | None = None
     ) -> None:
-        self._walkers = Walkers(transition, start, support)
-        self._flows = Flows(transition, start, support)
-        # Measured: an episode more costs walkers what three cells cost flows, which win
-        # from 40 (6 states, 3 cells each) to 170 (20 states, 20 cells) and 200 (500, 1) on.
-        self._break_even = 34 + np.count_nonzero(transition, axis=-1).max() * len(transition) / 3
+        n_states, n_actions = len(start), transition.shape[1]
+        width = n_states if support is None else support.width
+        self._shape = (n_states, n_actions, width)
+        self._first_row = np.arange(n_states) * n_actions  # of each state: a row is s * A + a
 
+    @abstractmethod
     def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
         """Return the transition counts of each run, summed over its episodes.
 
@@ -54,6 +54,10 @@ class Rollouts:
         array of int, shape (B, S, A, S), or (B, S, A, W) under a support
             Each run's counts sum to ``episodes * H``.
         """
-        # A call to flows costs as much as 300 walkers more.
-        few = len(policy) * (episodes - self._break_even) <= 300
-        return (self._walkers if few else self._flows).counts(policy, episodes, rng)
+
+    def _cells(self, row: IntArray, next_state: IntArray, support: Support | None) -> IntArray:
+        """Return where transitions are in a flat table of counts."""
+        _, n_actions, width = self._shape
+        if support is not None:
+            next_state = support.columns(row // n_actions, row % n_actions, next_state)
+        return row * width + next_state

@@ -2,18 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count
+from privrl._typing import BoolArray, IntArray
 
-if TYPE_CHECKING:
-    from privrl.envs.tabular import TabularMDP
-
-IntArray = NDArray[np.intp]
-BoolArray = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -107,11 +103,6 @@ class Support:
         next_states[np.arange(lengths.max()) < lengths[..., None]] = np.nonzero(mask)[2]
         return cls(next_states, mask.shape[2])
 
-    @classmethod
-    def of(cls, mdp: "TabularMDP") -> Self:
-        """Return the exact support of an MDP's transitions."""
-        return cls.from_mask(mdp.transition > 0)
-
     @property
     def width(self) -> int:
         """Cells W of a compact row."""
@@ -122,44 +113,8 @@ class Support:
         """Whether a cell is about a next state, shape (S, A, W); the others are padding."""
         return _frozen(self.next_states >= 0)
 
-    @property
-    def mask(self) -> BoolArray:
-        """Whether a next state is possible, shape (S, A, N)."""
-        return self.expand(self.valid)
-
-    def compress(self, dense: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Return the cells of dense tables that are possible.
-
-        Parameters
-        ----------
-        dense : array, shape (..., S, A, N)
-            Zero outside the support.
-
-        Returns
-        -------
-        array, shape (..., S, A, W)
-            Of the same type.
-
-        Raises
-        ------
-        ValueError
-            If the shape is another, or something lies outside the support.
-        """
-        dense = np.asarray(dense)
-        self._check_shape("dense", dense, self.n_next)
-        batch = dense.shape[:-3]
-        size = self.next_states[..., 0].size * self.n_next
-        compact = dense.reshape(*batch, size)[..., self._dense_cells]
-        compact[..., ~self.valid] = 0
-        if np.count_nonzero(compact) != np.count_nonzero(dense):  # copies nothing, unlike a mask
-            raise ValueError(
-                "dense must be 0 outside the support, got something there; add what else can "
-                "happen to the support."
-            )
-        return compact
-
     def expand(self, compact: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Return dense tables that are 0 outside the support: the inverse of `compress`.
+        """Return dense tables that are 0 outside the support.
 
         Parameters
         ----------

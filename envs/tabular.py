@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from privrl._checks import check_count
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs import planning
-from privrl.envs.planning import FloatArray, IntArray
+from privrl.envs.quicker import Quicker
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
@@ -136,6 +136,11 @@ class TabularMDP:
         return self.transition.shape[1]
 
     @cached_property
+    def support(self) -> Support:
+        """Which next states are possible: exactly those of transitions that can happen."""
+        return Support.from_mask(self.transition > 0)
+
+    @cached_property
     def expected_reward(self) -> FloatArray:
         """Mean reward of each action, shape (S, A)."""
         if self.reward.ndim == 2:
@@ -192,7 +197,7 @@ class TabularMDP:
         rng: np.random.Generator,
         *,
         support: Support | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         """Simulate episodes under fixed policies and count what happened.
 
         Parameters
@@ -243,15 +248,15 @@ class TabularMDP:
         if support.next_states.shape[:2] != self.transition.shape[:2]:
             raise ValueError(
                 f"support must be for {self.n_states} states and {self.n_actions} actions, got "
-                f"{support.next_states.shape[:2]}; Support.of(mdp) fits."
+                f"{support.next_states.shape[:2]}; TabularMDP.support fits."
             )
         if support not in self._compact_rollouts:
-            self._compact_rollouts[support] = Rollouts(self.transition, self.start, support)
+            self._compact_rollouts[support] = Quicker(self.transition, self.start, support)
         return self._compact_rollouts[support]
 
     @cached_property
     def _dense_rollouts(self) -> Rollouts:
-        return Rollouts(self.transition, self.start)
+        return Quicker(self.transition, self.start)
 
     @cached_property
     def _compact_rollouts(self) -> WeakKeyDictionary[Support, Rollouts]:
@@ -292,7 +297,7 @@ def _check_distributions(name: str, rows: FloatArray) -> None:
     _check(name, what, total, fine, hint)
 
 
-def _check(name: str, what: str, values: FloatArray, fine: NDArray[np.bool_], hint: str) -> None:
+def _check(name: str, what: str, values: FloatArray, fine: BoolArray, hint: str) -> None:
     """Raise an error that shows the first value that is not fine, and where it is."""
     if not np.all(fine):
         where = tuple(int(i) for i in np.argwhere(~fine)[0])

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privrl.envs.planning import FloatArray
+from privrl._typing import FloatArray
 from privrl.envs.support import Support
 
 

@@ -10,11 +10,11 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from privrl._checks import check_count
-from privrl.envs.planning import FloatArray
+from privrl._typing import BoolArray, FloatArray
 from privrl.envs.riverswim import riverswim
+from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
 
-BoolArray = NDArray[np.bool_]
 Observations = NDArray[np.int64]
 Step = tuple[Observations, FloatArray, BoolArray, BoolArray, dict[str, Any]]
 
@@ -59,10 +59,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
     Notes
     -----
     All environments share one generator, which is drawn from in blocks, ahead of use: a seed
-    fixes them together. As in `privrl.envs.walkers.Walkers`, the nonzero probabilities of row
-    ``r = s * A + a`` become the increasing numbers ``r + cumulative sum`` in ``(r, r + 1]``, so
-    that one binary search for ``r + u`` moves everybody. The start distribution is one more row,
-    the last.
+    fixes them together.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 # as Gymnasium declares it
@@ -86,21 +83,14 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
-        rows = np.vstack([mdp.transition.reshape(-1, mdp.n_states), mdp.start])
-        row, self._next_state = np.nonzero(rows)
-        cumulative = np.cumsum(rows, axis=1)
-        cumulative /= cumulative[:, -1:]  # the last entry of a row is now exactly 1
-        self._cdf = row + cumulative[row, self._next_state]
-        self._next_row = np.multiply(self._next_state, mdp.n_actions, dtype=np.float64)
-        self._start_row = len(rows) - 1
+        self._rows = TransitionRows(mdp.transition, mdp.start)
+        self._next_row = np.multiply(self._rows.next_state, mdp.n_actions, dtype=np.float64)
         reward = np.broadcast_to(mdp.reward_table, mdp.transition.shape)
         self._reward = reward[mdp.transition > 0]  # in the order of the entries
         # What is no action leads beyond all rows, where no entry is, which saves a check.
         self._action_row = np.append(np.arange(mdp.n_actions, dtype=np.float64), np.inf)
         self._no_action = np.uintp(mdp.n_actions)
 
-        # The largest u for which row + u stays below row + 1 after rounding, in every row.
-        self._largest_draw = np.nextafter(len(rows), 0) - self._start_row
         self._draws = np.empty((max(1, _DRAWS_AT_ONCE // self.num_envs), self.num_envs))
         self._used = len(self._draws)
         self._drawn_by: np.random.Generator | None = None
@@ -184,8 +174,8 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
             unsigned = actions.astype(np.intp, copy=False).view(np.uintp)
             position = self._action_row.take(np.minimum(unsigned, self._no_action).view(np.intp))
             position += self._row
-            position += uniform  # last, as rounding is thought of in _largest_draw
-            entry = self._cdf.searchsorted(position, side="right")
+            position += uniform  # last, as draws are kept below 1 for that
+            entry = self._rows.entries(position)
             rewards = self._reward.take(entry)
         except IndexError:
             self._used -= 1
@@ -193,7 +183,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
                 f"actions must be in 0..{self.mdp.n_actions - 1}, got values in "
                 f"{actions.min()}..{actions.max()}; number them from 0."
             ) from None
-        states = self._next_state.take(entry)
+        states = self._rows.next_state.take(entry)
         self._row = self._next_row.take(entry)
         self._clock += 1
         if over is not None:
@@ -237,9 +227,8 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
 
     def _begin(self, which: BoolArray, states: Observations) -> None:
         """Start episodes, and enter their first states."""
-        position = self._start_row + self._uniforms()[which]
-        entry = self._cdf.searchsorted(position, side="right")
-        states[which] = self._next_state[entry]
+        entry = self._rows.entries(self._rows.start_row + self._uniforms()[which])
+        states[which] = self._rows.next_state[entry]
         self._row[which] = self._next_row[entry]
         self._ends[which] = self._clock + self.mdp.horizon
         self._next_end = int(self._ends.min())
@@ -249,7 +238,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         if self._used == len(self._draws) or self._drawn_by is not self._np_random:
             self._drawn_by = self.np_random
             self._drawn_by.random(out=self._draws)
-            np.minimum(self._draws, self._largest_draw, out=self._draws)
+            self._rows.keep_below_one(self._draws)
             self._used = 0
         self._used += 1
         return self._draws[self._used - 1]

@@ -21,7 +21,6 @@ from scipy.interpolate import make_interp_spline
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.envs import TabularMDP
-from privrl.envs.support import Support
 from privrl.experiments import registry
 from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.specs import from_plain
@@ -230,7 +229,7 @@ def _agent(cell: Cell, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) 
         ),
         episodes=cell.episodes,
         expected_reward=mdp.expected_reward,
-        support=Support.of(mdp) if cell.method.support else None,
+        support=mdp.support if cell.method.support else None,
         best_policy=mdp.plan()[0],
     )
     budget = None if cell.epsilon is None else Rdp(cell.order, cell.epsilon)
@@ -253,7 +252,7 @@ def _only(values: object) -> float:
 
 
 def _check_size(cell: Cell, mdp: TabularMDP) -> None:
-    width = Support.of(mdp).width if cell.method.support else mdp.n_states
+    width = mdp.support.width if cell.method.support else mdp.n_states
     one = 8 * mdp.n_states * mdp.n_actions * width
     past = _tables_kept(cell) * one
     fit = int(min(_LARGEST_TABLE // one, _LARGEST_PAST // max(past, 1)))

@@ -39,7 +39,8 @@ from privrl.models.estimates import clipped_rows
 def fit_naive_bayes(cells: Sequence[Cell], parts: Split) -> list[Found]:
     """Return what naive Bayes finds with the mechanism of each cell."""
     # Only here, for it needs an extra, privrl[models].
-    estimator = importlib.import_module("privrl.models.naive_bayes").PrivateNaiveBayes
+    private = importlib.import_module("privrl.models.naive_bayes").PrivateNaiveBayes
+    printed = importlib.import_module("privrl.models.naive_bayes.printed").PrintedNaiveBayes
     schema = parts.schema
     train, test = schema.encode(parts.train), schema.encode(parts.test)
     X, y = train[:, :-1], train[:, -1]
@@ -51,7 +52,7 @@ def fit_naive_bayes(cells: Sequence[Cell], parts: Split) -> list[Found]:
         if cell.mechanism == UNIFORM:
             found.append(Found(math.log(n_classes), 1 / n_classes))
             continue
-        model = estimator(
+        model = (printed if cell.mechanism == PRINTED else private)(
             sizes,
             classes=Categories(tuple(range(n_classes))),
             random_state=int(cell.rng().integers(2**63)),
@@ -75,7 +76,7 @@ def _options(cell: Cell, shapes: tuple[Rows, ...], n_records: int) -> dict[str, 
         made = TablesMechanism.algorithm_1(cell.target, shapes=shapes)
         return _draws(made.alpha) | {"target": cell.target}
     options: dict[str, dict[str, Any]] = {
-        PRINTED: {"mechanism": "dkl", "orientation": "paper"},
+        PRINTED: {"mechanism": "dkl"},
         DKL: {"mechanism": "dkl"},
         DESIGNED: {"mechanism": "dirichlet"},
         AUTO: {"mechanism": "auto"},

@@ -8,7 +8,7 @@ may hold is public and stated beforehand (`privrl.data.Schema`); `discretise` fi
 from typing import TYPE_CHECKING, Any
 
 from privrl.models.bayes_net import BayesNet, PrivateBayesNet
-from privrl.models.discretise import discretise
+from privrl.models.bins import discretise
 from privrl.models.histograms import PrivateHistogram, histogram, value_counts
 
 if TYPE_CHECKING:

@@ -7,12 +7,14 @@ data or spend, for every n; whoever is interrupted goes on with the same agent a
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
+import privrl
 from privrl.accounting.calibration import ApproxDP, Rdp
 from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import (
@@ -30,8 +32,12 @@ from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A, H = 3, 2, 4
 FEW = [2.0, 8.0]  # orders
-WATCHED = ("agents/tabular.py", "agents/rewards.py", "samplers.py", "noisy_counts.py")
-SPENDING = ("accounting.py", "pending.py")
+TELLING = ("agents/tabular.py", "agents/observer.py")
+RELEASING = (
+    "agents/rewards.py",
+    *(f"samplers/{n}.py" for n in ("base", "dirichlet", "noisy_counts")),
+)
+SPENDING = ("accounting/rdp.py", "accounting/pending.py")
 
 
 class Interrupter:
@@ -179,10 +185,16 @@ AGENTS = {
 TELLS = {"steps": tell_steps, "counts": tell_counts, "episodes": tell_episodes}
 
 
+def test_what_is_watched_is_there() -> None:
+    """A module that has moved would be watched no more, and nobody would notice."""
+    for module in TELLING + RELEASING + SPENDING:
+        assert Path(privrl.__file__).parent.joinpath(module).is_file()
+
+
 @pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS)
 @pytest.mark.parametrize("tell", TELLS.values(), ids=TELLS)
 def test_an_interrupt_at_any_line_duplicates_nothing(make: Any, tell: Any) -> None:
-    modules = WATCHED + SPENDING
+    modules = TELLING + RELEASING + SPENDING
     whole = Interrupter(None, modules, instructions=False)
     lives(make, tell, whole)
     assert whole.seen > 50
@@ -192,7 +204,7 @@ def test_an_interrupt_at_any_line_duplicates_nothing(make: Any, tell: Any) -> No
 
 @pytest.mark.parametrize("tell", TELLS.values(), ids=TELLS)
 def test_an_interrupt_between_any_two_instructions_of_an_agent(tell: Any) -> None:
-    modules = ("agents/tabular.py",)
+    modules = TELLING
     whole = Interrupter(None, modules, instructions=True)
     lives(noisy, tell, whole)
     for at in range(1, whole.seen + 1):

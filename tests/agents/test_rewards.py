@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
-from privrl.agents import BetaRewards, KnownRewards, NoisyRewards, NormalGamma, RewardModel
-from privrl.costs.base import NoPrivacy
-from privrl.costs.relations import ReplaceStep
+from privrl.agents import BetaRewards, KnownRewards, NoisyRewards, RewardModel
 from privrl.samplers.dirichlet import Diffuse, NonPrivate
 from privrl.samplers.noisy_counts import NoisyCounts
 
@@ -14,7 +12,6 @@ ALL_MODELS = [
     KnownRewards(np.arange(6.0).reshape(3, 2) / 6),
     BetaRewards(NonPrivate(alpha=1.0)),
     BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"), low=-2, high=3),
-    NormalGamma(),
 ]
 each_model = pytest.mark.parametrize("model", ALL_MODELS, ids=lambda m: type(m).__name__)
 
@@ -137,42 +134,3 @@ def test_known_rewards_cost_nothing() -> None:
     for bad in ([1.0], [[np.nan]], [[[1.0]]]):
         with pytest.raises(ValueError, match="reward must be finite"):
             KnownRewards(bad)
-
-
-def test_normal_gamma_claims_nothing() -> None:
-    assert NormalGamma().cost == NoPrivacy(ReplaceStep())
-
-
-def test_normal_gamma_posterior_is_conjugate() -> None:
-    """The marginal of the mean against Bayes' rule integrated by hand: the rate is a rate.
-
-    Kolmogorov-Smirnov on 20,000 draws, false-alarm rate 1e-6. With the gamma's second argument
-    taken for a weight, as is easily done, the same test rejects.
-    """
-    prior = {"mean": 1.0, "weight": 2.0, "shape": 3.0, "rate": 0.5}
-    seen = np.array([0.2, 1.4, 0.9, 2.0])
-    model = NormalGamma(**prior)
-    table = np.tile(model.encode(seen, rng()).sum(0), (20_000, 1, 1, 1))
-    drawn = model.fresh().update(table, rng(5)).sample(rng()).ravel()
-
-    means, precisions = np.linspace(-1, 3.5, 451), np.linspace(1e-4, 60, 1001)
-    m, p = np.meshgrid(means, precisions, indexing="ij")
-    log_density = (
-        stats.norm.logpdf(m, prior["mean"], 1 / np.sqrt(prior["weight"] * p))
-        + stats.gamma.logpdf(p, prior["shape"], scale=1 / prior["rate"])
-        + stats.norm.logpdf(seen[:, None, None], m, 1 / np.sqrt(p)).sum(0)
-    )
-    density = integrate.trapezoid(np.exp(log_density - log_density.max()), precisions, axis=1)
-    cdf = integrate.cumulative_trapezoid(density, means, initial=0)
-    cdf /= cdf[-1]
-    assert stats.kstest(drawn, lambda x: np.interp(x, means, cdf)).pvalue > 1e-6
-
-    wrong = rng(6).gamma(3 + 2, 2.0, 20_000)  # a weight of 2 where the posterior's rate is larger
-    wrong_means = drawn.mean() + rng(7).standard_normal(20_000) / np.sqrt(6 * wrong)
-    assert stats.kstest(wrong_means, lambda x: np.interp(x, means, cdf)).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("name", ["mean", "weight", "shape", "rate"])
-def test_normal_gamma_validates(name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        NormalGamma(**{name: np.nan})

@@ -21,6 +21,22 @@ def random_mdp(rng, n_states=3, n_actions=2, horizon=4):
     )
 
 
+def two_ways_on(total):
+    """Return transition and start tables, and the states that follow each state.
+
+    30 states and 300 actions; two states follow each state, and two begin, each as likely as the
+    other: probabilities are ``total / 2``.
+    """
+    here = np.arange(30)
+    pairs = np.sort([here, (here + 7) % 30], axis=0).T
+    transition = np.zeros((30, 300, 30))
+    for state, pair in enumerate(pairs):
+        transition[state, :, pair] = total / 2
+    start = np.zeros(30)
+    start[[3, 28]] = total / 2
+    return transition, start, pairs
+
+
 def all_policies(n_states, n_actions, horizon):
     """Every deterministic policy, shape (n, H, S)."""
     actions = list(product(range(n_actions), repeat=horizon * n_states))

@@ -242,9 +242,10 @@ def test_leading_axes_of_compact_rows_broadcast(rng):
 def test_compact_taxi():
     """Deterministic moves and whole rewards: even the ties are the same."""
     mdp = TabularMDP.from_gymnasium(gym.make("Taxi-v4"), horizon=30)
-    support = Support.of(mdp)
+    support = mdp.support
     assert support.width == 1
-    rows = np.broadcast_to(support.compress(mdp.transition), (3, 501, 6, 1))
+    assert (mdp.transition == support.expand(support.valid)).all()  # a move has the probability 1
+    rows = np.broadcast_to(1.0 * support.valid, (3, 501, 6, 1))
     policy, value = plan_support(rows, support, mdp.expected_reward, 30)
     dense_policy, dense_value = plan(mdp.transition, mdp.expected_reward, 30)
     np.testing.assert_array_equal(policy, np.stack([dense_policy] * 3))

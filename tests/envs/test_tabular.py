@@ -14,6 +14,7 @@ from oracle_tabular import (
     expected_counts,
     p_value,
     random_mdp,
+    two_ways_on,
     value_by_paths,
 )
 from scipy.stats import norm
@@ -406,21 +407,15 @@ class ConstantDraws:
 @pytest.mark.parametrize(("draw", "chosen"), [(0.0, 0), (1 - 2.0**-53, 1)])
 def test_extreme_draws_stay_in_their_row(draw, chosen, total):
     """At row 9000, row + u rounds to the next row for the largest u; rows may fall short of 1."""
-    n_states, n_actions, horizon = 30, 300, 4
-    transition = np.zeros((n_states, n_actions, n_states))
-    pairs = np.sort([np.arange(n_states), (np.arange(n_states) + 7) % n_states], axis=0).T
-    for state, pair in enumerate(pairs):
-        transition[state, :, pair] = total / 2
-    start = np.zeros(n_states)
-    start[[3, 28]] = total / 2
+    transition, start, pairs = two_ways_on(total)
     actions = np.array([0, 1, 150, 299])
-    policy = np.broadcast_to(actions[:, None, None], (4, horizon, n_states))
+    policy = np.broadcast_to(actions[:, None, None], (4, 4, 30))
 
     counts = Walkers(transition, start).counts(policy, 1, ConstantDraws(draw))
 
     expected = np.zeros_like(counts)
     state = [3, 28][chosen]
-    for _ in range(horizon):
+    for _ in range(4):
         following = pairs[state, chosen]
         expected[range(4), state, actions, following] += 1
         state = following
@@ -503,7 +498,7 @@ def supports(mdp):
     np.put_along_axis(wider, possible.argmin(axis=-1)[..., None], True, axis=-1)
     over = np.concatenate([wider, np.ones((*wider.shape[:2], 1), dtype=bool)], axis=-1)
     masks = [wider, np.ones_like(possible), over]
-    return [Support.of(mdp), *map(Support.from_mask, masks)]
+    return [mdp.support, *map(Support.from_mask, masks)]
 
 
 @pytest.mark.parametrize("batch", [(), (4,), (2, 0), (2, 3)])
@@ -548,7 +543,7 @@ def test_joint_law_of_compact_counts(episodes, rng):
     start, reward, runs = [1.0, 0.0, 0.0], np.zeros((3, 2)), 40_000
     policy = np.array([[0, 1, 0], [0, 0, 1]])
     exact = TabularMDP(RING, reward, start, 2)
-    support = Support.of(exact)
+    support = exact.support
     assert support.width == 2
     law = counts_law(exact, policy, episodes)
 
@@ -570,9 +565,7 @@ def test_joint_law_of_compact_counts(episodes, rng):
 def test_one_state_and_one_cell(rng):
     mdp = TabularMDP([[[1.0]]], [[0.0]], [1.0], 5)
     for episodes in (2, 10**6):
-        counts = mdp.rollout_counts(
-            np.zeros((3, 5, 1), int), episodes, rng, support=Support.of(mdp)
-        )
+        counts = mdp.rollout_counts(np.zeros((3, 5, 1), int), episodes, rng, support=mdp.support)
         np.testing.assert_array_equal(counts, np.full((3, 1, 1, 1), 5 * episodes))
 
 
@@ -582,7 +575,7 @@ def test_compact_counts_never_are_dense(episodes, rng):
     ring = np.zeros((300, 2, 300))
     ring[range(300), 0, np.arange(300) - 1] = ring[range(300), 1, np.arange(300) - 2] = 1.0
     mdp = TabularMDP(ring, np.zeros((300, 2)), np.eye(300)[0], 10)
-    support = Support.of(mdp)
+    support = mdp.support
     policy = rng.integers(2, size=(20, 10, 300))
     mdp.rollout_counts(policy, episodes, rng, support=support)
     tracemalloc.start()
@@ -593,7 +586,7 @@ def test_compact_counts_never_are_dense(episodes, rng):
 
 
 def test_a_support_is_not_kept_alive(rng):
-    support = Support.of(TWO_STATES)
+    support = Support.from_mask(TWO_STATES.transition > 0)
     TWO_STATES.rollout_counts(np.zeros((2, 2), int), 1, rng, support=support)
     seen = weakref.ref(support)
     del support
@@ -655,7 +648,7 @@ def test_large_frozen_lake():
         value = np.array([max(map(worth, env.P[state].values())) for state in range(64)])
     mdp = TabularMDP.from_gymnasium(gym.make("FrozenLake8x8-v1"))
     assert (mdp.n_states, mdp.n_actions, mdp.horizon) == (64, 4, 200)
-    assert Support.of(mdp).width == 3
+    assert mdp.support.width == 3
     assert mdp.optimal_value() == pytest.approx(value[0], rel=1e-12)
     assert value[0] == pytest.approx(0.85, abs=0.1)  # what Gymnasium calls solved
 

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from oracle_tabular import FALSE_ALARM, episode_law, p_value, random_mdp
+from oracle_tabular import FALSE_ALARM, episode_law, p_value, random_mdp, two_ways_on
 
 from privrl.envs import RiverSwimVectorEnv, TabularMDP, TabularVectorEnv, riverswim
 from privrl.envs.registration import register_envs
@@ -367,20 +367,14 @@ class ConstantDraws:
 @pytest.mark.parametrize(("draw", "chosen"), [(0.0, 0), (1 - 2.0**-53, 1)])
 def test_extreme_draws_stay_in_their_row(draw, chosen, total):
     """At row 9000, row + u rounds to the next row for the largest u; rows may fall short of 1."""
-    n_states, n_actions, horizon = 30, 300, 4
-    transition = np.zeros((n_states, n_actions, n_states))
-    pairs = np.sort([np.arange(n_states), (np.arange(n_states) + 7) % n_states], axis=0).T
-    for state, pair in enumerate(pairs):
-        transition[state, :, pair] = total / 2
-    start = np.zeros(n_states)
-    start[[3, 28]] = total / 2
+    transition, start, pairs = two_ways_on(total)
     reward = np.random.default_rng(1).random(transition.shape)
-    env = TabularVectorEnv(4, TabularMDP(transition, reward, start, horizon))
+    env = TabularVectorEnv(4, TabularMDP(transition, reward, start, 4))
     env.np_random = ConstantDraws(draw)
     actions = np.array([0, 1, 150, 299])
     state = np.full(4, [3, 28][chosen])
     np.testing.assert_array_equal(env.reset()[0], state)
-    for _ in range(horizon):
+    for _ in range(4):
         following, rewards, *_ = env.step(actions)
         np.testing.assert_array_equal(following, pairs[state, chosen])
         np.testing.assert_array_equal(rewards, reward[state, actions, following])

@@ -368,7 +368,7 @@ def test_networks_come_back_from_pickles_and_files(net, rng, tmp_path):
         (lambda d: d["schema"]["columns"].pop("a"), "columns of the schema"),
         (lambda d: d.update(spent=7), "spent must have the entries"),
         (lambda d: d["spent"].update(sizes=[1.0]), "sizes"),
-        (lambda d: d["spent"].update(sizes=None), "list of sizes"),
+        (lambda d: d["spent"].update(sizes=None), "sizes must be a list"),
         (lambda d: d["spent"].update(relation="none"), "relation must be"),
         (lambda d: d["spent"].update(mechanism="magic"), "mechanism must be one of"),
     ],

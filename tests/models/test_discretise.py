@@ -6,7 +6,7 @@ import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
-from privrl.models.discretise import discretise
+from privrl.models import discretise
 
 BOUNDS = {"age": (0, 100), "income": (0, 1000)}
 

@@ -21,8 +21,8 @@ from privrl.cli import app
 from privrl.costs.relations import AddRemoveRecord
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.base import Mechanism
+from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.discretise import discretise
 from privrl.models.histograms import histogram
 from privrl.models.naive_bayes import PrivateNaiveBayes
 

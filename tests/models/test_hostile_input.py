@@ -15,8 +15,8 @@ from privrl.accounting.targets import Rdp
 from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema, read_header
 from privrl.mechanisms import TablesMechanism
+from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.discretise import discretise
 from privrl.models.histograms import histogram
 from privrl.models.naive_bayes import PrivateNaiveBayes
 

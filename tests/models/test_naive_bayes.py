@@ -36,6 +36,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
 from privrl.mechanisms.tables import least_noise_shares
 from privrl.models.naive_bayes import TEMPERATURES, PrivateNaiveBayes
+from privrl.models.naive_bayes.printed import PrintedNaiveBayes
 from privrl.models.naive_bayes.temperature import SHAPES, derivative_tables, least_loss
 
 MECHANISMS = ["auto", "dirichlet", "dkl", "gaussian", "laplace"]
@@ -54,6 +55,11 @@ def made(mechanism="auto", target=None, **more):
     target = Rdp(5, 1.0) if target is None else target
     more = {"classes": [0, 1], "random_state": 0} | more
     return PrivateNaiveBayes(SIZES, target=target, mechanism=mechanism, **more)
+
+
+def printed(**more):
+    more = {"classes": [0, 1], "random_state": 0, "target": Rdp(5, 1.0), "mechanism": "dkl"} | more
+    return PrintedNaiveBayes(SIZES, **more)
 
 
 def records(n=500, seed=0, copies=1):
@@ -158,14 +164,19 @@ def test_the_settings_are_the_ones_promised():
     assert made("dirichlet", alpha=2.5).fit(X, y).mechanism_.alpha == 2.5
 
 
-def test_the_paper_s_orientation():
+def test_rows_as_the_paper_prints_them(tmp_path):
     X, y = records()
-    model = made("dkl", orientation="paper").fit(X, y)
+    model = printed().fit(X, y)
     assert model.mechanism_.shapes == ((1, 2), (3, 2), (2, 2), (4, 2))
     for table in model.feature_log_prob_:
         np.testing.assert_allclose(np.exp(table).sum(axis=0), 1)
     for table in made("dkl").fit(X, y).feature_log_prob_:
         np.testing.assert_allclose(np.exp(table).sum(axis=1), 1)
+    with pytest.raises(ValueError, match="is not saved"):
+        model.save(tmp_path / "model.json")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="mechanism must be 'dkl'"):
+        printed(mechanism="dirichlet").fit(X, y)
 
 
 def test_without_noise_the_temperature_is_the_best_one():
@@ -594,7 +605,6 @@ def _saved():
         "sizes": (made().fit(X, y), X),
         "one column": (PrivateNaiveBayes(Categories((0, 1, 2, 3)), **alike).fit(X, truth), X),
         "named": (PrivateNaiveBayes(Bins((0, 1, 4)), **alike).fit(named, truth), named),
-        "paper": (made("dkl", orientation="paper").fit(X, y), X),
         "nothing measured": (made("gaussian", alpha=2.0, temperature=0.5).fit(X, y), X),
         "mixed classes": (made(classes=["a", 1, False]).fit(X, np.full(len(X), "a", object)), X),
     }
@@ -602,7 +612,7 @@ def _saved():
 
 @pytest.mark.parametrize(
     "kind",
-    ["schema", "sizes", "one column", "named", "paper", "nothing measured", "mixed classes"],
+    ["schema", "sizes", "one column", "named", "nothing measured", "mixed classes"],
 )
 def test_a_saved_classifier_is_the_same(kind, tmp_path):
     model, X = _saved()[kind]
@@ -615,7 +625,7 @@ def test_a_saved_classifier_is_the_same(kind, tmp_path):
     assert loaded.cost_ == model.cost_
     assert (loaded.n_records_, loaded.n_features_in_) == (model.n_records_, model.n_features_in_)
     assert hasattr(loaded, "feature_names_in_") == hasattr(model, "feature_names_in_")
-    same = ["target", "mechanism", "shares", "orientation", "alpha", "temperature"]
+    same = ["target", "mechanism", "shares", "alpha", "temperature"]
     assert [getattr(loaded, name) for name in same] == [getattr(model, name) for name in same]
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
@@ -665,7 +675,7 @@ def test_a_probability_of_zero_is_saved_too():
 def test_what_is_not_fitted_or_changed_since_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         made().save(tmp_path / "model.json")
-    for change in ({"mechanism": "dkl"}, {"orientation": "paper"}, {"schema": [3, 2, 5]}):
+    for change in ({"mechanism": "dkl"}, {"schema": [3, 2, 5]}):
         model = made().fit(*records()).set_params(**change)
         with pytest.raises(ValueError, match="that it was fitted with"):
             model.save(tmp_path / "model.json")
@@ -694,7 +704,6 @@ def _changed(data, path, value):
         (["target"], {"epsilon": 1}, "target must have"),
         (["target"], {"order": 0.5, "epsilon": 1}, "order must be"),
         (["mechanism"], "exact", "mechanism must be one of"),
-        (["orientation"], "paper", "orientation must be"),
         (["n_records"], 0, "n_records must be"),
         (["n_features"], 4, "n_features must be"),
         (["n_features"], 3.0, "n_features must be"),
@@ -898,8 +907,6 @@ def test_a_code_outside_is_not_shown():
     [
         ({"mechanism": "exact"}, "mechanism must be one of"),
         ({"shares": "mine"}, "shares must be one of"),
-        ({"orientation": "rows"}, "orientation must be one of"),
-        ({"orientation": "paper"}, "orientation must be 'values'"),
         ({"target": None}, "target must be"),
         ({"target": 1.0}, "target must be"),
         ({"alpha": 1.0}, "alpha must be None"),

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from privrl.accounting.targets import Rdp
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.bayes_net.structure import Structure
-from privrl.models.discretise import discretise
 from privrl.models.histograms import count_cells
 from privrl.models.naive_bayes import PrivateNaiveBayes, classifier
 

@@ -12,8 +12,8 @@ from privrl.accounting.targets import Rdp
 from privrl.costs.relations import AddRemoveRecord
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import ReleasedTable, TablesMechanism
+from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.discretise import discretise
 from privrl.models.histograms import histogram, value_counts
 
 SCHEMA = Schema({"age": Bins.even(0, 100, 4), "kind": Categories(("a", "b", "c"))})

@@ -23,8 +23,8 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments.uci.data import Split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
 from privrl.experiments.uci.jobs import MECHANISMS, Cell
+from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.discretise import discretise
 from privrl.models.histograms import histogram, value_counts
 from privrl.models.naive_bayes import PrivateNaiveBayes
 

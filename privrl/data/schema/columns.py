@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
+from privrl._typing import IntArray
 from privrl.data.schema.entries import (
     Entries,
-    IntArray,
     Kind,
     Value,
     key_of,

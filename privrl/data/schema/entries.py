@@ -22,8 +22,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from pandas.api.extensions import ExtensionArray
 
+from privrl._typing import BoolArray, FloatArray, IntArray
+
 Value = str | int | bool
-IntArray = NDArray[np.int64]
 Kind = Literal["text", "whole number", "truth value"]
 Held = Literal["texts", "whole numbers", "numbers", "truth values", "anything"]
 
@@ -63,9 +64,9 @@ class Entries:
     held: Held
     type_name: str
     values: NDArray[Any]
-    there: NDArray[np.bool_]
+    there: BoolArray
 
-    def whole_numbers(self) -> tuple[IntArray, NDArray[np.bool_]]:
+    def whole_numbers(self) -> tuple[IntArray, BoolArray]:
         """Return the whole numbers of 64 bits of numbers or truth values, and where there are any.
 
         A whole number kept as a float is that whole number.
@@ -77,7 +78,7 @@ class Entries:
             whole = whole & (self.values < 2**63)
         return np.where(whole, self.values, 0).astype(np.int64), whole
 
-    def numbers(self) -> NDArray[np.float64]:
+    def numbers(self) -> FloatArray:
         """Return numbers as floats, NaN where they are missing."""
         return np.where(self.there, self.values, math.nan).astype(np.float64)
 
@@ -230,7 +231,7 @@ def number_of(entry: object) -> float:
         return math.nan
 
 
-def lookup(known: Mapping[Value, int], numbers: IntArray, there: NDArray[np.bool_]) -> IntArray:
+def lookup(known: Mapping[Value, int], numbers: IntArray, there: BoolArray) -> IntArray:
     """Return what each number is mapped to, −1 if it is not known or not there."""
     found = pd.Index([int(value) for value in known], dtype=np.int64).get_indexer(pd.Index(numbers))
     cells = np.array([*known.values(), -1], np.int64)[found]

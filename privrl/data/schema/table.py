@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
-from privrl.data.schema.entries import IntArray
 from privrl.data.schema.plain import (
     check_name,
     check_names,

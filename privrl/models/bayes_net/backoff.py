@@ -6,12 +6,12 @@ first, then for each parent alone, for each pair, and so on up to all of them. E
 are drawn, as far as the noise makes it likely, towards a base that the smaller tables predict. All
 of it is computed from released numbers and public facts, and is free.
 
-**The model** is that of `privrl.models.estimates.rows`. The count of a cell follows a gamma law with mean
-``t b`` and shape ``κ b``: t is the row's expected total, b the base's probability of the cell, and
-κ a strength, how many records the base is worth. What was released is the count with noise of known
-size. The counts' posterior means, with κ b added as for exact counts, are averaged over strengths
-and over bases, each weighed by how likely it makes what was released, and by a weak prior on the
-strength: lognormal around 100 records, or three for each cell towards the uniform row.
+**The model** is that of `privrl.models.estimates.rows`. The count of a cell follows a gamma law
+with mean ``t b`` and shape ``κ b``: t is the row's expected total, b the base's probability of the
+cell, and κ a strength, how many records the base is worth. What was released is the count with
+noise of known size. The counts' posterior means, with κ b added as for exact counts, are averaged
+over strengths and over bases, each weighed by how likely it makes what was released, and by a weak
+prior on the strength: lognormal around 100 records, or three for each cell towards the uniform row.
 
 **The bases.** Each smaller table with one parent less; their normalised geometric mean; and the
 table without interaction of the highest order, ``log b = Σ_T (−1)^(|S| − |T| + 1) log p_T`` over
@@ -36,11 +36,11 @@ from itertools import combinations
 
 import numpy as np
 
+from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.bayes_net.elimination import TooLarge, joint
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
-from privrl.numerics.special import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5e4, 7)  # κ, in records
 _LIKELY_STRENGTH = 100.0  # of a base: real tables have such

@@ -15,18 +15,17 @@ import re
 from collections.abc import Mapping
 from itertools import product
 
+from privrl._typing import FloatArray
 from privrl.models.bayes_net.structure import Structure
-from privrl.numerics.special import FloatArray
 
 _KEPT = {
     *("network", "variable", "probability", "property", "type", "discrete", "default", "table")
 }
 _PLAIN = re.compile(r"_(?!x)|[A-Za-z0-9]")
-_ESCAPE = re.compile(r"_x([0-9a-f]{0,5}|10[0-9a-f]{4})_")
 
 
 def escape(text: str) -> str:
-    """Return a word of BIF from which `unescape` makes the same text again."""
+    """Return a word of BIF; no other text becomes the same."""
     if not text:
         return "_x_"
     characters = [
@@ -36,11 +35,6 @@ def escape(text: str) -> str:
     if text[0] in "0123456789" or text.lower() in _KEPT:
         characters[0] = _escaped(text[0])
     return "".join(characters)
-
-
-def unescape(word: str) -> str:
-    """Return the text that `escape` made a word of; other words are returned as they are."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", word)
 
 
 def to_bif(

@@ -14,15 +14,16 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_positive, check_rng
+from privrl._typing import FloatArray
 from privrl.accounting.gate import Charged
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Schema
+from privrl.data.schema.plain import listed
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
 from privrl.models.bayes_net.network import BayesNet, make_structure
-from privrl.models.bayes_net.structure import Structure, listed
+from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
-from privrl.numerics.special import FloatArray
 
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
@@ -42,10 +43,10 @@ class PrivateBayesNet:
         None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
-        estimates rows by `privrl.models.bayes_net.backoff`. The others are for comparison: one Dirichlet
-        draw of each row, weight and prior as `privrl.accuracy.design` chooses or, with ``"dkl"``, by DKL's
-        Algorithm 1; noisy counts, raised to the noise's standard deviation where they are less;
-        or exact counts and 1 more in each cell, without any privacy.
+        estimates rows by `privrl.models.bayes_net.backoff`. The others are for comparison: one
+        Dirichlet draw of each row, weight and prior as `privrl.accuracy.design` chooses or, with
+        ``"dkl"``, by DKL's Algorithm 1; noisy counts, raised to the noise's standard deviation
+        where they are less; or exact counts and 1 more in each cell, without any privacy.
     shares : mapping from str to float, optional
         Parts of the budget that the nodes get, > 0, in any unit. By default ``"auto"`` takes the
         fourth roots of the numbers of cells: between equal parts, best where noise drowns the
@@ -55,8 +56,8 @@ class PrivateBayesNet:
     Raises
     ------
     ValueError
-        If the structure is none (`privrl.models.bayes_net.structure.Structure`), the shares are not of
-        the nodes, or the target or mechanism is unknown.
+        If the structure is none (`privrl.models.bayes_net.structure.Structure`), the shares are not
+        of the nodes, or the target or mechanism is unknown.
 
     References
     ----------

@@ -4,37 +4,42 @@ What can be computed of one is exact: probabilities of records, synthetic record
 probabilities, and files that privrl or other packages read.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from privrl._checks import check_count, check_numbers, check_rng
+from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
-from privrl.costs.relations import ReplaceRecord
+from privrl.data.saving import (
+    SPENT,
+    Saved,
+    check_entries,
+    check_format,
+    mechanism_of,
+    plain_spent,
+)
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
-from privrl.data.schema.plain import parse_json
+from privrl.data.schema.plain import listed
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
 from privrl.models.bayes_net.elimination import joint
-from privrl.models.bayes_net.structure import Structure, listed
-from privrl.numerics.special import FloatArray
+from privrl.models.bayes_net.structure import Structure
 
 _FORMAT = "privrl.BayesNet 1"
+_ENTRIES = ("format", "schema", "parents", "probabilities", "spent")
 _CHUNK = 2**22  # numbers at once while drawing
 _ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
 
 
 @dataclass(frozen=True, eq=False)
-class BayesNet:
+class BayesNet(Saved):
     """A Bayesian network: a structure, and a table of conditional probabilities for each node.
 
     Made by `PrivateBayesNet.fit`, or of tables that are known. It can be pickled.
@@ -54,8 +59,8 @@ class BayesNet:
     Raises
     ------
     ValueError
-        If the structure is none (`privrl.models.bayes_net.structure.Structure`), or a table is absent or
-        holds something else than probabilities.
+        If the structure is none (`privrl.models.bayes_net.structure.Structure`), or a table is
+        absent or holds something else than probabilities.
     """
 
     parents: Mapping[str, Sequence[str]]
@@ -152,7 +157,7 @@ class BayesNet:
         """
         check_count("n", n, least=0)
         check_rng(rng)
-        codes: dict[str, NDArray[np.int64]] = {}
+        codes: dict[str, IntArray] = {}
         for node in self.structure.order:
             rows = self.structure.rows(node, codes) if self.parents[node] else np.zeros(n, np.int64)
             codes[node] = _draw_cells(self.probabilities[node], rows, rng)
@@ -219,60 +224,30 @@ class BayesNet:
         labels = {node: self.schema.columns[node].labels for node in self.nodes}
         return to_bif(self.structure, labels, self.probabilities)
 
-    def save_bif(self, path: str | Path) -> None:
-        """Write `to_bif` to a file, replacing it."""
-        Path(path).write_text(self.to_bif(), encoding="utf-8")
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the network as plain data, of the form that `from_dict` reads."""
+        """Return the network as plain data."""
         return {
             "format": _FORMAT,
             "schema": self.schema.to_dict(),
             "parents": {node: list(parents) for node, parents in self.parents.items()},
             "probabilities": {node: self.probabilities[node].tolist() for node in self.nodes},
-            "spent": _spent(self.mechanism),
+            "spent": None if self.mechanism is None else plain_spent(self.mechanism),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the network that plain data describe.
-
-        Raises
-        ------
-        ValueError
-            If an entry is absent, unknown or of a wrong type, or the network is none.
-        """
-        wanted = {"format", "schema", "parents", "probabilities", "spent"}
-        _check_keys("a network", data, wanted)
-        if data["format"] != _FORMAT:
-            raise ValueError(f"format must be {_FORMAT!r}, got {data['format']!r}.")
+        """Return the network that plain data describe; see `Saved.from_dict`."""
+        check_entries("a network", data, _ENTRIES)
+        check_format(data, _FORMAT)
         schema = Schema.from_dict(data["schema"])
         structure = make_structure(data["parents"], schema)
-        mechanism = _mechanism(data["spent"], tuple(map(structure.shape, structure.nodes)))
+        mechanism = None
+        if data["spent"] is not None:
+            check_entries("spent", data["spent"], SPENT)
+            mechanism = mechanism_of(data["spent"], tuple(map(structure.shape, structure.nodes)))
         return cls(data["parents"], schema, data["probabilities"], mechanism)
 
-    def save(self, path: str | Path) -> None:
-        """Write the network to a JSON file, replacing it: probabilities, and never counts."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the network in a JSON file.
-
-        Raises
-        ------
-        ValueError
-            If its content is no network.
-        """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            return cls.from_dict(parse_json(text))
-        except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
-
-    def _encode(self, frame: pd.DataFrame) -> dict[str, NDArray[np.int64]]:
+    def _encode(self, frame: pd.DataFrame) -> dict[str, IntArray]:
         codes = self.schema.encode(frame)
         return {node: codes[:, i] for i, node in enumerate(self.nodes)}
 
@@ -304,7 +279,7 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
 
 def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, FloatArray]:
     """Return the probabilities of every node as arrays that cannot be written to."""
-    _check_keys("probabilities", tables, set(structure.nodes))
+    check_entries("probabilities", tables, structure.nodes)
     checked = {}
     for node in structure.nodes:
         try:
@@ -326,9 +301,7 @@ def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, 
     return checked
 
 
-def _draw_cells(
-    table: FloatArray, rows: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _draw_cells(table: FloatArray, rows: IntArray, rng: np.random.Generator) -> IntArray:
     """Draw a cell for every record from its row of a table."""
     bounds = np.cumsum(table, axis=1)
     bounds = bounds[:, :-1] / bounds[:, -1:]  # what is left is the last cell's
@@ -363,40 +336,3 @@ def _cell(node: str, column: Column, value: Any) -> int:
 
 def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
-
-
-# Plain data ---------------------------------------------------------------------------------------
-
-
-def _spent(mechanism: TablesMechanism | None) -> dict[str, Any] | None:
-    if mechanism is None:
-        return None
-    return {
-        "relation": str(mechanism.relation),
-        "mechanism": mechanism.mechanism,
-        "sizes": list(mechanism.sizes),
-        "alpha": mechanism.alpha,
-    }
-
-
-def _mechanism(data: Any, shapes: tuple[tuple[int, int], ...]) -> TablesMechanism | None:
-    if data is None:
-        return None
-    _check_keys("spent", data, {"relation", "mechanism", "sizes", "alpha"})
-    relation = ReplaceRecord()
-    if data["relation"] != str(relation):
-        raise ValueError(f"relation must be {str(relation)!r}, got {data['relation']!r}.")
-    if not isinstance(data["sizes"], list):
-        raise ValueError("spent must have a list of sizes.")
-    return TablesMechanism(
-        shapes=shapes,
-        mechanism=data["mechanism"],
-        sizes=tuple(data["sizes"]),
-        alpha=data["alpha"],
-    )
-
-
-def _check_keys(what: str, data: Any, wanted: set[str]) -> None:
-    if not isinstance(data, Mapping) or set(data) != wanted:
-        got = listed(data) if isinstance(data, Mapping) else type(data).__name__
-        raise ValueError(f"{what} must have the entries {listed(sorted(wanted))}, got {got}.")

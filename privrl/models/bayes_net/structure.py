@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privrl.numerics.special import FloatArray
+from privrl._typing import FloatArray, IntArray
+from privrl.data.schema.plain import listed
 
 LARGEST = 2**24  # cells of one table, 128 megabytes
 
@@ -93,7 +93,7 @@ class Structure:
             found |= networkx().ancestors(graph, node)
         return tuple(node for node in self.nodes if node in found)
 
-    def rows(self, node: str, codes: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    def rows(self, node: str, codes: Mapping[str, IntArray]) -> IntArray:
         """Return the row of a node's table of every record.
 
         Parameters
@@ -109,7 +109,7 @@ class Structure:
             row = row * self.sizes[parent] + codes[parent]
         return row
 
-    def counts(self, codes: Mapping[str, NDArray[np.int64]]) -> tuple[FloatArray, ...]:
+    def counts(self, codes: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
         """Return the table of counts of every node, of records given as cell numbers."""
         tables = []
         for node in self.nodes:
@@ -204,8 +204,3 @@ def _graph(parents: Mapping[str, tuple[str, ...]]) -> Any:
     graph.add_nodes_from(parents)
     graph.add_edges_from((parent, node) for node, own in parents.items() for parent in own)
     return graph
-
-
-def listed(names: Iterable[object]) -> str:
-    """Return names as an error shows them."""
-    return ", ".join(repr(name) for name in names) or "none"

@@ -1,9 +1,9 @@
 """The frequencies behind one row of noisy counts: post-processing, which is free.
 
 `frequencies` is the best guess if nothing is known of a histogram but its sum: all histograms are
-equally likely, as in `privrl.accuracy.design`, and the guess is the mean of what the noisy counts leave of
-them. It is nowhere negative or zero, and asks for no constant such as a floor. `typical_loss` tells
-beforehand how good it will be, which is how a mechanism is chosen.
+equally likely, as in `privrl.accuracy.design`, and the guess is the mean of what the noisy counts
+leave of them. It is nowhere negative or zero, and asks for no constant such as a floor.
+`typical_loss` tells beforehand how good it will be, which is how a mechanism is chosen.
 
 A histogram that is uniform on the simplex is made of independent exponential counts, given their
 sum n. Given noisy counts z too, the counts x are still independent but for their sum,
@@ -15,7 +15,8 @@ which they sum to n are the first term of the saddle-point expansion of the post
 1954): the tilt does what the condition on the sum does. Under noise of the size of single records
 the counts x are whole numbers, of which all histograms are equally likely.
 
-`privrl.models.estimates` is for tables of several rows, which it draws together as far as they are alike.
+`privrl.models.estimates` is for tables of several rows, which it draws together as far as they are
+alike.
 
 References
 ----------
@@ -32,6 +33,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, gammainc, xlogy
 
 from privrl._checks import check_count, check_numbers, check_positive
+from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
@@ -39,7 +41,6 @@ from privrl.mechanisms.additive import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
-from privrl.numerics.special import FloatArray
 
 Means = Callable[[FloatArray, float], FloatArray]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from privrl.numerics.special import FloatArray
+from privrl._typing import FloatArray
 
 #: Deviation of a count that is exact, and the least that is taken: it is a whole number.
 LEAST_DEVIATION = 0.5

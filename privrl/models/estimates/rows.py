@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_numbers, check_positive
+from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
-from privrl.numerics.special import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records
 _CELLS = 20_000  # at once: what is worked out takes a few hundred numbers to a cell

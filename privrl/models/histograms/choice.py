@@ -63,8 +63,8 @@ def choose_mechanism(
     mechanism, loss, relation
         As for `histogram`. Under ``"auto"`` each kind of noise is calibrated to the target, and
         the loss of the probabilities made of it is averaged over all histograms as equally likely
-        (`privrl.models.estimates.frequencies.typical_loss`). A Dirichlet draw is not looked at: it adds
-        its sampling error to at least the variance of Gaussian noise, see
+        (`privrl.models.estimates.frequencies.typical_loss`). A Dirichlet draw is not looked at: it
+        adds its sampling error to at least the variance of Gaussian noise, see
         `privrl.mechanisms.TablesMechanism.calibrated`.
 
     Raises

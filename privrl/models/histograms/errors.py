@@ -1,11 +1,12 @@
 """How far a released histogram may be from the true one, whatever the data are."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import betainc, betaincc, ndtri
 
+from privrl._typing import FloatArray
 from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
 from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
 from privrl.mechanisms.additive import (
@@ -16,15 +17,36 @@ from privrl.mechanisms.additive import (
 )
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.models.estimates.frequencies import noise_size
-from privrl.numerics.special import FloatArray
-
-if TYPE_CHECKING:
-    from privrl.models.histograms.result import PrivateHistogram
+from privrl.models.histograms.choice import HistogramMechanism
 
 
-def count_bounds(released: "PrivateHistogram", tail: float) -> tuple[FloatArray, FloatArray]:
+class Released(Protocol):
+    """What errors depend on; `privrl.models.histograms.PrivateHistogram` says what each is."""
+
+    @property
+    def mechanism(self) -> HistogramMechanism:
+        """What released it."""
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """The best guess at the frequencies, shape (K,)."""
+
+    @property
+    def noisy(self) -> FloatArray | None:
+        """The counts with noise, shape (K,); None of a Dirichlet draw."""
+
+    @property
+    def n_records(self) -> float:
+        """The number of records, or an estimate of it."""
+
+    @property
+    def is_size_public(self) -> bool:
+        """Whether that number is public."""
+
+
+def count_bounds(released: Released, tail: float) -> tuple[FloatArray, FloatArray]:
     """Return ends of intervals of counts, each of which misses with probability ``tail``."""
-    used, n, d = released.mechanism, released.n_records, released.column.size
+    used, n, d = released.mechanism, released.n_records, released.probabilities.size
     if not isinstance(used, DirichletMechanism):
         assert released.noisy is not None
         reach = _reach(used, tail)
@@ -46,7 +68,7 @@ def count_bounds(released: "PrivateHistogram", tail: float) -> tuple[FloatArray,
     return low, high
 
 
-def kl_error(released: "PrivateHistogram", tail: float) -> float:
+def kl_error(released: Released, tail: float) -> float:
     """Return what the divergence exceeds with probability ``tail`` at most, in nats."""
     draw = released.mechanism
     if isinstance(draw, DirichletMechanism) and released.is_size_public:
@@ -56,7 +78,7 @@ def kl_error(released: "PrivateHistogram", tail: float) -> float:
                 tail,
                 total_weight=draw.weight * released.n_records,
                 alpha=alpha,
-                n_cells=released.column.size,
+                n_cells=released.probabilities.size,
                 bound="vertex" if alpha >= VERTEX_ALPHA else "lambert",
             )
             return float(eta)
@@ -69,9 +91,9 @@ def kl_error(released: "PrivateHistogram", tail: float) -> float:
     return float(np.maximum(*ends).sum())
 
 
-def l2_error(released: "PrivateHistogram", tail: float) -> float:
+def l2_error(released: Released, tail: float) -> float:
     """Return what the Euclidean distance exceeds with probability ``tail`` at most."""
-    used, n, d = released.mechanism, released.n_records, released.column.size
+    used, n, d = released.mechanism, released.n_records, released.probabilities.size
     if isinstance(used, DirichletMechanism) and released.is_size_public:
         total_weight = used.weight * n
         return float(l2_quantile(tail, total_weight=total_weight, alpha=used.cost.alpha, n_cells=d))
@@ -91,9 +113,9 @@ def l2_error(released: "PrivateHistogram", tail: float) -> float:
     return min(math.sqrt(np.maximum(*ends).sum()), math.sqrt(2))
 
 
-def _frequency_bounds(released: "PrivateHistogram", tail: float) -> tuple[FloatArray, FloatArray]:
+def _frequency_bounds(released: Released, tail: float) -> tuple[FloatArray, FloatArray]:
     """Return ends of intervals of frequencies that all hold at once, but for ``tail``."""
-    low, high = count_bounds(released, tail / released.column.size)
+    low, high = count_bounds(released, tail / released.probabilities.size)
     if released.is_size_public:
         return low / released.n_records, high / released.n_records
     others_low, others_high = low.sum() - low, high.sum() - high

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count, check_rng
+from privrl._typing import IntArray
 from privrl.accounting.gate import Charged
 from privrl.accounting.targets import Target
 from privrl.accuracy.design import Loss
@@ -170,7 +171,7 @@ def value_counts(
     )
 
 
-def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> NDArray[np.int64]:
+def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> IntArray:
     """Return how many values are in each cell: private counts.
 
     Parameters

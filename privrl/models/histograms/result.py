@@ -1,19 +1,19 @@
 """A histogram as it was released: what can be made of it, shown and saved."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
+from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
+from privrl.data.saving import Saved, check_entries, check_format
 from privrl.data.schema import Bins, Column
-from privrl.data.schema.plain import column_of, listed, parse_json, plain
+from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.models.histograms.choice import (
     HistogramMechanism,
@@ -24,15 +24,15 @@ from privrl.models.histograms.choice import (
     settings_of,
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
-from privrl.numerics.special import FloatArray
 
 _FORMAT = "privrl.PrivateHistogram 1"
+_ENTRIES = ("format", "column", "labels", "probabilities", "n_records", "noisy", "spent")
 _SHOWN = 24  # cells of a histogram that is printed
 _BAR = 30  # characters
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateHistogram:
+class PrivateHistogram(Saved):
     """A histogram as it was released; everything about it is free from here on.
 
     Parameters
@@ -55,6 +55,8 @@ class PrivateHistogram:
     n_records: float
     mechanism: HistogramMechanism
     noisy: FloatArray | None
+
+    _indent: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         for name in ("probabilities", "noisy"):
@@ -161,8 +163,8 @@ class PrivateHistogram:
         -------
         float
             In nats; not exceeded with at least this probability, whatever the data are. For a
-            Dirichlet draw `privrl.accuracy.kl.kl_quantile`; otherwise the worst frequencies that lie
-            in all cells' intervals at once, which is a few times the divergence to be expected
+            Dirichlet draw `privrl.accuracy.kl.kl_quantile`; otherwise the worst frequencies that
+            lie in all cells' intervals at once, which is a few times the divergence to be expected
             (`typical_loss`).
 
         Raises
@@ -192,10 +194,10 @@ class PrivateHistogram:
 
         Notes
         -----
-        For a Dirichlet draw `privrl.accuracy.l2.l2_quantile`. For Gaussian noise the distance from the
-        noisy frequencies, which is known, and theirs from the true ones: by
-        `privrl.accuracy.l2.gaussian_l2_quantile`, or for discrete noise, which is sub-Gaussian, by the
-        bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
+        For a Dirichlet draw `privrl.accuracy.l2.l2_quantile`. For Gaussian noise the distance from
+        the noisy frequencies, which is known, and theirs from the true ones: by
+        `privrl.accuracy.l2.gaussian_l2_quantile`, or for discrete noise, which is sub-Gaussian, by
+        the bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
         """
         return l2_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
 
@@ -238,7 +240,7 @@ class PrivateHistogram:
         return frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the histogram as plain data, of the form that `from_dict` reads."""
+        """Return the histogram as plain data."""
         return {
             "format": _FORMAT,
             "column": plain(self.column),
@@ -255,18 +257,9 @@ class PrivateHistogram:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the histogram that plain data describe.
-
-        Raises
-        ------
-        ValueError
-            If an entry is absent, unknown or of a wrong type.
-        """
-        wanted = {"format", "column", "labels", "probabilities", "n_records", "noisy", "spent"}
-        if not isinstance(data, Mapping) or set(data) != wanted:
-            raise ValueError(f"a histogram must have the entries {listed(sorted(wanted))}.")
-        if data["format"] != _FORMAT:
-            raise ValueError(f"format must be {_FORMAT!r}, got {data['format']!r}.")
+        """Return the histogram that plain data describe; see `Saved.from_dict`."""
+        check_entries("a histogram", data, _ENTRIES)
+        check_format(data, _FORMAT)
         column = column_of("of the histogram", data["column"])
         if data["labels"] != list(column.labels):
             raise ValueError("labels must be those of the column's cells.")
@@ -279,26 +272,6 @@ class PrivateHistogram:
             raise ValueError("noisy must be counts unless the mechanism is 'dirichlet'.")
         noisy = None if data["noisy"] is None else _numbers("noisy", data["noisy"], column.size)
         return cls(column, probabilities, n_records, mechanism, noisy)
-
-    def save(self, path: str | Path) -> None:
-        """Write the histogram to a JSON file, replacing it: what was released, and no counts."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=2)
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the histogram in a JSON file.
-
-        Raises
-        ------
-        ValueError
-            If its content is no histogram.
-        """
-        path = Path(path)
-        try:
-            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
 
     def __repr__(self) -> str:
         """Return lines of facts, and one with a bar for each cell."""

@@ -1,10 +1,8 @@
 """The estimator."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, NoReturn, Self, get_args
+from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,14 +15,14 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.gate import Charged
 from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.data.saving import Saved
 from privrl.data.schema import Bins, Categories, Column, Schema
-from privrl.data.schema.plain import parse_json
 from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
 from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
-from privrl.models.naive_bayes import saved
 from privrl.models.naive_bayes.encoding import (
     Codes,
     as_table,
@@ -36,6 +34,7 @@ from privrl.models.naive_bayes.encoding import (
     encode_classes,
     encode_numbers,
 )
+from privrl.models.naive_bayes.plain import attributes_of, parameters_of, to_plain
 from privrl.models.naive_bayes.temperature import (
     SHAPES,
     SHARES,
@@ -44,12 +43,11 @@ from privrl.models.naive_bayes.temperature import (
     is_worth_measuring,
     least_loss,
 )
-from privrl.numerics.special import FloatArray
 
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
-class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Naive Bayes for categorical and binned features, trained with differential privacy.
 
     Parameters
@@ -65,15 +63,12 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         What a fit may spend; None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` is described in `privrl.models.naive_bayes`. The others are for comparison: one
-        Dirichlet draw of each row, weight and prior by `privrl.accuracy.design`'s criterion or, with
-        ``"dkl"``, by DKL's Algorithm 1; noisy counts of which small ones are raised to a floor; or
-        exact counts, without any privacy.
+        Dirichlet draw of each row, weight and prior by `privrl.accuracy.design`'s criterion or,
+        with ``"dkl"``, by DKL's Algorithm 1; noisy counts of which small ones are raised to a
+        floor; or exact counts, without any privacy.
     shares : {"optimised", "uniform"}
         Parts of the budget for the tables: those with the least variance in all
         (`privrl.mechanisms.least_noise_shares`), or equal ones; ``"dkl"`` has equal ones.
-    orientation : {"values", "paper"}
-        What a Dirichlet draw's rows are: for each class its distribution over a feature's values,
-        or, as DKL prints it, for each value its distribution over the classes.
     alpha : float, optional
         Pseudo-counts, > 0, for the mechanisms other than ``"auto"`` and ``"dkl"``: the prior of
         Dirichlet draws (by default designed), the floor of noisy counts (by default the noise's
@@ -121,6 +116,10 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array(['yes'], dtype='<U3')
     """
 
+    _indent: ClassVar[int | None] = 1
+    # Whether a row of a feature's table is of a value, over the classes: so DKL prints it.
+    _by_value: ClassVar[bool] = False
+
     def __init__(
         self,
         schema: Schema | Column | Sequence[int],
@@ -129,7 +128,6 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         target: Target | None,
         mechanism: NaiveBayesMechanism = "auto",
         shares: Literal["optimised", "uniform"] = "optimised",
-        orientation: Literal["values", "paper"] = "values",
         alpha: float | None = None,
         temperature: float | None = None,
         random_state: int | None = None,
@@ -139,7 +137,6 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.target = target
         self.mechanism = mechanism
         self.shares = shares
-        self.orientation = orientation
         self.alpha = alpha
         self.temperature = temperature
         self.random_state = random_state
@@ -164,8 +161,8 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the accountant's budget does not cover the fit; then nothing is drawn.
         ValueError
             If a parameter is out of range, or a record does not fit the public schema or classes
-            (`privrl.data.schema` says when); nothing is spent then, and the message shows no value of
-            the records.
+            (`privrl.data.schema` says when); nothing is spent then, and the message shows no value
+            of the records.
         """
         self.check_parameters()
         rng = np.random.default_rng(self.random_state)
@@ -175,19 +172,18 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns, sizes = self._encode(table)
         n_records = columns.shape[1]
         numbers = encode_classes(labels, y, n_records)
-        paper = self.orientation == "paper"
         shapes = [(1, labels.size)]
-        shapes += [(v, labels.size) if paper else (labels.size, v) for v in sizes]
+        shapes += [(v, labels.size) if self._by_value else (labels.size, v) for v in sizes]
         whole, measured = self._plan(shapes, n_records)
         tables = whole.part(slice(len(shapes)))
         counts = count_tables(columns, numbers, sizes, labels.size)
-        data = [counts[0], *(table.T if paper else table for table in counts[1:])]
+        data = [counts[0], *(table.T if self._by_value else table for table in counts[1:])]
         gate.charge(accountant, whole.cost)
         # Both releases below are parts of the whole, which has been paid for.
         released = tables.release(data, rng)
         prior, rows = self._estimate(released, n_records)
         log_prior = np.log(prior)
-        log_rows = [np.log(table.T if paper else table) for table in rows]
+        log_rows = [np.log(table.T if self._by_value else table) for table in rows]
         if measured:
             derivatives = derivative_tables(log_prior, _log_ratios(log_rows, columns), numbers)
             sums = whole.part(slice(len(shapes), None)).release(derivatives, rng)
@@ -271,7 +267,7 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[likeliest]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fitted classifier as plain data, of the form that `from_dict` reads.
+        """Return the fitted classifier as plain data.
 
         Raises
         ------
@@ -281,47 +277,16 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If parameters are others than at the fit.
         """
         check_is_fitted(self, "temperature_")
-        return saved.to_plain(self)
+        return to_plain(vars(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the fitted classifier that plain data describe.
-
-        Raises
-        ------
-        ValueError
-            If an entry is absent, unknown, or of a wrong type or shape.
-        """
-        return saved.from_plain(cls, data)
-
-    def save(self, path: str | Path) -> None:
-        """Write the classifier to a JSON file, replacing it: what was released and what it cost.
-
-        Neither counts nor ``random_state`` are in it. A fit without privacy is said to be one.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError, ValueError
-            As `to_dict`.
-        """
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the classifier in a JSON file.
-
-        Raises
-        ------
-        ValueError
-            If its content is no classifier.
-        """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            return cls.from_dict(parse_json(text))
-        except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
+        """Return the fitted classifier that plain data describe; see `Saved.from_dict`."""
+        parameters = parameters_of(data)
+        model = cls(**parameters)
+        model.check_parameters()
+        model.__dict__.update(attributes_of(data, parameters))
+        return model
 
     def check_parameters(self) -> None:
         """Check what can be checked without records, as `fit` does first.
@@ -333,13 +298,6 @@ class PrivateNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         _check_name("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
         _check_name("shares", self.shares, ("optimised", "uniform"))
-        _check_name("orientation", self.orientation, ("values", "paper"))
-        draws = self.mechanism in ("dirichlet", "dkl")
-        if self.orientation == "paper" and not draws:
-            raise ValueError(
-                "orientation must be 'values' unless rows are Dirichlet draws, got 'paper' for "
-                f"{self.mechanism!r}."
-            )
         if not (isinstance(self.target, Rdp | ApproxDP) or self.mechanism == "none"):
             raise ValueError(
                 f"target must be Rdp(...) or ApproxDP(...), got {self.target!r}; mechanism='none' "

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
 
 from privrl._checks import check_count
+from privrl._typing import FloatArray, IntArray
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
-from privrl.data.schema.entries import Entries, IntArray, key_of, objects, read, refuse_type
-from privrl.numerics.special import FloatArray
+from privrl.data.schema.entries import Entries, key_of, objects, read, refuse_type
 
 Codes = NDArray[np.integer[Any]]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.naive_bayes.encoding import Codes
-from privrl.numerics.special import FloatArray
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
 TYPICAL = 2**-0.5  # the temperature where none is measured

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_count, check_rng
+from privrl._typing import FloatArray
 from privrl.accounting.gate import Charged
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates import row_probabilities
-from privrl.numerics.special import FloatArray
 
 
 def discretise(

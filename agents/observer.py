@@ -1,0 +1,339 @@
+"""What an agent is told: steps, whole episodes or counts, checked and kept until they are released.
+
+No agent sees an environment. What it is told wrongly is refused before it is in any table: that an
+episode is one chain of at most so many steps is what the cost of a release rests on.
+"""
+
+import math
+from operator import index as as_int
+from typing import NamedTuple
+
+import numpy as np
+
+from privrl._checks import check_count, check_rng
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.agents.rewards import RewardModel
+from privrl.costs.base import BatchCost, Cost, NoPrivacy
+from privrl.costs.relations import Relation
+from privrl.envs.support import Support
+from privrl.samplers.base import check_total
+
+
+class Transition(NamedTuple):
+    """One step of an episode: what the agent saw, did, was paid and saw next."""
+
+    state: int
+    action: int
+    reward: float
+    next_state: int
+    terminated: bool = False
+
+
+class _New(NamedTuple):
+    """What was observed since the last draw. It is exchanged whole, by one assignment.
+
+    An interrupt between two would leave a step both counted and kept, to be counted once more.
+    """
+
+    counts: FloatArray
+    rewards: FloatArray
+    steps: list[tuple[int, int, float, int, bool]]  # not yet counted
+
+
+class Observer:
+    """Count transitions and rewards, of one run or of several side by side.
+
+    Parameters
+    ----------
+    n_states, n_actions, horizon, rewards, rng, batch_shape, terminates, support
+        See `privrl.agents.TabularAgent`.
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        batch_shape: tuple[int, ...],
+        terminates: bool,
+        support: Support | None,
+    ) -> None:
+        self.n_states = check_count("n_states", n_states)
+        self.n_actions = check_count("n_actions", n_actions)
+        self.horizon = check_count("horizon", horizon)
+        self.batch_shape = tuple(check_count("batch_shape", size) for size in batch_shape)
+        if not isinstance(terminates, bool):
+            raise ValueError(f"terminates must be True or False, got {terminates!r}.")
+        check_rng(rng)
+        self.terminates = terminates
+        self.support = support
+        self._rng = rng
+        self._rewards = rewards.fresh()
+        # Remembered now: what is paid for once tells no cost later on.
+        self._uncovered = _without_arrival(self._rewards.cost)
+        self._damped = False  # whether self-loops are: then an episode has to be one chain
+        self._step, self._here, self._ended = 0, -1, False  # of the episode
+        cells = n_states + terminates if support is None else self._check_support(support)
+        table = (*self.batch_shape, n_states, n_actions)
+        self._new = _New(np.zeros((*table, cells)), np.zeros((*table, self._rewards.width)), [])
+
+    @property
+    def covers_arrival(self) -> bool:
+        """Whether its guarantee, if it makes one, holds for rewards that are paid on arrival."""
+        return self._uncovered is None
+
+    def observe(self, seen: Transition) -> None:
+        """Remember one transition of a single run.
+
+        Raises
+        ------
+        ValueError
+            If the agent is a batch, the episode has had ``horizon`` steps already or has
+            terminated, a value is no single number or a state or action not a whole one, there is
+            no such state or action, or self-loops are damped and the step does not start where
+            the one before it ended: that an episode is one chain is what its cost rests on.
+        """
+        if self.batch_shape:
+            raise ValueError(
+                f"observe is for a single run, this agent has batch_shape={self.batch_shape}; "
+                "tell it with observe_counts."
+            )
+        if self._step >= self.horizon:
+            raise ValueError(
+                f"an episode has at most {self.horizon} steps, the horizon of the agent; call "
+                "begin_episode first."
+            )
+        if self._ended:
+            raise ValueError(
+                "an episode has no step after the one that terminated it; call begin_episode first."
+            )
+        state, action, reward, next_state, terminated = seen
+        if not (
+            type(state) is type(action) is type(next_state) is int
+            and type(reward) is float
+            and type(terminated) is bool
+        ):
+            state, action, reward, next_state, terminated = _plain(seen)
+        if not 0 <= state < self.n_states:
+            raise _no_such("state", self.n_states)
+        if not 0 <= action < self.n_actions:
+            raise _no_such("action", self.n_actions)
+        if not 0 <= next_state < self.n_states:
+            raise _no_such("next_state", self.n_states)
+        if self._damped and self._here not in (-1, state):
+            raise ValueError(
+                "state must be the next_state of the step before, in one episode; tell the agent "
+                "of every step, and call begin_episode where another episode begins."
+            )
+        # Last what enters the data: an interrupt may lose a step, but not its place in the episode.
+        self._step, self._here, self._ended = self._step + 1, next_state, terminated
+        # A plain tuple: the garbage collector need not look at it again and again.
+        self._new.steps.append((state, action, reward, next_state, terminated))
+
+    def observe_counts(self, counts: IntArray, reward: FloatArray) -> None:
+        """Remember many transitions at once.
+
+        Parameters
+        ----------
+        counts : array of int, shape (..., S, A, S), or (..., S, A, W) under a support
+            How often each transition was made, in each run: sums over whole episodes, each one
+            chain of states.
+        reward : array, shape (S, A, S) or (S, A, 1), or (S, A, W) under a support
+            What such a transition paid.
+
+        Raises
+        ------
+        ValueError
+            If the shapes are others, a count is negative or not whole, they sum to more than
+            floats hold exactly, a reward lies outside its declared range, or rewards depend on
+            the next state and the relation does not say what that means for them. Then none of
+            it is remembered.
+        """
+        old, table = self._new, self._new.counts.shape
+        if counts.shape != table:
+            raise ValueError(
+                f"counts must have shape {table}, got {counts.shape}; each run has its own data."
+            )
+        if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
+            raise ValueError("counts must be whole numbers >= 0; check what was counted.")
+        if reward.shape[-1] > 1:
+            self.check_covers_arrival()
+        floats = counts.astype(np.float64)
+        encoded = self._rewards.encode_counts(floats, reward, self._rng)
+        new = old._replace(counts=old.counts + floats, rewards=old.rewards + encoded)
+        check_total(new.counts.max())
+        self._new = new
+
+    def check_covers_arrival(self) -> None:
+        """Check that rewards may depend on the next state.
+
+        `privrl.experiments.training.loop.train` does so where an environment's public tables say
+        that they do. An agent that is told of steps one by one cannot see it.
+
+        Raises
+        ------
+        ValueError
+            If rewards are private, and the relation does not say how they change then.
+        """
+        if self._uncovered is not None:
+            raise ValueError(
+                f"the relation {str(self._uncovered)!r} does not cover rewards that depend on the "
+                "next state; make it with arrival_rewards=True."
+            )
+
+    def observe_steps(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        *,
+        observed: BoolArray,
+        terminated: BoolArray,
+    ) -> None:
+        """Remember whole episodes that were played side by side.
+
+        Parameters
+        ----------
+        state, action, next_state : array of int, shape (T, E, ...)
+            The steps, at most as many as the horizon has, of E episodes in each run.
+        reward : array of float, shape (T, E, ...)
+            What each step paid.
+        observed : array of bool, shape (T, E, ...)
+            True until the episode ends, and False from then on: whether there was such a step.
+            Where it is False, the other arrays may hold anything.
+        terminated : array of bool, shape (T, E, ...)
+            Whether the episode ended there by the rules of the task, not by a time limit.
+
+        Raises
+        ------
+        ValueError
+            If shapes or types are others, an episode has more steps than the horizon or goes on
+            after its end, there is no such state or action, a reward lies outside its declared
+            range, or self-loops are damped and a step does not start where the one before it
+            ended. Then none of it is remembered.
+        """
+        arrays = state, action, next_state, reward, observed, terminated
+        shape, kinds = observed.shape, "".join(array.dtype.kind for array in arrays)
+        if {array.shape for array in arrays} != {shape} or shape[2:] != self.batch_shape:
+            raise ValueError(
+                f"arrays must have one shape {('T', 'E', *self.batch_shape)}, steps by episodes by "
+                f"runs, got {[array.shape for array in arrays]}; each run has its own data."
+            )
+        if len(shape) < 2 or shape[0] > self.horizon:
+            raise ValueError(
+                f"an episode has at most {self.horizon} steps, the horizon of the agent, got "
+                f"arrays of shape {shape}."
+            )
+        if kinds.replace("u", "i") not in ("iiifbb", "iiiibb"):
+            raise ValueError(
+                "state, action and next_state must be integers, reward numbers, observed and "
+                f"terminated bool, got {[str(array.dtype) for array in arrays]}."
+            )
+        if (observed[1:] & (~observed | terminated)[:-1]).any():
+            raise ValueError(
+                "observed must be False from an episode's end on; tell of each episode in a column "
+                "of its own."
+            )
+        if self._damped and ((state[1:] != next_state[:-1]) & observed[1:]).any():
+            raise ValueError(
+                "state must be the next_state of the step before, in one episode; tell the agent "
+                "of every step, and of each episode in a column of its own."
+            )
+        runs = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
+        run = np.broadcast_to(runs, shape)[observed]
+        state, action, following = (
+            each[observed].astype(np.intp) for each in (state, action, next_state)
+        )
+        for name, index, size in (
+            ("state", state, self.n_states),
+            ("action", action, self.n_actions),
+            ("next_state", following, self.n_states),
+        ):
+            if index.size:
+                _check_index(name, index.min(), size)
+                _check_index(name, index.max(), size)
+        following = np.where(terminated[observed] & self.terminates, self.n_states, following)
+        if self.support is not None:
+            following = self.support.columns(state, action, following)
+        encoded = self._rewards.encode(reward[observed].astype(np.float64), self._rng)
+        row = (run * self.n_states + state) * self.n_actions + action
+        cells = row[:, None] * encoded.shape[-1] + np.arange(encoded.shape[-1])
+        counts, rewards = self._new.counts.copy(), self._new.rewards.copy()
+        np.add.at(counts.reshape(-1), row * counts.shape[-1] + following, 1.0)
+        np.add.at(rewards.reshape(-1), cells.ravel(), encoded.ravel())
+        self._new = self._new._replace(counts=counts, rewards=rewards)
+
+    def _begin(self) -> None:
+        """Take the next step for the first of an episode."""
+        self._step, self._here, self._ended = 0, -1, False  # -1: the chain may begin anywhere
+
+    def _count_steps(self) -> None:
+        """Enter the remembered steps into the tables, all of them or, on an error, none."""
+        old = self._new
+        if not old.steps:
+            return
+        state, action, paid, following, terminated = map(np.asarray, zip(*old.steps, strict=True))
+        following = np.where(terminated & self.terminates, self.n_states, following)
+        encoded = self._rewards.encode(paid, self._rng)
+        if self.support is not None:
+            following = self.support.columns(state, action, following)
+        counts, rewards = old.counts.copy(), old.rewards.copy()
+        np.add.at(counts, (state, action, following), 1.0)
+        np.add.at(rewards, (state, action), encoded)
+        self._new = _New(counts, rewards, [])
+
+    def _nothing(self) -> _New:
+        return _New(np.zeros_like(self._new.counts), np.zeros_like(self._new.rewards), [])
+
+    def _check_support(self, support: Support) -> int:
+        """Return the cells of a row, if the support fits the agent."""
+        sizes = (*support.next_states.shape[:2], support.n_next)
+        wanted = (self.n_states, self.n_actions, self.n_states + self.terminates)
+        if sizes != wanted:
+            raise ValueError(
+                f"support must be for the agent's states, actions and next states, {wanted}, got "
+                f"{sizes}."
+            )
+        return support.width
+
+
+def _without_arrival(cost: Cost | None) -> Relation | None:
+    """Return the relation of a reward model that makes a claim, if not for rewards on arrival."""
+    rows = cost.rows if isinstance(cost, BatchCost) else (cost,)
+    for row in rows:
+        if not (row is None or isinstance(row, NoPrivacy) or row.relation.covers_arrival):
+            return row.relation
+    return None
+
+
+def _plain(seen: Transition) -> Transition:
+    """Return a step in plain numbers: arrays could be written to later, and would broadcast."""
+    state, action, reward, next_state, terminated = seen
+    try:
+        whole = [as_int(each) for each in (state, action, next_state)]
+    except TypeError:
+        whole = []
+    if not whole or any(isinstance(each, bool) for each in (state, action, next_state)):
+        raise ValueError(
+            "state, action and next_state must be whole numbers, and one that was observed is "
+            "not; convert them with int()."
+        )
+    if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub" or np.ndim(terminated):
+        raise ValueError(
+            "reward must be a number and terminated True or False, and one that was observed is "
+            "not; tell of steps side by side with observe_steps."
+        )
+    return Transition(whole[0], whole[1], float(reward), whole[2], bool(terminated))
+
+
+def _check_index(name: str, index: int, size: int) -> None:
+    if not 0 <= index < size:
+        raise _no_such(name, size)
+
+
+def _no_such(name: str, size: int) -> ValueError:
+    return ValueError(f"{name} must be in 0..{size - 1}; number states and actions from 0.")

@@ -1,0 +1,105 @@
+"""Released models as JSON files, and what all such files say and are checked for.
+
+A model becomes plain data, and plain data become a model. The data hold what was released and what
+that cost, and neither counts nor seeds. What is read is checked: a file may come from anybody.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from privrl.costs.relations import ReplaceRecord
+from privrl.data.schema.plain import listed, parse_json
+from privrl.mechanisms.tables import Rows, TablesMechanism
+
+
+class Saved(ABC):
+    """A model that can be written to a JSON file, and read from one."""
+
+    _indent: ClassVar[int | None] = None  # of the file's lines; None for a single line
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as plain data, of the form that `from_dict` reads."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the model that plain data describe.
+
+        Raises
+        ------
+        ValueError
+            If an entry is absent, unknown or of a wrong type, or they describe no model.
+        """
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a JSON file, replacing it: what was released, and no counts.
+
+        A release without privacy is said to be one.
+
+        Raises
+        ------
+        ValueError
+            As `to_dict`.
+        """
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=self._indent)
+        Path(path).write_text(f"{text}\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the model in a JSON file.
+
+        Raises
+        ------
+        ValueError
+            If its content is no such model; the message begins with the file's name.
+        """
+        path = Path(path)
+        try:
+            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+
+def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:
+    """Check that plain data are a table with these entries and no others."""
+    if not isinstance(data, Mapping) or set(data) != set(wanted):
+        got = listed(data) if isinstance(data, Mapping) else type(data).__name__
+        raise ValueError(f"{what} must have the entries {listed(sorted(wanted))}, got {got}.")
+
+
+def check_format(data: Mapping[str, Any], known: str) -> None:
+    """Check that plain data say that they are of the known format."""
+    if data["format"] != known:
+        raise ValueError(f"format must be {known!r}, got {data['format']!r}.")
+
+
+SPENT = ("relation", "mechanism", "sizes", "alpha")
+
+
+def plain_spent(mechanism: TablesMechanism) -> dict[str, Any]:
+    """Return what was spent on tables, as `mechanism_of` reads it."""
+    return {
+        "relation": str(mechanism.relation),
+        "mechanism": mechanism.mechanism,
+        "sizes": list(mechanism.sizes),
+        "alpha": mechanism.alpha,
+    }
+
+
+def mechanism_of(spent: Mapping[str, Any], shapes: tuple[Rows, ...]) -> TablesMechanism:
+    """Return what released tables of these shapes, from the entries `SPENT`."""
+    relation = ReplaceRecord()
+    if spent["relation"] != str(relation):
+        raise ValueError(f"relation must be {str(relation)!r}, got {spent['relation']!r}.")
+    if not isinstance(spent["sizes"], list):
+        raise ValueError(f"sizes must be a list of numbers, got {spent['sizes']!r}.")
+    return TablesMechanism(
+        shapes=shapes,
+        mechanism=spent["mechanism"],
+        sizes=tuple(spent["sizes"]),
+        alpha=spent["alpha"],
+    )
