@@ -8,6 +8,7 @@ _RIVERSWIM = "privrl/RiverSwim-v0"
 _RIVERSWIM_DPS = "privrl/RiverSwimDPS-v0"
 _BLACKJACK = "privrl/Blackjack-v0"
 _CARTPOLE = "privrl/CartPole-v0"
+_TABULAR = "privrl/Tabular-v0"
 
 _LONGEST_HAND = 20
 """Steps of Blackjack: from two aces, which count as 2, to more than 21 by drawing only aces."""
@@ -22,6 +23,8 @@ def register_envs() -> None:
     - ``privrl/Blackjack-v0``: Gymnasium's Blackjack-v1 with its 704 observations numbered, and
       with the time limit that its rules imply.
     - ``privrl/CartPole-v0``: Gymnasium's CartPole-v1 in the 162 boxes of `CARTPOLE_BINS`.
+    - ``privrl/Tabular-v0``: any `TabularMDP`, by ``mdp=``, or by ``path=`` to a file of its
+      tables; see `privrl.envs.TabularEnv`.
     """
     if _RIVERSWIM not in gym.registry:
         entry = "privrl.envs.riverswim:RiverSwimEnv"
@@ -53,3 +56,5 @@ def register_envs() -> None:
                 Discretised.wrapper_spec(bins=[list(edges) for edges in CARTPOLE_BINS]),
             ),
         )
+    if _TABULAR not in gym.registry:
+        gym.register(_TABULAR, entry_point="privrl.envs.tabular_env:TabularEnv")
