@@ -46,6 +46,11 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         If not one of ``mdp`` and ``path`` is given, or the file holds no MDP.
     OSError
         If the file cannot be read.
+
+    Notes
+    -----
+    Tables that are played are public, as those of toy_text: whoever trains an agent here may read
+    from ``P`` which moves are possible and on what rewards depend.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 # as Gymnasium declares it
