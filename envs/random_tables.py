@@ -64,12 +64,8 @@ def dense(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
 
     Parameters
     ----------
-    n_states, n_actions : int
-        How many, >= 1.
-    horizon : int
-        Steps in an episode, >= 1.
-    seed : int
-        Fixes the tables, >= 0.
+    n_states, n_actions, horizon, seed
+        As for `garnet`.
 
     Returns
     -------
