@@ -60,7 +60,6 @@ def blackjack() -> TabularMDP:
         transition[hit] = transition[natural]
         # A natural beats all but another one.
         also = {1: _CARDS[10], 10: _CARDS[1]}.get(dealer, 0.0)
-        transition[natural, STICK] = 0.0
         transition[natural, STICK, [_DRAWN, _WON]] = also, 1 - also
         for first, second in product(_CARDS, repeat=2):
             total, ace = _counted(first + second, 1 in (first, second))

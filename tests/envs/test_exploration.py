@@ -90,6 +90,12 @@ def test_one_path_of_the_deep_sea_pays(size):
     assert deep_sea(size).optimal_value() == pytest.approx(0.99)
 
 
+def test_a_dive_goes_down_to_the_left_or_right():
+    mdp = deep_sea(3)  # states 0 1 2, 3 4 5 and 6 7 8, from the top
+    for state, aims in ((0, (3, 4)), (3, (6, 7)), (4, (6, 8)), (8, (9, 9))):
+        assert tuple(mdp.transition[state].argmax(axis=-1)) == aims
+
+
 def test_the_deep_sea_ends_at_the_bottom():
     mdp = deep_sea(4)
     over = mdp.n_states - 1

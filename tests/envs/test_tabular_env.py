@@ -152,6 +152,8 @@ def test_the_end_is_where_nothing_is_paid_for_ever():
         assert over == (state == 2)
         ends.add(int(state))
     assert ends == {0, 1, 2, 3, 4}
+    outcomes = (o for actions in env.P.values() for outs in actions.values() for o in outs)
+    assert all(ended == (to == 2) for _, to, _, ended in outcomes)
 
 
 def test_rewards_on_arrival_keep_a_state_from_being_the_end():
