@@ -17,7 +17,8 @@ _HIT_21 = 32 * 11 * 2
 """Where the states begin that are 21 with an ace but no natural; those shown come before."""
 _LOST, _DRAWN, _WON = range(_HIT_21 + 10, _HIT_21 + 13)
 
-_LONGEST_HAND = 20  # from two aces, which count as 2, to more than 21 by drawing only aces
+LONGEST_HAND = 20
+"""Steps of an episode: from two aces, which count as 2, to more than 21 by drawing only aces."""
 
 
 def blackjack() -> TabularMDP:
@@ -70,7 +71,7 @@ def blackjack() -> TabularMDP:
     transition[transition.sum(axis=-1) == 0, _DRAWN] = 1.0
     reward = np.zeros_like(transition)
     reward[:_LOST, :, _LOST], reward[:_LOST, :, _WON] = -1.0, 1.0
-    return TabularMDP(transition, reward, start, horizon=_LONGEST_HAND)
+    return TabularMDP(transition, reward, start, horizon=LONGEST_HAND)
 
 
 def _shown(total: int, dealer: int, ace: bool) -> int:

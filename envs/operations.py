@@ -1,10 +1,9 @@
 """Classical tasks of operations research: a stock, a machine and a queue."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count
-from privrl.envs.planning import FloatArray
 from privrl.envs.tabular import TabularMDP
 
 
@@ -201,7 +200,7 @@ def queue(
     return TabularMDP(transition, reward, np.eye(capacity + 1)[0], horizon)
 
 
-def _checked_chances(name: str, chances: ArrayLike) -> FloatArray:
+def _checked_chances(name: str, chances: ArrayLike) -> NDArray[np.float64]:
     chances = np.asarray(chances, np.float64)
     if (
         chances.ndim != 1

@@ -2,6 +2,7 @@
 
 import gymnasium as gym
 
+from privrl.envs.blackjack import LONGEST_HAND
 from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
 
 _RIVERSWIM = "privrl/RiverSwim-v0"
@@ -9,9 +10,6 @@ _RIVERSWIM_DPS = "privrl/RiverSwimDPS-v0"
 _BLACKJACK = "privrl/Blackjack-v0"
 _CARTPOLE = "privrl/CartPole-v0"
 _TABULAR = "privrl/Tabular-v0"
-
-_LONGEST_HAND = 20
-"""Steps of Blackjack: from two aces, which count as 2, to more than 21 by drawing only aces."""
 
 
 def register_envs() -> None:
@@ -42,7 +40,7 @@ def register_envs() -> None:
             _BLACKJACK,
             entry_point=blackjack.entry_point,
             kwargs=blackjack.kwargs,
-            max_episode_steps=_LONGEST_HAND,
+            max_episode_steps=LONGEST_HAND,
             additional_wrappers=(FlattenDiscrete.wrapper_spec(),),
         )
     if _CARTPOLE not in gym.registry:

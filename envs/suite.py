@@ -8,12 +8,12 @@ from typing import Any, Final, Literal
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privrl.envs.blackjack import blackjack
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
 from privrl.envs.operations import inventory, machine_replacement, queue
-from privrl.envs.planning import FloatArray, evaluate
+from privrl.envs.planning import evaluate
 from privrl.envs.random_tables import dense, garnet
 from privrl.envs.riverswim import riverswim
 from privrl.envs.tabular import TabularMDP
@@ -59,7 +59,7 @@ class Benchmark:
         only = np.zeros((self.mdp.horizon, self.mdp.n_states), dtype=np.intp)
         return float(evaluate(average, paid, only) @ self.mdp.start)
 
-    def share(self, value: ArrayLike) -> FloatArray | np.float64:
+    def share(self, value: ArrayLike) -> NDArray[np.float64] | np.float64:
         """Return how far a value has come from chance, 0, to the optimum, 1.
 
         Parameters
@@ -73,7 +73,7 @@ class Benchmark:
             Negative for what is worse than chance.
         """
         gain = np.asarray(value, dtype=np.float64) - self.random_value
-        share: FloatArray | np.float64 = gain / (self.optimal_value - self.random_value)
+        share: NDArray[np.float64] | np.float64 = gain / (self.optimal_value - self.random_value)
         return share
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
-from privrl.envs.planning import FloatArray
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
 
@@ -114,7 +114,7 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
         over = bool(self._over[self._state])
         return np.int64(self._state), reward, over, self._steps >= self.horizon, {}
 
-    def _drawn(self, cumulative: FloatArray) -> int:
+    def _drawn(self, cumulative: NDArray[np.float64]) -> int:
         return int(cumulative.searchsorted(self.np_random.random(), side="right"))
 
     def _outcomes(self, state: int, action: int) -> list[Outcome]:
@@ -133,16 +133,16 @@ def _checked(mdp: object) -> TabularMDP:
     return mdp
 
 
-def _cumulative(rows: FloatArray) -> FloatArray:
+def _cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return cumulative sums along the last axis that end at exactly 1."""
     sums = np.cumsum(rows, axis=-1)
     return sums / sums[..., -1:]
 
 
-def _ends(mdp: TabularMDP) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _ends(mdp: TabularMDP) -> NDArray[np.bool_]:
     """Return which states are never left and pay nothing."""
     states = np.arange(mdp.n_states)
     possible = mdp.transition > 0
     stays = possible[states, :, states] & (possible.sum(axis=-1) == 1)
-    ends: np.ndarray[Any, np.dtype[np.bool_]] = (stays & (mdp.expected_reward == 0)).all(axis=1)
+    ends: NDArray[np.bool_] = (stays & (mdp.expected_reward == 0)).all(axis=1)
     return ends
