@@ -60,7 +60,7 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
     ) -> None:
         if (mdp is None) == (path is None):
             raise ValueError(
-                f"mdp or path must be given, one of them, got {mdp!r} and {path!r}; "
+                f"mdp or path must be given, got {'neither' if mdp is None else 'both'}; "
                 "save_tables(path, mdp) makes a file of tables."
             )
         self.mdp = load_tables(path) if path is not None else _checked(mdp)

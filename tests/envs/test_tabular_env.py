@@ -210,9 +210,9 @@ def test_many_side_by_side():
 
 
 def test_what_is_no_task_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="mdp or path must be given, one of them, got None and"):
+    with pytest.raises(ValueError, match="mdp or path must be given, got neither"):
         gym.make(ENV_ID)
-    with pytest.raises(ValueError, match="mdp or path must be given, one of them"):
+    with pytest.raises(ValueError, match="mdp or path must be given, got both"):
         TabularEnv(LAKE, path="tables.npz")
     with pytest.raises(ValueError, match="mdp must be a TabularMDP, got str"):
         TabularEnv("tables.npz")
