@@ -3,27 +3,49 @@
 Importing this registers them with Gymnasium, as does the id ``privrl.envs:privrl/RiverSwim-v0``.
 """
 
+from privrl.envs.blackjack import blackjack
+from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
+from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.planning import evaluate, plan, plan_support
+from privrl.envs.random_tables import dense, garnet
 from privrl.envs.registration import register_envs
 from privrl.envs.riverswim import RiverSwimEnv, riverswim
+from privrl.envs.suite import SUITE, Benchmark
 from privrl.envs.support import Support
+from privrl.envs.tables import load_tables, save_tables
 from privrl.envs.tabular import TabularMDP
+from privrl.envs.tabular_env import TabularEnv
 from privrl.envs.vector import RiverSwimVectorEnv, TabularVectorEnv
 from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
 
 __all__ = [
     "CARTPOLE_BINS",
+    "SUITE",
+    "Benchmark",
     "Discretised",
     "FlattenDiscrete",
     "RiverSwimEnv",
     "RiverSwimVectorEnv",
     "Support",
+    "TabularEnv",
     "TabularMDP",
     "TabularVectorEnv",
+    "blackjack",
+    "deep_sea",
+    "dense",
+    "double_chain",
     "evaluate",
+    "garnet",
+    "inventory",
+    "key_and_door",
+    "load_tables",
+    "machine_replacement",
     "plan",
     "plan_support",
+    "queue",
     "riverswim",
+    "save_tables",
+    "six_arms",
 ]
 
 register_envs()

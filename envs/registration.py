@@ -3,15 +3,14 @@
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
+from privrl.envs.blackjack import LONGEST_HAND
 from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
 
 _RIVERSWIM = "privrl/RiverSwim-v0"
 _RIVERSWIM_DPS = "privrl/RiverSwimDPS-v0"
 _BLACKJACK = "privrl/Blackjack-v0"
 _CARTPOLE = "privrl/CartPole-v0"
-
-_LONGEST_HAND = 20
-"""Steps of Blackjack: from two aces, which count as 2, to more than 21 by drawing only aces."""
+_TABULAR = "privrl/Tabular-v0"
 
 
 def register_envs() -> None:
@@ -23,6 +22,8 @@ def register_envs() -> None:
     - ``privrl/Blackjack-v0``: Gymnasium's Blackjack-v1 with its 704 observations numbered, and
       with the time limit that its rules imply.
     - ``privrl/CartPole-v0``: Gymnasium's CartPole-v1 in the 162 boxes of `CARTPOLE_BINS`.
+    - ``privrl/Tabular-v0``: any `TabularMDP`, by ``mdp=``, or by ``path=`` to a file of its
+      tables; see `privrl.envs.TabularEnv`.
     """
     if _RIVERSWIM not in gym.registry:
         entry = "privrl.envs.riverswim:RiverSwimEnv"
@@ -35,10 +36,12 @@ def register_envs() -> None:
             kwargs={"variant": "dps"},
         )
     _register_wrapped(
-        _BLACKJACK, "Blackjack-v1", FlattenDiscrete.wrapper_spec(), max_episode_steps=_LONGEST_HAND
+        _BLACKJACK, "Blackjack-v1", FlattenDiscrete.wrapper_spec(), max_episode_steps=LONGEST_HAND
     )
     boxes = [list(edges) for edges in CARTPOLE_BINS]
     _register_wrapped(_CARTPOLE, "CartPole-v1", Discretised.wrapper_spec(bins=boxes))
+    if _TABULAR not in gym.registry:
+        gym.register(_TABULAR, entry_point="privrl.envs.tabular_env:TabularEnv")
 
 
 def _register_wrapped(

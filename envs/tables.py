@@ -1,0 +1,76 @@
+"""Tables of one's own in a file of NumPy's."""
+
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privrl.envs.tabular import TabularMDP
+
+_NAMES = ("transition", "reward", "start", "horizon")
+
+
+def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
+    """Write the tables of an MDP into a compressed ``.npz`` file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Where to; what was there is replaced, and only by a whole file.
+    mdp : TabularMDP
+        Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names.
+    """
+    path = Path(path)
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez_compressed(file, **{name: getattr(mdp, name) for name in _NAMES})
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def load_tables(path: str | PathLike[str]) -> TabularMDP:
+    """Read an MDP from what `save_tables`, or `numpy.savez`, wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.npz`` file with the arrays ``transition``, ``reward``, ``start`` and ``horizon``
+        that `TabularMDP` takes; others are left alone. Nothing in it is run: pickles are
+        refused.
+
+    Returns
+    -------
+    TabularMDP
+        Checked like any other.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file, or its tables are none of an MDP.
+    OSError
+        If it cannot be read.
+    """
+    tables = {}
+    with Path(path).open("rb") as raw:
+        if zipfile.is_zipfile(raw):
+            raw.seek(0)
+            try:
+                file = np.load(raw, allow_pickle=False)
+                tables = {name: file[name] for name in _NAMES if name in file}
+            except (ValueError, zipfile.BadZipFile) as error:
+                raise ValueError(
+                    f"path must be an .npz file of arrays of numbers, got {str(path)!r}: {error}; "
+                    "write it anew."
+                ) from error
+    missing = [name for name in _NAMES if name not in tables]
+    if missing:
+        raise ValueError(
+            f"path must be an .npz file with {', '.join(_NAMES)}, got {str(path)!r} without "
+            f"{', '.join(missing)}; save_tables(path, mdp) writes one."
+        )
+    horizon: Any = tables.pop("horizon")
+    return TabularMDP(**tables, horizon=horizon.item() if np.ndim(horizon) == 0 else horizon)

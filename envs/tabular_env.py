@@ -1,0 +1,148 @@
+"""Any tabular MDP as a Gymnasium environment."""
+
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl.envs.tables import load_tables
+from privrl.envs.tabular import TabularMDP
+
+Outcome = tuple[float, int, float, bool]
+
+
+class TabularEnv(gym.Env[np.int64, np.int64]):
+    """Play a tabular MDP, ``privrl/Tabular-v0``.
+
+    Observations are states and actions are numbered from 0. An episode terminates on arrival in
+    a state that is never left and pays nothing, and is truncated after ``mdp.horizon`` steps.
+
+    Parameters
+    ----------
+    mdp : TabularMDP, optional
+        What is played.
+    path : str or path-like, optional
+        Where its tables are instead, see `privrl.envs.load_tables`::
+
+            gymnasium.make("privrl.envs:privrl/Tabular-v0", path="tables.npz")
+
+    Attributes
+    ----------
+    mdp : TabularMDP
+        The tables behind the environment.
+    horizon : int
+        Steps after which an episode is truncated.
+    P : dict
+        ``P[state][action]`` lists ``(probability, next_state, reward, terminated)``.
+    initial_state_distrib : array, shape (S,)
+        Distribution of the first state.
+
+    Raises
+    ------
+    ValueError
+        If not one of ``mdp`` and ``path`` is given, or the file holds no MDP.
+    OSError
+        If the file cannot be read.
+
+    Notes
+    -----
+    Tables that are played are public, as those of toy_text: whoever trains an agent here may read
+    from ``P`` which moves are possible and on what rewards depend.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 # as Gymnasium declares it
+
+    def __init__(
+        self, mdp: TabularMDP | None = None, *, path: str | PathLike[str] | None = None
+    ) -> None:
+        if (mdp is None) == (path is None):
+            raise ValueError(
+                f"mdp or path must be given, got {'neither' if mdp is None else 'both'}; "
+                "save_tables(path, mdp) makes a file of tables."
+            )
+        self.mdp = load_tables(path) if path is not None else _checked(mdp)
+        self.horizon = self.mdp.horizon
+        self.initial_state_distrib = self.mdp.start
+        self.observation_space = gym.spaces.Discrete(self.mdp.n_states)
+        self.action_space = gym.spaces.Discrete(self.mdp.n_actions)
+        self._start = _cumulative(self.mdp.start)
+        self._moves = _cumulative(self.mdp.transition)
+        self._reward = np.broadcast_to(self.mdp.reward_table, self.mdp.transition.shape)
+        self._over = _ends(self.mdp)
+        self._state: int | None = None
+        self._steps = 0
+
+    @cached_property
+    def P(self) -> dict[int, dict[int, list[Outcome]]]:  # noqa: N802 # as Gymnasium calls it
+        """The possible transitions in the form of Gymnasium's toy_text."""
+        states, actions = range(self.mdp.n_states), range(self.mdp.n_actions)
+        return {s: {a: self._outcomes(s, a) for a in actions} for s in states}
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Start an episode; ``options`` are accepted and ignored."""
+        super().reset(seed=seed)
+        self._state = self._drawn(self._start)
+        self._steps = 0
+        return np.int64(self._state), {}
+
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Take one action.
+
+        Raises
+        ------
+        ValueError
+            If there is no such action; then nothing has happened.
+        gymnasium.error.ResetNeeded
+            If there has been no `reset`.
+        """
+        if self._state is None:
+            raise gym.error.ResetNeeded("step needs a state to start from; call reset() first.")
+        if not self.action_space.contains(action):
+            raise ValueError(
+                f"action must be a whole number in 0..{self.mdp.n_actions - 1}, got {action!r}; "
+                "number actions from 0."
+            )
+        here = self._state, int(action)
+        self._state = self._drawn(self._moves[here])
+        self._steps += 1
+        reward = float(self._reward[here][self._state])
+        over = bool(self._over[self._state])
+        return np.int64(self._state), reward, over, self._steps >= self.horizon, {}
+
+    def _drawn(self, cumulative: NDArray[np.float64]) -> int:
+        return int(cumulative.searchsorted(self.np_random.random(), side="right"))
+
+    def _outcomes(self, state: int, action: int) -> list[Outcome]:
+        row, reward = self.mdp.transition[state, action], self._reward[state, action]
+        following = np.flatnonzero(row)
+        columns = row[following], following, reward[following], self._over[following]
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _checked(mdp: object) -> TabularMDP:
+    if not isinstance(mdp, TabularMDP):
+        raise ValueError(
+            f"mdp must be a TabularMDP, got {type(mdp).__name__}; "
+            "TabularMDP(transition, reward, start, horizon) makes one of arrays."
+        )
+    return mdp
+
+
+def _cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return cumulative sums along the last axis that end at exactly 1."""
+    sums = np.cumsum(rows, axis=-1)
+    return sums / sums[..., -1:]
+
+
+def _ends(mdp: TabularMDP) -> NDArray[np.bool_]:
+    """Return which states are never left and pay nothing."""
+    states = np.arange(mdp.n_states)
+    possible = mdp.transition > 0
+    stays = possible[states, :, states] & (possible.sum(axis=-1) == 1)
+    ends: NDArray[np.bool_] = (stays & (mdp.expected_reward == 0)).all(axis=1)
+    return ends
