@@ -36,7 +36,7 @@ from privrl.experiments.uci.jobs import (
     UNIFORM,
     grid,
 )
-from privrl.experiments.uci.run import run_cells
+from privrl.experiments.uci.run import run_jobs
 from privrl.models.histograms import histogram
 
 HERE = Path(__file__).parent
@@ -130,7 +130,7 @@ def _means(model: str, cells: Cells) -> pd.DataFrame:
     naive = model == "naive Bayes"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # the page says so
-        table = run_cells(
+        table = run_jobs(
             grid(
                 data=NAMES if naive else networks(),
                 model="naive Bayes" if naive else "network",

@@ -25,7 +25,7 @@ from privrl.agents import (
 )
 from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
-from privrl.experiments.registry import lookup, schedule_named
+from privrl.experiments.names import lookup, schedule_named
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import Concentrated, Diffuse, stack
@@ -45,7 +45,7 @@ class Method:
     agent, sampler : str
         Names, see `AGENTS` and `SAMPLERS`.
     schedule : str
-        Before which episodes it draws, see `privrl.experiments.registry.schedule_named`.
+        Before which episodes it draws, see `privrl.experiments.names.schedule_named`.
     resamples : str, optional
         Another schedule, of the episodes before which a released posterior is sampled afresh.
     window : int, optional

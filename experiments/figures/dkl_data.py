@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Picture
 from privrl.data.datasets import NAMES, load
 from privrl.data.schema import Categories
 from privrl.experiments.figures.base import Figure, panels
-from privrl.experiments.figures.dkl_cells import (
+from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
     LAPLACE,
@@ -17,7 +17,7 @@ from privrl.experiments.figures.dkl_cells import (
     count,
     draw_panel,
     means,
-    naive_bayes_cells,
+    naive_bayes_fits,
 )
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM
@@ -125,7 +125,7 @@ DKL_TABLE1 = Figure(
 
 
 def _compute(quick: bool, *, delta: float) -> pd.DataFrame:
-    return naive_bayes_cells(delta, quick).copy()
+    return naive_bayes_fits(delta, quick).copy()
 
 
 def _draw(table: pd.DataFrame, *, what: str) -> Picture:

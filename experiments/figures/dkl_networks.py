@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Picture
 from privrl.data.datasets import networks
 from privrl.data.datasets.sources import SOURCES
 from privrl.experiments.figures.base import Figure, panels
-from privrl.experiments.figures.dkl_cells import (
+from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
     LAPLACE,
@@ -19,7 +19,7 @@ from privrl.experiments.figures.dkl_cells import (
     count,
     draw_panel,
     means,
-    network_cells,
+    network_fits,
 )
 from privrl.experiments.palette import BLUE, GREY
 from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
@@ -168,7 +168,7 @@ DKL_FIG6 = Figure(
 
 
 def _compute(quick: bool, *, delta: float) -> pd.DataFrame:
-    return network_cells(delta, quick).copy()
+    return network_fits(delta, quick).copy()
 
 
 def _draw(table: pd.DataFrame) -> Picture:

@@ -14,7 +14,7 @@ from privrl.accounting.targets import Rdp
 from privrl.envs.arrival import Outcome, pays_on_arrival, rows_of, tables_hold
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_support
-from privrl.experiments import registry
+from privrl.experiments import names
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.experiments.training.loop import Progress, train
 
@@ -34,7 +34,7 @@ class TrainSpec:
     horizon : int, optional
         Steps of an episode; by default the environment's own limit, or 100.
     sampler, schedule, relation : str
-        Names, see `privrl.experiments.registry`.
+        Names, see `privrl.experiments.names`.
     epsilon, order : float
         Budget of the whole run: Rényi divergence (nats) of that order.
     delta : float
@@ -74,9 +74,9 @@ class TrainSpec:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        registry.lookup("sampler", self.sampler, SAMPLERS)
-        registry.schedule_named(self.schedule)
-        registry.lookup("relation", self.relation, registry.RL_RELATIONS)
+        names.lookup("sampler", self.sampler, SAMPLERS)
+        names.schedule_named(self.schedule)
+        names.lookup("relation", self.relation, names.RL_RELATIONS)
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
@@ -130,10 +130,10 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         If the environment does not exist, has other than Discrete spaces, or pays a reward
         outside the range.
     """
-    env = registry.make_env(spec.env)
+    env = names.make_env(spec.env)
     try:
         horizon = spec.horizon or episode_limit(env) or _NO_LIMIT
-        relation = registry.rl_relation(
+        relation = names.rl_relation(
             spec.relation, horizon=horizon, arrival_rewards=_arrival_rewards(env)
         )
         private = spec.sampler != "non-private"

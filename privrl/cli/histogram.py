@@ -72,14 +72,14 @@ def histogram_command(
     with friendly():
         from privrl import _files
         from privrl.data.records import read_records
-        from privrl.experiments import registry
+        from privrl.experiments import names
         from privrl.models.histograms import choose_mechanism, histogram
 
         chosen = _load_schema(schema)
         _check_column("column", column, chosen)
         target, rng = _target(epsilon, delta, order), _rng(seed)
-        units = {name: registry.RELATIONS[name] for name in ("replace-record", "add-remove-record")}
-        unit = registry.lookup("relation", relation, units)(1, False)
+        units = {name: names.RELATIONS[name] for name in ("replace-record", "add-remove-record")}
+        unit = names.lookup("relation", relation, units)(1, False)
         options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
         cells = chosen.columns[column]
         # What is wrong with the options is found before the data are read.

@@ -213,8 +213,8 @@ def _print_sweep(results: Any, optimum: float) -> None:
     """Print the reward kept: a column for each budget, or a row where there are many."""
     first, share = results.iloc[0], optimum > 0
     reward = results["optimal_share"] if share else results["total_reward"] / first.episodes
-    cells = results.assign(kept=reward).groupby(["method", "epsilon"], sort=False)
-    means = cells["kept"].mean()
+    groups = results.assign(kept=reward).groupby(["method", "epsilon"], sort=False)
+    means = groups["kept"].mean()
     draws = results.groupby("method")["draws"].first()
     spent = results.groupby("epsilon")["epsilon_delta"].max()
     delta = f"ε at δ = {float(first.delta)!r}"
@@ -240,7 +240,7 @@ def _print_sweep(results: Any, optimum: float) -> None:
     OUT.print(table)
 
     runs = results["run"].nunique()
-    error = cells["kept"].sem().max()
+    error = groups["kept"].sem().max()
     band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
     OUT.print(
         f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats; ∞ is "
@@ -284,38 +284,38 @@ class _TimeLeft(ProgressColumn):
 @contextmanager
 def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
     """Show how far a sweep is; where it stops early, say that it can go on."""
-    from privrl.experiments.workers import ItemFailed, WorkersDied
+    from privrl.experiments.workers import JobFailed, WorkersDied
 
     columns = (
-        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[cells]}"),
+        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[jobs]}"),
         TimeElapsedColumn(), _TimeLeft(),
     )  # fmt: skip
     now: SweepProgress | None = None
     began = monotonic()
     with Progress(*columns, console=ERR, transient=True) as progress_bar:
-        task = progress_bar.add_task("", total=1.0, cells="", ends=None)
+        task = progress_bar.add_task("", total=1.0, jobs="", ends=None)
 
         def show(progress: "SweepProgress") -> None:
             nonlocal now, began
             if now is None:
                 began = monotonic()
                 if progress.already:
-                    ERR.print(f"{progress.already} of {progress.cells} cells were there already")
+                    ERR.print(f"{progress.already} of {progress.jobs} jobs were there already")
             now = progress
             share = progress.share
             progress_bar.update(
                 task,
                 completed=share,
-                cells=f"{progress.done} of {progress.cells} cells",
+                jobs=f"{progress.done} of {progress.jobs} jobs",
                 ends=monotonic() + (monotonic() - began) * (1 / share - 1) if share else None,
             )
 
         try:
             yield show
-        except (KeyboardInterrupt, ItemFailed, WorkersDied) as stop:
+        except (KeyboardInterrupt, JobFailed, WorkersDied) as stop:
             if now is not None:
                 ERR.print(
-                    f"[yellow]stopped:[/] {now.done} of {now.cells} cells are kept in "
+                    f"[yellow]stopped:[/] {now.done} of {now.jobs} jobs are kept in "
                     f"{escape(str(database))}; the same command again computes the others.",
                     soft_wrap=True,
                 )

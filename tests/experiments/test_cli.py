@@ -74,9 +74,9 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     assert "already" not in first.output
     before = (tmp_path / "results.csv").read_bytes()
     again = run(*command)
-    assert "7 of 7 cells were there already" in again.output
+    assert "7 of 7 jobs were there already" in again.output
     assert (tmp_path / "results.csv").read_bytes() == before
-    assert "7 of 10 cells were there already" in run(*command, "--epsilons", "0.1,1,5").output
+    assert "7 of 10 jobs were there already" in run(*command, "--epsilons", "0.1,1,5").output
 
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
@@ -107,13 +107,13 @@ main()
 """
 
 
-def cells_kept(database: Path) -> int:
+def jobs_kept(database: Path) -> int:
     address = f"file:{database}?mode=ro"
     with (
         suppress(sqlite3.OperationalError),  # no file or no table yet
         closing(sqlite3.connect(address, uri=True)) as opened,
     ):
-        return opened.execute("SELECT count(*) FROM cells").fetchone()[0]
+        return opened.execute("SELECT count(*) FROM jobs").fetchone()[0]
     return 0
 
 
@@ -124,12 +124,12 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
         [sys.executable, "-c", _INTERRUPTIBLE, *arguments, "--out", str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    while process.poll() is None and not cells_kept(tmp_path / "sweep.sqlite"):
+    while process.poll() is None and not jobs_kept(tmp_path / "sweep.sqlite"):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate()
     assert process.returncode == 130, output
-    assert "of 39 cells are kept in" in " ".join(output.split())
+    assert "of 39 jobs are kept in" in " ".join(output.split())
     assert "Traceback" not in output
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
-from privrl.experiments.registry import rl_relation
+from privrl.experiments.names import rl_relation
 from privrl.experiments.training import run
 from privrl.experiments.training.run import TrainSpec, run_training
 

@@ -16,7 +16,7 @@ from picture_checks import check_caption, check_picture
 
 from privrl.data.datasets import networks
 from privrl.experiments.figures import FIGURES, dkl_data, dkl_networks
-from privrl.experiments.figures.dkl_cells import GAUSSIAN, GAUSSIAN_SD, LAPLACE, LAPLACE_SD, means
+from privrl.experiments.figures.dkl_fits import GAUSSIAN, GAUSSIAN_SD, LAPLACE, LAPLACE_SD, means
 from privrl.experiments.uci.jobs import AUTO, DKL, GOHARI, NONE, PRINTED, UNIFORM
 
 LOSSES, ACCURACIES, LIKELIHOODS = (

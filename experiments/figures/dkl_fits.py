@@ -1,4 +1,4 @@
-"""DKL's experiments on data: the cells that its figures share, and how they are drawn."""
+"""DKL's experiments on data: the fits that its figures share, and how they are drawn."""
 
 import math
 import warnings
@@ -22,7 +22,7 @@ from privrl.experiments.uci.jobs import (
     Model,
     grid,
 )
-from privrl.experiments.uci.run import run_cells
+from privrl.experiments.uci.run import run_jobs
 
 #: The splits of all figures and of docs/models.md; nothing was chosen on them.
 SPLITS = (100, 101, 102, 103, 104)
@@ -47,21 +47,21 @@ LOOKS = {  # line, colour, width
 
 
 @cache
-def naive_bayes_cells(delta: float, quick: bool) -> pd.DataFrame:
-    """Return the cells of Figures 4 and 5, or with a delta > 0 of 9 and 10; not to be changed."""
+def naive_bayes_fits(delta: float, quick: bool) -> pd.DataFrame:
+    """Return the fits of Figures 4 and 5, or with a delta > 0 of 9 and 10; not to be changed."""
     return _run("naive Bayes", ("GermanCredit", "Thyroid") if quick else NAMES, delta, quick)
 
 
 @cache
-def network_cells(delta: float, quick: bool) -> pd.DataFrame:
-    """Return the cells of Figure 7, or with a delta > 0 of 11; not to be changed."""
+def network_fits(delta: float, quick: bool) -> pd.DataFrame:
+    """Return the fits of Figure 7, or with a delta > 0 of 11; not to be changed."""
     return _run("network", ("GermanCredit",) if quick else tuple(networks()), delta, quick)
 
 
 def _run(model: Model, data: Sequence[str], delta: float, quick: bool) -> pd.DataFrame:
     without = {GOHARI} if delta == 0 else set()
     without |= {PRINTED} if model == "network" else set()
-    cells = grid(
+    jobs = grid(
         data=data,
         model=model,
         cells="paper",
@@ -72,7 +72,7 @@ def _run(model: Model, data: Sequence[str], delta: float, quick: bool) -> pd.Dat
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # the captions say so
-        return run_cells(cells, backend="sequential" if quick else "loky")
+        return run_jobs(jobs, backend="sequential" if quick else "loky")
 
 
 def means(table: pd.DataFrame, what: str) -> pd.DataFrame:
