@@ -10,10 +10,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.interpolate import make_interp_spline
@@ -24,7 +24,7 @@ from privrl.envs import TabularMDP
 from privrl.envs.support import Support
 from privrl.experiments import names
 from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.specs import from_plain
+from privrl.experiments.specs import Spec
 from privrl.experiments.training.loop import learn_counts
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler
@@ -38,7 +38,7 @@ _DRAWS_PER_JOB = 100  # and a job as long as so many more draws, for its calibra
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Spec):
     """One method at one budget, for one block of runs; plain data.
 
     Parameters
@@ -63,6 +63,8 @@ class Job:
         Root of all randomness of the sweep.
     """
 
+    called: ClassVar[str] = "job"
+
     env: str
     horizon: int
     episodes: int
@@ -74,21 +76,6 @@ class Job:
     first_run: int
     runs: int
     seed: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Make a job from what `to_dict` returns.
-
-        Raises
-        ------
-        ValueError
-            If a field is unknown, missing or of another type.
-        """
-        return from_plain(cls, data, "job")
 
     @property
     def key(self) -> str:

@@ -4,9 +4,9 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from privrl._checks import check_between, check_count, check_positive
 from privrl.envs import TabularMDP
 from privrl.experiments import names
 from privrl.experiments.methods import Method
-from privrl.experiments.specs import from_plain
+from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import (
     Job,
@@ -31,7 +31,7 @@ from privrl.numerics.special import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepSpec:
+class SweepSpec(Spec):
     """Everything that determines a sweep; plain data.
 
     Parameters
@@ -64,17 +64,24 @@ class SweepSpec:
         If a value is out of range or a name unknown.
     """
 
-    env: str = "privrl/RiverSwim-v0"
+    env: Annotated[str, "Gymnasium id, with tables."] = "privrl/RiverSwim-v0"
     methods: tuple[Method, ...] = field(default=(Method(),))
-    epsilons: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
-    order: float = 2.0
-    relation: str = "replace-step"
-    episodes: int = 3000
-    horizon: int = 30
-    runs: int = 20
-    seed: int = 0
-    delta: float = 1e-5
-    block: int = 100
+    epsilons: Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."] = (
+        0.01,
+        0.1,
+        1.0,
+        10.0,
+    )
+    order: Order = 2.0
+    relation: Unit = "replace-step"
+    episodes: Annotated[int, "Episodes of a run."] = 3000
+    horizon: Annotated[int, "Steps of an episode."] = 30
+    runs: Annotated[int, "Independent runs of each method and budget."] = 20
+    seed: Annotated[int, "Root of all randomness."] = 0
+    delta: Delta = 1e-5
+    block: Annotated[
+        int, "Most runs at a time in one worker; results depend on it as on a seed."
+    ] = 100
 
     def __post_init__(self) -> None:
         for name in ("methods", "epsilons"):
@@ -94,21 +101,6 @@ class SweepSpec:
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
         object.__setattr__(self, "seed", check_count("seed", self.seed, least=0))
         object.__setattr__(self, "delta", check_between("delta", self.delta, 0, 1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make a spec from what `to_dict` returns, or JSON made of that.
-
-        Raises
-        ------
-        ValueError
-            If a field is unknown, of another type, or out of range.
-        """
-        return from_plain(cls, data, "spec")
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def account(
         typer.Option(help="Rényi order of the target; without it the target is (epsilon, delta)."),
     ] = None,
 ) -> None:
-    """Tell what Dirichlet releases cost; or, without --weight or --alpha, solve for the missing one.
+    """Tell what Dirichlet releases cost; or without --weight or --alpha, solve for the missing one.
 
     Example: privrl account --weight 1 --alpha 5
 

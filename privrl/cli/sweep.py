@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from inspect import Parameter
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,13 +16,12 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
+from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.terminal import (
     ERR,
     OUT,
-    app,
     command_line,
     friendly,
-    numbers,
     print_files,
     words,
 )
@@ -31,17 +31,28 @@ if TYPE_CHECKING:
     from privrl.experiments.sweeps.sweep import SweepProgress
 
 
+_SEVERAL = ("agent", "sampler", "schedule")  # of which a sweep takes every combination
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _DATABASE = "sweep.sqlite"
 
 
-@app.command()
+def _options() -> list[Parameter]:
+    from privrl.experiments import Method, SweepSpec
+
+    return [
+        *options_of(SweepSpec, overrides=True, panel="Sweep"),
+        *options_of(Method, several=_SEVERAL, overrides=True, panel="Methods"),
+    ]
+
+
+@takes_options(_options)
 def sweep(
+    *,
     preset: Annotated[
         str | None,
         typer.Option(
             help="quick (the default); paper (Ponnoprat's setting, not a guarantee); frontier "
-            "(every method). The options below override parts of it."
+            "(every method). Other options override parts of it."
         ),
     ] = None,
     spec: Annotated[
@@ -49,67 +60,6 @@ def sweep(
         typer.Option(
             help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
         ),
-    ] = None,
-    env: Annotated[str | None, typer.Option(help="Gymnasium id, with tables.")] = None,
-    agents: Annotated[
-        str | None, typer.Option(help="Comma-separated: psrl, ucbvi, random, oracle.")
-    ] = None,
-    samplers: Annotated[
-        str | None,
-        typer.Option(
-            help="Comma-separated: non-private, diffuse, concentrated, noisy-counts, "
-            "noisy-counts:optimal, noisy-counts:tree, noisy-counts:independent, local-counts."
-        ),
-    ] = None,
-    schedules: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated: every-episode, geometric, geometric:RATIO."),
-    ] = None,
-    window: Annotated[
-        int | None, typer.Option(help="Batches that a Dirichlet draw looks back on.")
-    ] = None,
-    resamples: Annotated[
-        str | None, typer.Option(help="Schedule of fresh samples between draws; free.")
-    ] = None,
-    rewards: Annotated[
-        str | None, typer.Option(help="auto, beta, noisy, or known (public).")
-    ] = None,
-    support: Annotated[
-        bool | None,
-        typer.Option("--support/--no-support", help="Possible next states are public."),
-    ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Prior pseudo-count of a transition.")] = None,
-    reward_alpha: Annotated[
-        float | None, typer.Option(help="Prior pseudo-count of a reward.")
-    ] = None,
-    reward_share: Annotated[
-        float | None, typer.Option(help="Part of the budget for rewards.")
-    ] = None,
-    reward_epsilon: Annotated[
-        float | None, typer.Option(help="A budget for rewards beside the other, in nats.")
-    ] = None,
-    epsilons: Annotated[
-        str | None, typer.Option(help="Comma-separated budgets of a whole run, in nats.")
-    ] = None,
-    order: Annotated[float | None, typer.Option(help="Rényi order of the budgets, > 1.")] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option(
-            help="Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
-        ),
-    ] = None,
-    episodes: Annotated[int | None, typer.Option(help="Episodes of a run.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="Independent runs of each method and budget.")
-    ] = None,
-    block: Annotated[
-        int | None,
-        typer.Option(help="Most runs at a time in one worker; results depend on it as on a seed."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Root of all randomness.")] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="At which (epsilon, delta) is reported.")
     ] = None,
     backend: Annotated[
         str,
@@ -124,6 +74,7 @@ def sweep(
     ] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
+    **options: Any,
 ) -> None:
     """Sweep reward against privacy budget, for several methods at once.
 
@@ -134,40 +85,18 @@ def sweep(
     """
     with friendly():
         from privrl import _files
+        from privrl.experiments import Method, SweepSpec, run_sweep
         from privrl.experiments.sweeps import plots, presets
-        from privrl.experiments.sweeps.sweep import run_sweep
 
-        lists = {"agents": agents, "samplers": samplers, "schedules": schedules}
-        method = {
-            "window": window,
-            "resamples": resamples,
-            "rewards": rewards,
-            "support": support,
-            "alpha": alpha,
-            "reward_alpha": reward_alpha,
-            "reward_share": reward_share,
-            "reward_epsilon": reward_epsilon,
-        }
-        common = {
-            "env": env,
-            "epsilons": None if epsilons is None else numbers("epsilons", epsilons),
-            "order": order,
-            "relation": relation,
-            "episodes": episodes,
-            "horizon": horizon,
-            "runs": runs,
-            "block": block,
-            "seed": seed,
-            "delta": delta,
-        }
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
+        lists = {f"{name}s": options[f"{name}s"] for name in _SEVERAL}
         todo = presets.override(
             presets.preset(base["preset"]) if spec is None else _saved_spec(spec),
             **{name: None if text is None else words(text) for name, text in lists.items()},
-            method=_given(method),
-            spec=_given(common),
+            method=values_of(Method, options),
+            spec=values_of(SweepSpec, options),
         )
         _files.check_folder(out)
         if parquet:
@@ -190,7 +119,6 @@ def sweep(
         files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
         if parquet:
             files |= {f"{name}.parquet": _files.parquet_writer(tables[name]) for name in tables}
-        options = base | lists | method | common
         written = _files.save_all(
             out,
             files
@@ -198,7 +126,7 @@ def sweep(
             | {
                 "sweep.json": _files.json_writer(
                     {
-                        "command": command_line("sweep", options),
+                        "command": command_line("sweep", base | options),
                         "spec": todo.to_dict(),
                         "optimal_value": result.optimal_value,
                     }
@@ -257,7 +185,7 @@ def _print_sweep(results: Any, optimum: float) -> None:
 
 def _saved_spec(path: Path) -> Any:
     """Read the spec of a sweep.json, or a file that is a spec alone."""
-    from privrl.experiments.sweeps.sweep import SweepSpec
+    from privrl.experiments import SweepSpec
 
     try:
         data = json.loads(path.read_text())
@@ -265,10 +193,6 @@ def _saved_spec(path: Path) -> Any:
         raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
     whole = isinstance(data, dict) and "spec" in data
     return SweepSpec.from_dict(data["spec"] if whole else data)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 class _TimeLeft(ProgressColumn):

@@ -13,12 +13,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+MARKUP = "markdown"  # of help
 app = typer.Typer(
     name="privrl",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
     help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
 )
 OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
