@@ -1,7 +1,7 @@
 """privrl account."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -9,9 +9,6 @@ from rich.table import Table
 
 from privrl.cli.terminal import OUT, app, friendly, numbers
 from privrl.numerics.printing import up
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command()

@@ -8,30 +8,16 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.cli import released
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
     from privrl.models.histograms import PrivateHistogram
 
-from privrl.cli.models import (
-    _BAR,
-    _MOST_CELLS,
-    Data,
-    Delta,
-    Epsilon,
-    Order,
-    SchemaFile,
-    Seed,
-    Separator,
-    _check_column,
-    _guarantee,
-    _load_schema,
-    _plain_writer,
-    _print_cost,
-    _release_writer,
-    _rng,
-    _target,
-)
+
+_MOST_CELLS = 40  # that are printed
+_BAR = 30  # characters
 
 
 @app.command("histogram")
@@ -72,12 +58,13 @@ def histogram_command(
     with friendly():
         from privrl import _files
         from privrl.data.records import read_records
+        from privrl.data.schema import Schema
         from privrl.experiments import names
         from privrl.models.histograms import choose_mechanism, histogram
 
-        chosen = _load_schema(schema)
-        _check_column("column", column, chosen)
-        target, rng = _target(epsilon, delta, order), _rng(seed)
+        chosen = Schema.load(schema)
+        released.check_name("column", column, chosen.names)
+        target, rng = released.target_of(epsilon, delta, order), released.rng_of(seed)
         units = {name: names.RELATIONS[name] for name in ("replace-record", "add-remove-record")}
         unit = names.lookup("relation", relation, units)(1, False)
         options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
@@ -89,11 +76,11 @@ def histogram_command(
             choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
         _files.check_folder(out)
         records = read_records(data, chosen.subset([column]), separator=separator)
-        released = histogram(
+        found = histogram(
             records[column], cells, target=target, rng=rng, n_records=n_records, **options
         )
-        table = released.to_frame().rename_axis("cell").reset_index()
-        guarantee = _guarantee(released.cost, target, delta, seed)
+        table = found.to_frame().rename_axis("cell").reset_index()
+        guarantee = released.guarantee_of(found.cost, target, delta, seed)
         shown = {
             "schema": schema, "column": column, "epsilon": epsilon, "delta": delta, "order": order,
             "mechanism": mechanism, "loss": loss, "relation": relation, "n_records": n_records,
@@ -103,34 +90,34 @@ def histogram_command(
             out,
             {
                 "histogram.csv": _files.table_writer(table),
-                "histogram.json": _plain_writer(released.to_dict()),
-                "release.json": _release_writer("histogram", data, shown, guarantee),
+                "histogram.json": released.plain_writer(found.to_dict()),
+                "release.json": released.release_writer("histogram", data, shown, guarantee),
             },
         )
-        _print_histogram(column, released)
-        _print_cost("histogram.json", guarantee)
+        _print_histogram(column, found)
+        print_cost("histogram.json", guarantee, without="the mechanism is none")
         print_files(written)
 
 
-def _print_histogram(name: str, released: "PrivateHistogram") -> None:
+def _print_histogram(name: str, found: "PrivateHistogram") -> None:
     from privrl.models.histograms import mechanism_name
 
-    frame = released.to_frame()
+    frame = found.to_frame()
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(escape(name), overflow="fold")
     for head in ("probability", "count", *(("95 % interval",) if "lower" in frame else ())):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("")
     most = frame["probability"].max()
-    for label, values in zip(released.labels[:_MOST_CELLS], frame.to_numpy(), strict=False):
+    for label, values in zip(found.labels[:_MOST_CELLS], frame.to_numpy(), strict=False):
         probability, count, *ends = values.tolist()
         interval = [" to ".join(f"{end:.0f}" for end in ends)] if ends else []
         bar = "█" * round(_BAR * probability / most)
         table.add_row(escape(label), f"{probability:.4f}", f"{count:.0f}", *interval, bar)
-    about = "" if released.is_size_public else "about "
+    about = "" if found.is_size_public else "about "
     OUT.print(
-        f"{escape(name)} of {about}{released.n_records:.0f} records, by "
-        f"{mechanism_name(released.mechanism)}"
+        f"{escape(name)} of {about}{found.n_records:.0f} records, by "
+        f"{mechanism_name(found.mechanism)}"
     )
     OUT.print(table)
     if len(frame) > _MOST_CELLS:

@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from privrl.numerics.printing import up
+
 MARKUP = "markdown"  # of help
 app = typer.Typer(
     name="privrl",
@@ -56,6 +58,25 @@ def print_files(paths: list[Path]) -> None:
     """Say which files were written."""
     for path in paths:
         OUT.print(f"wrote {escape(str(path))}", soft_wrap=True)
+
+
+def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str = "") -> None:
+    """Say what a file cost, or, where there is no privacy, what it is without."""
+    if guarantee["epsilon_delta"] is None:
+        OUT.print(f"no privacy guarantee: {without}")
+        return
+    if guarantee["caveats"]:
+        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
+    renyi = ""
+    if guarantee["order"] is not None:
+        renyi = (
+            f"Rényi divergence of order {guarantee['order']:g} at most "
+            f"{up(guarantee['epsilon'])}, and "
+        )
+    OUT.print(
+        f"{what} cost: {renyi}({up(guarantee['epsilon_delta'])}, {guarantee['delta']!r})-"
+        f"differential privacy; privacy unit: {guarantee['relation']}{also}"
+    )
 
 
 def words(text: str) -> tuple[str, ...]:

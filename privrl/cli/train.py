@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from privrl.cli.options import options_of, takes_options, values_of
-from privrl.cli.terminal import ERR, OUT, bar, command_line, friendly, print_files
-from privrl.numerics.printing import up
+from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
 
 def _options() -> list[Parameter]:
@@ -58,19 +57,10 @@ def train(
             f"{rewards.mean():.4g} over all {len(rewards)}, "
             f"{rewards.tail(last).mean():.4g} over the last {last}"
         )
-        _print_guarantee(result.guarantee)
+        print_cost(
+            "policy.npy",
+            result.guarantee,
+            without="the sampler is non-private",
+            also=f"; {result.guarantee['draws']} draws",
+        )
         print_files(written)
-
-
-def _print_guarantee(guarantee: dict[str, Any]) -> None:
-    if guarantee["epsilon"] is None:
-        OUT.print("no privacy guarantee: the sampler is non-private")
-        return
-    if guarantee["caveats"]:
-        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
-    OUT.print(
-        f"policy.npy cost: Rényi divergence of order {guarantee['order']:g} at most "
-        f"{up(guarantee['epsilon'])}, and ({up(guarantee['epsilon_delta'])}, "
-        f"{guarantee['delta']!r})-differential privacy; privacy unit: {guarantee['relation']}; "
-        f"{guarantee['draws']} draws"
-    )
