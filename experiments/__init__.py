@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privrl.experiments.methods import Method
-    from privrl.experiments.sweeps.presets import preset
-    from privrl.experiments.sweeps.sweep import SweepSpec, run_sweep
-    from privrl.experiments.training.loop import train
-    from privrl.experiments.training.run import TrainSpec, run_training
+    from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
+    from privrl.experiments.training import TrainSpec, run_training, train
 
 __all__ = ["Method", "SweepSpec", "TrainSpec", "preset", "run_sweep", "run_training", "train"]
 
 _FROM = {
     "Method": "methods",
-    "SweepSpec": "sweeps.sweep",
-    "TrainSpec": "training.run",
-    "preset": "sweeps.presets",
-    "run_sweep": "sweeps.sweep",
-    "run_training": "training.run",
-    "train": "training.loop",
+    **dict.fromkeys(("SweepSpec", "preset", "run_sweep"), "sweeps"),
+    **dict.fromkeys(("TrainSpec", "run_training", "train"), "training"),
 }
 
 

@@ -194,10 +194,10 @@ def make_agent(
     batch = () if runs is None else (len(budgets), runs)
     sizes = (task.n_states, task.n_actions, task.horizon)
     if method.agent == "random":
-        return RandomPolicy(*sizes, rng=rng, batch_shape=batch)
+        return RandomPolicy(*sizes, rng=rng, batch_shape=batch, terminates=task.terminates)
     if method.agent == "oracle":
         policy = _known("best_policy", task.best_policy)
-        return Oracle(*sizes, policy=policy, batch_shape=batch)
+        return Oracle(*sizes, policy=policy, batch_shape=batch, terminates=task.terminates)
     parts = [_split(method, budget) for budget in budgets]
     plan = _Plan(method, task, schedule, single=runs is None)
     transitions = SAMPLERS[method.sampler]([part[0] for part in parts], plan, "transitions")

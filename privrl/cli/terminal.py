@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from privrl.numerics.printing import up
 
-MARKUP = "markdown"  # of help
+MARKUP: Final = "markdown"  # of help
 app = typer.Typer(
     name="privrl",
     no_args_is_help=True,

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Annotated, get_origin
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl.cli import app
+from privrl.experiments import Method, SweepSpec, TrainSpec, run_training
 from privrl.numerics.printing import up
 
 RUNNER = CliRunner()
@@ -174,6 +177,57 @@ def test_train(env: str, tmp_path: Path) -> None:
     assert guarantee["caveats"] == []
     assert 0.999 < guarantee["epsilon"] <= 1
     assert guarantee["draws"] == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--agent=ucbvi",
+        "--agent=oracle",
+        "--agent=random",
+        "--rewards=known",
+        "--sampler=diffuse --schedule=geometric:1.3 --window=2 --resamples=every-episode",
+        "--reward-epsilon=0.5 --threshold=0 --support",
+        "--relation=replace-transition --reward-range=-1,2 --horizon=7",
+    ],
+)
+@pytest.mark.parametrize("env", ["FrozenLake-v1", "privrl/RiverSwim-v0"])
+def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
+    env: str, options: str, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    arguments = ["--env", env, "--episodes", "4", "--seed", "1", *options.split()]
+    result = run("train", *arguments, "--out", str(first))
+    assert result.exit_code == 0, result.output
+    saved = json.loads((first / "train.json").read_text())
+    _, *again = shlex.split(saved["command"])
+    assert run(*again, "--out", str(second)).exit_code == 0
+    for name in ("policy.npy", "record.csv"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    spec = TrainSpec.from_dict(saved["spec"])
+    np.testing.assert_array_equal(run_training(spec).policy, np.load(first / "policy.npy"))
+
+
+def test_every_field_with_a_sentence_is_an_option() -> None:
+    for command, spec in (("train", TrainSpec), ("sweep", SweepSpec)):
+        shown = run(command, "--help").output
+        for field in (*fields(spec), *fields(Method)):
+            name, told = field.name, get_origin(field.type) is Annotated
+            several = command == "sweep" and name in ("agent", "sampler", "schedule")
+            flag = f"--{name.replace('_', '-')}{'s' * several} "
+            assert (flag in shown) == told
+
+
+def test_help_and_the_face_load_little() -> None:
+    """What takes long to load is loaded by what needs it."""
+    for code, absent in (
+        ("from privrl.cli import app; app(['--help'], standalone_mode=False)", "numpy pandas"),
+        ("import privrl.experiments", "numpy pandas matplotlib"),
+        ("import privrl.experiments.training, privrl._files", "matplotlib"),
+    ):
+        told = f"import sys; {code}; print('loaded', set(sys.modules) & set({absent.split()!r}))"
+        done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1] == "loaded set()", done.stdout + done.stderr
 
 
 def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:
