@@ -22,7 +22,7 @@ from privrl.accounting.targets import Rdp
 from privrl.data.datasets import NAMES, load, networks
 from privrl.data.schema import Categories
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
-from privrl.experiments.uci.data import Cells, NotPrivateWarning
+from privrl.experiments.uci import Cells, NotPrivateWarning, means, run_jobs
 from privrl.experiments.uci.jobs import (
     AUTO,
     DESIGNED,
@@ -36,7 +36,6 @@ from privrl.experiments.uci.jobs import (
     UNIFORM,
     grid,
 )
-from privrl.experiments.uci.run import run_jobs
 from privrl.models.histograms import histogram
 
 HERE = Path(__file__).parent
@@ -141,13 +140,7 @@ def _means(model: str, cells: Cells) -> pd.DataFrame:
             ),
             backend="loky",
         )
-    what = "cross_entropy" if naive else "log_likelihood"
-    some = table[(table.epsilon > 0) & (table.epsilon < math.inf)]
-    wide = some.pivot_table(index=["data", "epsilon"], columns="mechanism", values=what, sort=False)
-    for name in (NONE, UNIFORM):
-        fixed = table[table.mechanism == name].groupby("data")[what].mean()
-        wide[name] = fixed.reindex(wide.index.get_level_values("data")).to_numpy()
-    return wide
+    return means(table, "cross_entropy" if naive else "log_likelihood")
 
 
 def _rows(wide: pd.DataFrame, shown: Iterable[str]) -> Iterable[tuple[object, ...]]:

@@ -51,3 +51,8 @@ def panels(
     for each in axes:
         each.grid(alpha=0.25)
     return picture, axes
+
+
+def note(picture: Picture, text: str) -> None:
+    """Write small print below a picture, such as its privacy unit."""
+    picture.supxlabel(text, fontsize="small", color="0.3")

@@ -10,19 +10,19 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import networks
 from privrl.data.datasets.sources import SOURCES
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
     LAPLACE,
     LAPLACE_SD,
+    budgets_axis,
     count,
     draw_panel,
-    means,
     network_fits,
 )
 from privrl.experiments.palette import BLUE, GREY
-from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
+from privrl.experiments.uci import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM, means
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.bayes_net.structure import networkx
 from privrl.numerics.special import FloatArray
@@ -53,11 +53,10 @@ def _draw_6(table: pd.DataFrame) -> Picture:
     for each, (name, edges) in zip(axes, table.groupby("data", sort=False), strict=True):
         _draw_network(each, edges)
         each.set_title(str(name))
-    picture.supxlabel(
+    note(
+        picture,
         "An arrow leads from a parent to a node; privacy unit: replace one record, a row of one "
         "cell for every node",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 
@@ -190,9 +189,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         )
     else:
         axes[0].legend(fontsize="x-small")
-    adp = table.delta.iloc[0] > 0
-    said = f"ε̂ (nats) at δ = {DELTA:g}" if adp else "ε (nats), Rényi divergence of order 5"
-    picture.supxlabel(f"{said}; privacy unit: replace one record")
+    picture.supxlabel(f"{budgets_axis(table)}; privacy unit: replace one record")
     return picture
 
 

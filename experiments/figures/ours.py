@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
 from privrl.experiments.sweeps import plots
@@ -133,11 +133,10 @@ def _draw_schedule(table: pd.DataFrame) -> Picture:
         each.set_xlabel("draws in the run; the last, before every episode")
     axes[0].set_ylabel("reward, share of the optimum")
     axes[0].legend(fontsize="small", loc="center right")
-    picture.supxlabel(
+    note(
+        picture,
         f"{int(table.episodes.iloc[0])} episodes of RiverSwim; 95 % confidence; "
         "privacy unit: replace one step",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 

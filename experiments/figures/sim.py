@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.palette import BLUE, ORANGE, VERMILION
 from privrl.numerics.printing import up_to_places as up
 
@@ -54,10 +54,9 @@ def _draw(table: pd.DataFrame) -> Picture:
     for each in axes[::2]:
         each.set_ylabel("ε (nats)")
     picture.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    picture.supxlabel(
+    note(
+        picture,
         "privacy unit: b/2 = 0.05 of one vector moves between two of three sensitive components",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 

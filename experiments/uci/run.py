@@ -3,6 +3,7 @@
 The jobs of one split are run together, since they share its data.
 """
 
+import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ import pandas as pd
 
 from privrl.experiments.uci.data import NotPrivateWarning, split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
-from privrl.experiments.uci.jobs import Found, Job
+from privrl.experiments.uci.jobs import NONE, UNIFORM, Found, Job
 from privrl.experiments.workers import on_workers
 
 
@@ -81,3 +82,16 @@ def run_group(group: Group, folder: Path | None) -> list[Found]:
         warnings.simplefilter("ignore", NotPrivateWarning)  # it is given once, for all groups
         parts = split(first.data, first.split, first.cells, folder=folder)
     return (fit_networks if first.model == "network" else fit_naive_bayes)(group.jobs, parts)
+
+
+def means(table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return means over splits: a row for each data set and epsilon, a column for each mechanism.
+
+    What does not depend on epsilon is repeated for each.
+    """
+    some = table[(table.epsilon > 0) & (table.epsilon < math.inf)]
+    wide = some.pivot_table(index=["data", "epsilon"], columns="mechanism", values=what, sort=False)
+    for name in (NONE, UNIFORM):
+        fixed = table[table.mechanism == name].groupby("data")[what].mean()
+        wide[name] = fixed.reindex(wide.index.get_level_values("data")).to_numpy()
+    return wide
