@@ -15,6 +15,7 @@ _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
 
 @app.command("bayes-net")
 def bayes_net_command(
+    context: typer.Context,
     data: Data,
     schema: SchemaFile,
     network: Annotated[
@@ -64,16 +65,11 @@ def bayes_net_command(
         assert net.cost is not None
         private = mechanism != "none"
         guarantee = released.guarantee_of(net.cost, target if private else None, delta, seed)
-        shown = {
-            "schema": schema, "network": network, "epsilon": epsilon, "delta": delta,
-            "order": order, "mechanism": mechanism, "synthetic": synthetic,
-            "separator": separator, "seed": seed,
-        }  # fmt: skip
         bif = net.to_bif().encode()
         files = {
             "model.json": released.plain_writer(net.to_dict()),
             "model.bif": lambda file: file.write(bif),
-            "release.json": released.release_writer("bayes-net", data, shown, guarantee),
+            "release.json": released.release_writer(context, guarantee),
         }
         if synthetic is not None:
             files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))

@@ -22,6 +22,7 @@ _BAR = 30  # characters
 
 @app.command("histogram")
 def histogram_command(
+    context: typer.Context,
     data: Data,
     schema: SchemaFile,
     column: Annotated[str, typer.Option(help="The column of the schema to count.")],
@@ -81,17 +82,12 @@ def histogram_command(
         )
         table = found.to_frame().rename_axis("cell").reset_index()
         guarantee = released.guarantee_of(found.cost, target, delta, seed)
-        shown = {
-            "schema": schema, "column": column, "epsilon": epsilon, "delta": delta, "order": order,
-            "mechanism": mechanism, "loss": loss, "relation": relation, "n_records": n_records,
-            "separator": separator, "seed": seed,
-        }  # fmt: skip
         written = _files.save_all(
             out,
             {
                 "histogram.csv": _files.table_writer(table),
                 "histogram.json": released.plain_writer(found.to_dict()),
-                "release.json": released.release_writer("histogram", data, shown, guarantee),
+                "release.json": released.release_writer(context, guarantee),
             },
         )
         _print_histogram(column, found)

@@ -13,6 +13,7 @@ from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 @app.command("naive-bayes")
 def naive_bayes_command(
+    context: typer.Context,
     data: Data,
     schema: SchemaFile,
     target_column: Annotated[str, typer.Option(help="The column of the schema to predict.")],
@@ -60,16 +61,11 @@ def naive_bayes_command(
                 raise ValueError(f"test must have at least one record, got {str(test)!r}.")
         model.fit(records.drop(columns=target_column), records[target_column])
         guarantee = released.guarantee_of(model.cost_, target if is_private else None, delta, seed)
-        shown = {
-            "schema": schema, "target_column": target_column, "epsilon": epsilon, "delta": delta,
-            "order": order, "mechanism": mechanism, "test": test, "separator": separator,
-            "seed": seed,
-        }  # fmt: skip
         written = _files.save_all(
             out,
             {
                 "model.json": released.plain_writer(model.to_dict()),
-                "release.json": released.release_writer("naive-bayes", data, shown, guarantee),
+                "release.json": released.release_writer(context, guarantee),
             },
         )
         OUT.print(

@@ -50,13 +50,14 @@ def plain_writer(data: dict[str, Any]) -> Any:
     return lambda file: file.write(text.encode())
 
 
-def release_writer(
-    verb: str, data: Path, options: dict[str, Any], guarantee: dict[str, Any]
-) -> Any:
+def release_writer(context: typer.Context, guarantee: dict[str, Any]) -> Any:
     """Return what writes what it cost, and the command line that repeats it."""
     from privrl import _files
 
-    command = f"{command_line(verb, options)} {shlex.quote(str(data))}"
+    options = {each.name: context.params[each.name] for each in context.command.params}
+    data = options.pop("data")
+    del options["out"]
+    command = f"{command_line(str(context.info_name), options)} {shlex.quote(str(data))}"
     return _files.json_writer({"command": command, "guarantee": guarantee})
 
 
