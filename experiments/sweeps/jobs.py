@@ -22,8 +22,8 @@ from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.envs import TabularMDP
 from privrl.envs.support import Support
-from privrl.experiments import names
 from privrl.experiments.methods import Method, Task, make_agent
+from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
 from privrl.experiments.training.loop import learn_counts
 from privrl.numerics.special import FloatArray
@@ -90,7 +90,7 @@ class Job(Spec):
         if self.method.agent == "random":
             schedules = ["every-episode"]
         for schedule in filter(None, schedules):
-            draws += len(names.schedule_named(schedule).starts(self.episodes))
+            draws += len(schedule_named(schedule).starts(self.episodes))
         return float(draws * (_RUNS_PER_DRAW + self.runs))
 
     def seed_sequence(self) -> np.random.SeedSequence:
@@ -212,7 +212,7 @@ def _agent(job: Job, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) ->
         n_actions=mdp.n_actions,
         horizon=mdp.horizon,
         reward_range=mdp.reward_range,
-        relation=names.rl_relation(
+        relation=rl_relation(
             job.relation, horizon=job.horizon, arrival_rewards=mdp.reward.ndim == 3
         ),
         episodes=job.episodes,
@@ -258,7 +258,7 @@ def _check_size(job: Job, mdp: TabularMDP) -> None:
 
 def _tables_kept(job: Job) -> int:
     """Return how many tables of transitions a run keeps from draw to draw."""
-    draws = len(names.schedule_named(job.method.schedule).starts(job.episodes))
+    draws = len(schedule_named(job.method.schedule).starts(job.episodes))
     if job.method.sampler.startswith(("noisy-counts", "local-counts")):
         return draws  # the noise of each goes into those that follow
     return min(job.method.window or 1, draws)

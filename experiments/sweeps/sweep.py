@@ -13,8 +13,8 @@ import pandas as pd
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl.envs import TabularMDP
-from privrl.experiments import names
 from privrl.experiments.methods import Method
+from privrl.experiments.names import RL_RELATIONS, lookup, make_env
 from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import (
@@ -93,7 +93,7 @@ class SweepSpec(Spec):
         for name, keys in (("methods", labels), ("epsilons", self.epsilons)):
             if len(set(keys)) < len(keys):
                 raise ValueError(f"{name} must not repeat itself, got {', '.join(map(str, keys))}.")
-        names.lookup("relation", self.relation, names.RL_RELATIONS)
+        lookup("relation", self.relation, RL_RELATIONS)
         epsilons = tuple(check_positive("epsilons", epsilon) for epsilon in self.epsilons)
         object.__setattr__(self, "epsilons", epsilons)
         object.__setattr__(self, "order", check_between("order", self.order, 1, np.inf))
@@ -210,7 +210,7 @@ def run_sweep(
     """
     check_workers(backend, workers, address)
     if mdp is None:
-        env = names.make_env(spec.env)
+        env = make_env(spec.env)
         try:
             mdp = TabularMDP.from_gymnasium(env, spec.horizon)
         finally:

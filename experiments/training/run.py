@@ -15,8 +15,8 @@ from privrl.envs import TabularMDP
 from privrl.envs.arrival import Outcome, pays_on_arrival, rows_of, tables_hold
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_support
-from privrl.experiments import names
 from privrl.experiments.methods import Method, Task, make_agent
+from privrl.experiments.names import RL_RELATIONS, lookup, make_env, rl_relation
 from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.training.loop import Progress, train
 
@@ -77,7 +77,7 @@ class TrainSpec(Spec):
     ] = None
 
     def __post_init__(self) -> None:
-        names.lookup("relation", self.relation, names.RL_RELATIONS)
+        lookup("relation", self.relation, RL_RELATIONS)
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
@@ -124,10 +124,10 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         If the environment does not exist, has other than Discrete spaces, or pays a reward
         outside the range.
     """
-    env = names.make_env(spec.env)
+    env = make_env(spec.env)
     try:
         horizon = spec.horizon or episode_limit(env) or _NO_LIMIT
-        relation = names.rl_relation(
+        relation = rl_relation(
             spec.relation, horizon=horizon, arrival_rewards=_arrival_rewards(env)
         )
         private = spec.method.is_private

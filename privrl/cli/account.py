@@ -55,12 +55,12 @@ def account(
         from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
         from privrl.accounting.rdp import RdpAccountant
         from privrl.costs.dirichlet import DirichletCost
-        from privrl.experiments import names
+        from privrl.experiments.names import RELATIONS, lookup
 
         if relation == "replace-episode" and horizon is None:
             raise ValueError("horizon must be given for replace-episode; pass --horizon.")
         steps = 1 if horizon is None else horizon
-        unit = names.lookup("relation", relation, names.RELATIONS)(steps, arrival_rewards)
+        unit = lookup("relation", relation, RELATIONS)(steps, arrival_rewards)
         common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
         printed = numbers("orders", orders)
         if (weight is None) + (alpha is None) > 1:

@@ -60,14 +60,14 @@ def histogram_command(
         from privrl import _files
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
-        from privrl.experiments import names
+        from privrl.experiments.names import RELATIONS, lookup
         from privrl.models.histograms import choose_mechanism, histogram
 
         chosen = Schema.load(schema)
         released.check_name("column", column, chosen.names)
         target, rng = released.target_of(epsilon, delta, order), released.rng_of(seed)
-        units = {name: names.RELATIONS[name] for name in ("replace-record", "add-remove-record")}
-        unit = names.lookup("relation", relation, units)(1, False)
+        units = {name: RELATIONS[name] for name in ("replace-record", "add-remove-record")}
+        unit = lookup("relation", relation, units)(1, False)
         options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
         cells = chosen.columns[column]
         # What is wrong with the options is found before the data are read.

@@ -28,7 +28,7 @@ from privrl.cli.terminal import (
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps.sweep import SweepProgress
+    from privrl.experiments.sweeps import SweepProgress
 
 
 _SEVERAL = ("agent", "sampler", "schedule")  # of which a sweep takes every combination
@@ -37,7 +37,8 @@ _DATABASE = "sweep.sqlite"
 
 
 def _options() -> list[Parameter]:
-    from privrl.experiments import Method, SweepSpec
+    from privrl.experiments.methods import Method
+    from privrl.experiments.sweeps import SweepSpec
 
     return [
         *options_of(SweepSpec, overrides=True, panel="Sweep"),
@@ -85,8 +86,8 @@ def sweep(
     """
     with friendly():
         from privrl import _files
-        from privrl.experiments import Method, SweepSpec, run_sweep
-        from privrl.experiments.sweeps import plots, presets
+        from privrl.experiments.methods import Method
+        from privrl.experiments.sweeps import SweepSpec, plots, presets, run_sweep
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
@@ -185,7 +186,7 @@ def _print_sweep(results: Any, optimum: float) -> None:
 
 def _saved_spec(path: Path) -> Any:
     """Read the spec of a sweep.json, or a file that is a spec alone."""
-    from privrl.experiments import SweepSpec
+    from privrl.experiments.sweeps import SweepSpec
 
     try:
         data = json.loads(path.read_text())

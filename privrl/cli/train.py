@@ -11,7 +11,8 @@ from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, pr
 
 
 def _options() -> list[Parameter]:
-    from privrl.experiments import Method, TrainSpec
+    from privrl.experiments.methods import Method
+    from privrl.experiments.training import TrainSpec
 
     return options_of(TrainSpec) + options_of(Method, panel="How the agent learns")
 
@@ -32,7 +33,8 @@ def train(
     """
     with friendly():
         from privrl import _files
-        from privrl.experiments import Method, TrainSpec, run_training
+        from privrl.experiments.methods import Method
+        from privrl.experiments.training import TrainSpec, run_training
 
         method = Method(**values_of(Method, options))
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))

@@ -7,8 +7,7 @@ import pytest
 
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.experiments.names import rl_relation
-from privrl.experiments.training import run
-from privrl.experiments.training.run import TrainSpec, run_training
+from privrl.experiments.training import TrainSpec, run, run_training
 
 
 def guarantee(**settings: Any) -> dict[str, Any]:
