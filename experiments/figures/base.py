@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -51,6 +52,11 @@ def panels(
     for each in axes:
         each.grid(alpha=0.25)
     return picture, axes
+
+
+def legend(picture: Picture, axes: Axes, side: str, **look: Any) -> None:
+    """Write the legend of one panel beside all of them: at the "lower center", for example."""
+    picture.legend(*axes.get_legend_handles_labels(), loc=f"outside {side}", **look)
 
 
 def note(picture: Picture, text: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dkl_tightness import DELTA, by_order, release_at
 from privrl.experiments.palette import BLUE, GREEN, PURPLE, VERMILION
 from privrl.numerics.printing import up_to_places as up
@@ -33,7 +33,7 @@ def _draw(table: pd.DataFrame) -> Picture:
             axes.plot(curve.weight, curve.epsilon, line, color=colour, lw=2, label=label)
     axes.set(xscale="log", yscale="log", xlabel="weight r, with the prior 1 + 4(λ - 1)r")
     axes.set_ylabel("ε̂ (nats) at δ = 10⁻⁵")
-    picture.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
+    legend(picture, axes, "right upper", fontsize="small")
     note(picture, "privacy unit: replace one record")
     return picture
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import NAMES, load
 from privrl.data.schema import Categories
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
@@ -144,9 +144,7 @@ def _draw(table: pd.DataFrame, *, what: str) -> Picture:
     picture.supylabel(
         "cross-entropy on the test part (nats)" if what == "cross_entropy" else "accuracy"
     )
-    picture.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, fontsize="small"
-    )
+    legend(picture, axes[0], "upper center", ncols=6, fontsize="small")
     picture.supxlabel(
         f"{budgets_axis(table)}; privacy unit: replace one record, in a set of public size"
     )

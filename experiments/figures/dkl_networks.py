@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import networks
 from privrl.data.datasets.sources import SOURCES
-from privrl.experiments.figures.base import Figure, note, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
@@ -181,9 +181,10 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set(ylim=(least - 1.2 * (top - least), top + 0.1 * (top - least)))
     axes[0].set_ylabel("mean log-probability of a test record (nats)")
     if len(names) > 1:
-        picture.legend(
-            *axes[0].get_legend_handles_labels(),
-            loc="outside upper center",
+        legend(
+            picture,
+            axes[0],
+            "upper center",
             ncols=5,
             fontsize="small",
         )

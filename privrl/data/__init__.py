@@ -1,7 +1,7 @@
 """Tables of people's data: public schemas, and readers that go by them.
 
-What a column may hold stands in a `Schema`, which is never read from the data. `privrl.data.datasets`
-has real data sets with theirs.
+What a column may hold stands in a `Schema`, which is never read from the data.
+`privrl.data.datasets` has real data sets with theirs.
 """
 
 from privrl.data.records import read_records
