@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -54,9 +54,14 @@ def panels(
     return picture, axes
 
 
-def legend(picture: Picture, axes: Axes, side: str, **look: Any) -> None:
-    """Write the legend of one panel beside all of them: at the "lower center", for example."""
-    picture.legend(*axes.get_legend_handles_labels(), loc=f"outside {side}", **look)
+def legend(
+    picture: Picture,
+    axes: Axes,
+    loc: Literal["outside upper center", "outside lower center", "outside right upper"],
+    **look: Any,
+) -> None:
+    """Write the legend of one panel beside all of them."""
+    picture.legend(*axes.get_legend_handles_labels(), loc=loc, **look)
 
 
 def note(picture: Picture, text: str) -> None:

@@ -68,7 +68,7 @@ def _draw(table: pd.DataFrame) -> Picture:
     for each in axes[2:]:
         each.set_xlabel("Hellinger distance of candidate r from BI(x)")
     picture.supylabel("largest change of the score of r, over neighbours of x")
-    legend(picture, axes[0], "upper center", ncols=3)
+    legend(picture, axes[0], "outside upper center", ncols=3)
     note(picture, "privacy unit: replace one record")
     return picture
 

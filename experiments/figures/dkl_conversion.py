@@ -33,7 +33,7 @@ def _draw(table: pd.DataFrame) -> Picture:
             axes.plot(curve.weight, curve.epsilon, line, color=colour, lw=2, label=label)
     axes.set(xscale="log", yscale="log", xlabel="weight r, with the prior 1 + 4(λ - 1)r")
     axes.set_ylabel("ε̂ (nats) at δ = 10⁻⁵")
-    legend(picture, axes, "right upper", fontsize="small")
+    legend(picture, axes, "outside right upper", fontsize="small")
     note(picture, "privacy unit: replace one record")
     return picture
 

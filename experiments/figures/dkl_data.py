@@ -144,7 +144,7 @@ def _draw(table: pd.DataFrame, *, what: str) -> Picture:
     picture.supylabel(
         "cross-entropy on the test part (nats)" if what == "cross_entropy" else "accuracy"
     )
-    legend(picture, axes[0], "upper center", ncols=6, fontsize="small")
+    legend(picture, axes[0], "outside upper center", ncols=6, fontsize="small")
     picture.supxlabel(
         f"{budgets_axis(table)}; privacy unit: replace one record, in a set of public size"
     )

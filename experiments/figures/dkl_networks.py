@@ -184,7 +184,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         legend(
             picture,
             axes[0],
-            "upper center",
+            "outside upper center",
             ncols=5,
             fontsize="small",
         )

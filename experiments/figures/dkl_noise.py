@@ -70,7 +70,7 @@ def _draw(table: pd.DataFrame) -> Picture:
     right.axhline(lost, color=ORANGE, lw=1, ls=":", label="share with a negative frequency")
     right.set(xscale="log", xlim=(1e-4, 3), ylim=(0, 1))
     right.set(xlabel="KL(p ‖ y) (nats)", ylabel="share of draws that lose more")
-    legend(picture, right, "lower center", ncols=5, fontsize="small")
+    legend(picture, right, "outside lower center", ncols=5, fontsize="small")
     picture.suptitle(
         "p = (0.1, 0.9), ten records; the same Rényi divergence of order 2 for all; "
         "privacy unit: replace one record",

@@ -139,7 +139,7 @@ def _draw_2(table: pd.DataFrame) -> Picture:
     right.set(ylim=(1e-9, 1e-2), xlim=(1e-6, 2e-3))
     left.set_title("all of it", fontsize="medium")
     right.set_title("where the paper looks", fontsize="medium")
-    legend(picture, right, "lower center", ncols=3, fontsize="small")
+    legend(picture, right, "outside lower center", ncols=3, fontsize="small")
     picture.suptitle(
         "δ of the unit-simplex bound; privacy unit: replace one record", fontsize="medium"
     )

@@ -154,7 +154,7 @@ def _draw_3(table: pd.DataFrame) -> Picture:
     axes[0].set_ylabel("Rényi divergence of order λ (nats)")
     axes[3].set_ylabel("mean KL(f/N ‖ y) (nats)")
     axes[2].legend(fontsize="small", loc="lower right")
-    legend(picture, axes[3], "lower center", ncols=6, fontsize="small")
+    legend(picture, axes[3], "outside lower center", ncols=6, fontsize="small")
     picture.suptitle(
         "Privacy unit: replace one record. The curve for δ = 2 is not a guarantee.",
         fontsize="medium",

@@ -112,7 +112,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_title(f"d = {cells} cells, ε = {epsilon:g} nats", fontsize="medium")
         each.set_xlabel("records N")
     picture.supylabel("distance of y from p (ℓ², root mean square)")
-    legend(picture, axes[0], "right upper")
+    legend(picture, axes[0], "outside right upper")
     note(picture, "Rényi divergence of order 2 at most ε; privacy unit: replace one record")
     return picture
 

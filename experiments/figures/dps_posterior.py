@@ -85,7 +85,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_title(f"ε = {epsilon:g} nats", fontsize="medium")
         each.set_xlabel("records N")
     axes[0].set_ylabel("KL of the posteriors (nats)")
-    legend(picture, axes[0], "right upper")
+    legend(picture, axes[0], "outside right upper")
     note(
         picture,
         "mean, and 90 % of the data sets; Rényi divergence of order 2 at most ε; privacy unit: "

@@ -228,7 +228,7 @@ def _draw_users(table: pd.DataFrame) -> Picture:
     right.set(xscale="log", yscale="log", ylim=(1e-6, 1.5), ylabel="share lost, 1 - mean share")
     for each in (left, right):
         each.set_xlabel("users, each one episode of 30 steps")
-    legend(picture, left, "lower center", ncols=3, fontsize="small")
+    legend(picture, left, "outside lower center", ncols=3, fontsize="small")
     picture.suptitle(
         "RiverSwim; ε for the whole run, Rényi order 2, nats; bars: 95 % confidence\n"
         "privacy unit: one user (replace an episode)",

@@ -53,7 +53,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_xlabel("δ")
     for each in axes[::2]:
         each.set_ylabel("ε (nats)")
-    legend(picture, axes[0], "upper center", ncols=3)
+    legend(picture, axes[0], "outside upper center", ncols=3)
     note(
         picture,
         "privacy unit: b/2 = 0.05 of one vector moves between two of three sensitive components",

@@ -17,19 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from privrl.cli.options import options_of, takes_options, values_of
-from privrl.cli.terminal import (
-    ERR,
-    OUT,
-    command_line,
-    friendly,
-    print_files,
-    words,
-)
+from privrl.cli.terminal import ERR, OUT, command_line, friendly, print_files, words
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepProgress
-
+    from privrl.experiments.sweeps import SweepProgress, SweepResult, SweepSpec
 
 _SEVERAL = ("agent", "sampler", "schedule")  # of which a sweep takes every combination
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
@@ -86,19 +78,12 @@ def sweep(
     """
     with friendly():
         from privrl import _files
-        from privrl.experiments.methods import Method
-        from privrl.experiments.sweeps import SweepSpec, plots, presets, run_sweep
+        from privrl.experiments.sweeps import run_sweep
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
-        lists = {f"{name}s": options[f"{name}s"] for name in _SEVERAL}
-        todo = presets.override(
-            presets.preset(base["preset"]) if spec is None else _saved_spec(spec),
-            **{name: None if text is None else words(text) for name, text in lists.items()},
-            method=values_of(Method, options),
-            spec=values_of(SweepSpec, options),
-        )
+        todo = _overridden(base, options)
         _files.check_folder(out)
         if parquet:
             _files.check_parquet()
@@ -111,31 +96,66 @@ def sweep(
                 database=out / _DATABASE,
                 on_progress=on_progress,
             )
-        pictures = {
-            "reward_vs_epsilon.png": plots.reward_against_epsilon,
-            "regret_vs_epsilon.png": plots.regret_against_epsilon,
-            "learning_curves.png": plots.learning_curves,
+        saved = {
+            "command": command_line("sweep", base | options),
+            "spec": todo.to_dict(),
+            "optimal_value": result.optimal_value,
         }
-        tables = {"results": result.results, "curves": result.curves}
-        files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
-        if parquet:
-            files |= {f"{name}.parquet": _files.parquet_writer(tables[name]) for name in tables}
-        written = _files.save_all(
-            out,
-            files
-            | {name: _files.figure_writer(draw(result, todo)) for name, draw in pictures.items()}
-            | {
-                "sweep.json": _files.json_writer(
-                    {
-                        "command": command_line("sweep", base | options),
-                        "spec": todo.to_dict(),
-                        "optimal_value": result.optimal_value,
-                    }
-                ),
-            },
-        )
+        files = _tables(result, parquet=parquet) | _pictures(result, todo)
+        written = _files.save_all(out, files | {"sweep.json": _files.json_writer(saved)})
         _print_sweep(result.results, result.optimal_value)
         print_files([*written, out / _DATABASE])
+
+
+def _overridden(base: dict[str, str], options: dict[str, Any]) -> "SweepSpec":
+    """Return the preset, or the saved spec, with what the options override."""
+    from privrl.experiments.methods import Method
+    from privrl.experiments.sweeps import SweepSpec
+    from privrl.experiments.sweeps.presets import override, preset
+
+    texts = {f"{name}s": options[f"{name}s"] for name in _SEVERAL}
+    return override(
+        preset(base["preset"]) if "preset" in base else _saved_spec(Path(base["spec"])),
+        **{name: None if text is None else words(text) for name, text in texts.items()},
+        method=values_of(Method, options),
+        spec=values_of(SweepSpec, options),
+    )
+
+
+def _saved_spec(path: Path) -> "SweepSpec":
+    """Read the spec of a sweep.json, or a file that is a spec alone."""
+    from privrl.experiments.sweeps import SweepSpec
+
+    try:
+        data = json.loads(path.read_text())
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
+    whole = isinstance(data, dict) and "spec" in data
+    return SweepSpec.from_dict(data["spec"] if whole else data)
+
+
+def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:
+    """Return what writes the tables, by the names of the files."""
+    from privrl import _files
+
+    tables = {"results": result.results, "curves": result.curves}
+    files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
+    if parquet:
+        files |= {f"{name}.parquet": _files.parquet_writer(tables[name]) for name in tables}
+    return files
+
+
+def _pictures(result: "SweepResult", spec: "SweepSpec") -> dict[str, Any]:
+    """Return what writes the pictures, by the names of the files."""
+    from privrl import _files
+    from privrl.experiments.sweeps import plots
+
+    drawn = {
+        "reward_vs_epsilon.png": plots.reward_against_epsilon,
+        "regret_vs_epsilon.png": plots.regret_against_epsilon,
+        "learning_curves.png": plots.learning_curves,
+    }
+    return {name: _files.figure_writer(draw(result, spec)) for name, draw in drawn.items()}
 
 
 def _print_sweep(results: Any, optimum: float) -> None:
@@ -182,18 +202,6 @@ def _print_sweep(results: Any, optimum: float) -> None:
     if beyond.any():
         more = (results["spent"] - results["epsilon"])[beyond].max()
         OUT.print(f"Rewards had a budget beside that: up to {up(more)} more was spent.")
-
-
-def _saved_spec(path: Path) -> Any:
-    """Read the spec of a sweep.json, or a file that is a spec alone."""
-    from privrl.experiments.sweeps import SweepSpec
-
-    try:
-        data = json.loads(path.read_text())
-    except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
-    whole = isinstance(data, dict) and "spec" in data
-    return SweepSpec.from_dict(data["spec"] if whole else data)
 
 
 class _TimeLeft(ProgressColumn):

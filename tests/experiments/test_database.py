@@ -9,22 +9,12 @@ import pandas as pd
 import pytest
 
 from privrl.experiments.methods import Method
+from privrl.experiments.sweeps import SweepSpec, jobs_of
 from privrl.experiments.sweeps.database import Database
-from privrl.experiments.sweeps.jobs import Job, JobResult
+from privrl.experiments.sweeps.jobs import JobResult
 
-JOB = Job(
-    env="privrl/RiverSwim-v0",
-    horizon=30,
-    episodes=40,
-    method=Method(),
-    relation="replace-step",
-    order=2.0,
-    epsilon=0.1,
-    delta=1e-5,
-    first_run=100,
-    runs=2,
-    seed=0,
-)
+(FIRST,) = jobs_of(SweepSpec(epsilons=(0.1,), episodes=40, runs=2))
+JOB = replace(FIRST, first_run=100)
 RESULT = JobResult(
     rewards=np.array([[0.1, 1 / 3], [np.pi, 1e300]]),
     draws=7,
