@@ -4,7 +4,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps.sweep import SweepSpec, jobs_of, run_sweep
+from privrl.experiments.sweeps import SweepSpec, jobs_of, run_sweep
 
 
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])

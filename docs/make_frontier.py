@@ -17,9 +17,7 @@ from privrl.accounting.calibration import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, greedy, policy_value
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import plots
-from privrl.experiments.sweeps.presets import preset
-from privrl.experiments.sweeps.sweep import SweepSpec, run_sweep
+from privrl.experiments.sweeps import SweepSpec, plots, preset, run_sweep
 
 HERE = Path(__file__).parent
 RUNS = 100

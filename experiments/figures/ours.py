@@ -11,9 +11,7 @@ from matplotlib.figure import Figure as Picture
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
-from privrl.experiments.sweeps import plots
-from privrl.experiments.sweeps.presets import PUBLISHED, preset
-from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, run_sweep
+from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, plots, preset, run_sweep
 from privrl.numerics.printing import up_to_places as up
 
 _DEFAULT = Method().label

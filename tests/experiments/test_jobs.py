@@ -9,9 +9,8 @@ from numpy.testing import assert_array_equal
 
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method
+from privrl.experiments.sweeps import PRESETS, jobs_of
 from privrl.experiments.sweeps.jobs import Job, check_jobs, conditions, curve_episodes, run_job
-from privrl.experiments.sweeps.presets import PRESETS
-from privrl.experiments.sweeps.sweep import jobs_of
 from privrl.experiments.training.loop import learn_counts
 
 JOB = Job(

@@ -25,9 +25,8 @@ from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
 from privrl.experiments import names
 from privrl.experiments.methods import Method
+from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset, run_sweep
 from privrl.experiments.sweeps.jobs import run_job
-from privrl.experiments.sweeps.presets import PRESETS, preset
-from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, jobs_of, run_sweep
 from privrl.experiments.workers import JobFailed
 
 COLUMNS = [
