@@ -87,12 +87,8 @@ class Method:
     reward_alpha: Annotated[float, "Prior pseudo-count of a reward."] = 1.0
     rewards: Annotated[RewardName, "auto, beta, noisy, or known (public)."] = "auto"
     reward_share: Annotated[float, "Part of the budget for rewards."] = 1 / 3
-    reward_epsilon: Annotated[float | None, "A budget for rewards beside the other, in nats."] = (
-        None
-    )
-    threshold: Annotated[float, "Deviations of the noise that are taken off noisy counts."] = (
-        DEFAULT_THRESHOLD
-    )
+    reward_epsilon: Annotated[float | None, "Rewards' budget beside the other, in nats."] = None
+    threshold: Annotated[float, "Deviations taken off noisy counts."] = DEFAULT_THRESHOLD
     support: Annotated[bool, "Possible next states are public."] = False
     label: str = field(default="")
 
