@@ -29,6 +29,8 @@ from privrl.experiments.sweeps.jobs import (
 from privrl.experiments.workers import check_workers, on_workers
 from privrl.numerics.special import FloatArray
 
+_Budgets = Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepSpec(Spec):
@@ -66,12 +68,7 @@ class SweepSpec(Spec):
 
     env: Annotated[str, "Gymnasium id, with tables."] = "privrl/RiverSwim-v0"
     methods: tuple[Method, ...] = field(default=(Method(),))
-    epsilons: Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."] = (
-        0.01,
-        0.1,
-        1.0,
-        10.0,
-    )
+    epsilons: _Budgets = (0.01, 0.1, 1.0, 10.0)
     order: Order = 2.0
     relation: Unit = "replace-step"
     episodes: Annotated[int, "Episodes of a run."] = 3000
