@@ -1,10 +1,10 @@
-"""Sweeps: cells per second in this process and on processes beside it."""
+"""Sweeps: jobs per second in this process and on processes beside it."""
 
 import pytest
 from joblib import Parallel, delayed
 
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps.sweep import SweepSpec, cells, run_sweep
+from privrl.experiments.sweeps import SweepSpec, jobs_of, run_sweep
 
 
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])
@@ -22,7 +22,7 @@ def test_sweep(measure, quick, backend, workers):
 
     # The first round, which starts the workers, is not counted.
     what = backend if workers is None else f"{backend}, {workers}"
-    measure(what, sweep, work=len(cells(spec)), rounds=3)
+    measure(what, sweep, work=len(jobs_of(spec)), rounds=3)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

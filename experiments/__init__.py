@@ -1,1 +1,26 @@
-"""Training runs, sweeps, and the files and pictures that they leave."""
+"""Experiments: private agents trained, and reward swept against privacy.
+
+What is here is loaded when it is first asked for, so that training needs no plots.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from privrl.experiments.methods import Method
+    from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
+    from privrl.experiments.training import TrainSpec, run_training, train
+
+__all__ = ["Method", "SweepSpec", "TrainSpec", "preset", "run_sweep", "run_training", "train"]
+
+_FROM = {
+    "Method": "methods",
+    **dict.fromkeys(("SweepSpec", "preset", "run_sweep"), "sweeps"),
+    **dict.fromkeys(("TrainSpec", "run_training", "train"), "training"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_FROM[name]}"), name)

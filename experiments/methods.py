@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from privrl.agents import (
 )
 from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
-from privrl.experiments.registry import lookup, schedule_named
+from privrl.experiments.names import lookup, schedule_named
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import Concentrated, Diffuse, stack
@@ -45,7 +45,7 @@ class Method:
     agent, sampler : str
         Names, see `AGENTS` and `SAMPLERS`.
     schedule : str
-        Before which episodes it draws, see `privrl.experiments.registry.schedule_named`.
+        Before which episodes it draws, see `privrl.experiments.names.schedule_named`.
     resamples : str, optional
         Another schedule, of the episodes before which a released posterior is sampled afresh.
     window : int, optional
@@ -61,7 +61,8 @@ class Method:
         A budget for the rewards beside the other, in place of a share of it, as Ponnoprat's
         experiment has it. What is reported as spent includes it.
     threshold : float
-        How many deviations are taken off noisy counts, see `privrl.samplers.noisy_counts.NoisyCounts`.
+        How many deviations are taken off noisy counts, see
+        `privrl.samplers.noisy_counts.NoisyCounts`.
     support : bool
         Whether it is public which next states are possible.
     label : str, optional
@@ -73,18 +74,22 @@ class Method:
         If a name is unknown, a number out of range, or two settings do not go together.
     """
 
-    agent: str = "psrl"
-    sampler: str = "noisy-counts"
-    schedule: str = "geometric:1.05"
-    resamples: str | None = None
-    window: int | None = None
-    alpha: float = 1.0
-    reward_alpha: float = 1.0
-    rewards: RewardName = "auto"
-    reward_share: float = 1 / 3
-    reward_epsilon: float | None = None
-    threshold: float = DEFAULT_THRESHOLD
-    support: bool = False
+    agent: Annotated[str, "psrl, ucbvi, random or oracle."] = "psrl"
+    sampler: Annotated[
+        str,
+        "non-private, diffuse, concentrated, noisy-counts, noisy-counts:optimal, "
+        "noisy-counts:tree, noisy-counts:independent or local-counts.",
+    ] = "noisy-counts"
+    schedule: Annotated[str, "every-episode, geometric or geometric:RATIO."] = "geometric:1.05"
+    resamples: Annotated[str | None, "Schedule of fresh samples between draws; free."] = None
+    window: Annotated[int | None, "Batches that a Dirichlet draw looks back on."] = None
+    alpha: Annotated[float, "Prior pseudo-count of a transition."] = 1.0
+    reward_alpha: Annotated[float, "Prior pseudo-count of a reward."] = 1.0
+    rewards: Annotated[RewardName, "auto, beta, noisy, or known (public)."] = "auto"
+    reward_share: Annotated[float, "Part of the budget for rewards."] = 1 / 3
+    reward_epsilon: Annotated[float | None, "Rewards' budget beside the other, in nats."] = None
+    threshold: Annotated[float, "Deviations taken off noisy counts."] = DEFAULT_THRESHOLD
+    support: Annotated[bool, "Possible next states are public."] = False
     label: str = field(default="")
 
     def __post_init__(self) -> None:
@@ -185,10 +190,10 @@ def make_agent(
     batch = () if runs is None else (len(budgets), runs)
     sizes = (task.n_states, task.n_actions, task.horizon)
     if method.agent == "random":
-        return RandomPolicy(*sizes, rng=rng, batch_shape=batch)
+        return RandomPolicy(*sizes, rng=rng, batch_shape=batch, terminates=task.terminates)
     if method.agent == "oracle":
         policy = _known("best_policy", task.best_policy)
-        return Oracle(*sizes, policy=policy, batch_shape=batch)
+        return Oracle(*sizes, policy=policy, batch_shape=batch, terminates=task.terminates)
     parts = [_split(method, budget) for budget in budgets]
     plan = _Plan(method, task, schedule, single=runs is None)
     transitions = SAMPLERS[method.sampler]([part[0] for part in parts], plan, "transitions")

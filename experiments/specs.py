@@ -1,32 +1,61 @@
-"""Frozen dataclasses from plain data, as JSON holds it; every mistake is named."""
+"""Specs: what is to be done, as frozen dataclasses of plain data that JSON can hold.
+
+A field that the command line offers says what it is in a sentence beside its type:
+``order: Annotated[float, "Rényi order of the budget, > 1."] = 2.0``. So an option has its name, its
+type, its default and its help from one line.
+"""
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+# What several specs have.
+Order = Annotated[float, "Rényi order of the budget, > 1."]
+Delta = Annotated[float, "At which (epsilon, delta) is reported."]
+Unit = Annotated[
+    str, "Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
+]
 
 Made = TypeVar("Made")
 
 
-def from_plain(kind: type[Made], data: Any, name: str) -> Made:
-    """Make a dataclass from the dictionary that `dataclasses.asdict` makes of it.
+class Spec:
+    """What a frozen dataclass of plain data can do: be saved as JSON, and be made of that again.
 
-    Parameters
-    ----------
-    kind : type
-        The dataclass. Its fields are numbers, texts, truth values, other such dataclasses, and
-        tuples of them.
-    data : dict
-        A value for each field; those left out take their default.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ValueError
-        If a field is unknown or missing, of another type, or refused by the dataclass.
+    Its fields are numbers, texts, truth values, other dataclasses of such, and tuples of them.
     """
+
+    called: ClassVar[str] = "spec"  # by messages
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain data."""
+        return asdict(self)  # type: ignore[call-overload] # a dataclass
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Make one from what `to_dict` returns, or JSON made of that.
+
+        Raises
+        ------
+        ValueError
+            If a field is unknown or missing, of another type, or out of range.
+        """
+        return _from_plain(cls, data, cls.called)
+
+
+def _from_plain(kind: type[Made], data: Any, name: str) -> Made:
     if not isinstance(data, Mapping):
         raise ValueError(f"{name} must be a JSON object, got {data!r}.")
     hints = get_type_hints(kind)
@@ -47,14 +76,12 @@ def from_plain(kind: type[Made], data: Any, name: str) -> Made:
 
 def _value(hint: Any, data: Any, name: str) -> Any:
     if is_dataclass(hint):
-        return from_plain(hint, data, name)  # type: ignore[arg-type] # it is a type
-    if get_origin(hint) is tuple:
-        if not isinstance(data, list | tuple):
-            raise ValueError(f"{name} must be a list, got {data!r}.")
-        of = get_args(hint)[0]
-        return tuple(_value(of, each, f"{name}[{i}]") for i, each in enumerate(data))
+        return _from_plain(hint, data, name)  # type: ignore[arg-type] # it is a type
     accepted = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     for one in accepted:
+        if get_origin(one) is tuple and isinstance(data, list | tuple):
+            of = get_args(one)[0]
+            return tuple(_value(of, each, f"{name}[{i}]") for i, each in enumerate(data))
         if get_origin(one) is Literal and data in get_args(one):
             return data
         if one is float and isinstance(data, int | float) and not isinstance(data, bool):
@@ -62,5 +89,7 @@ def _value(hint: Any, data: Any, name: str) -> Any:
         truth = isinstance(data, bool)  # which is an integer too
         if isinstance(one, type) and isinstance(data, one) and (one is bool or not truth):
             return data
+    if get_origin(hint) is tuple:
+        raise ValueError(f"{name} must be a list, got {data!r}.")
     wanted = " or ".join(getattr(one, "__name__", str(one)) for one in accepted)
     raise ValueError(f"{name} must be of type {wanted}, got {data!r}.")

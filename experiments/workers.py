@@ -1,4 +1,4 @@
-"""Apply a function to items on workers; what a worker that dies was at is done again."""
+"""Do jobs on workers; what a worker that dies was at is done again."""
 
 import importlib
 import traceback
@@ -6,27 +6,27 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
 
 from privrl._checks import check_count
-from privrl.experiments.registry import lookup
+from privrl.experiments.names import lookup
 
-_DEATHS = 3  # in a row, without any item finished
+_DEATHS = 3  # in a row, without any job finished
 
-Item = TypeVar("Item")
+Job = TypeVar("Job")
 Result = TypeVar("Result")
-#: An item's place, and what the function returned or raised.
+#: A job's place, and what the function returned or raised.
 _Outcome = tuple[int, Any, Exception | None]
-_Function = Callable[[Any, Any], Any]
 
 
 class WorkersDied(ChildProcessError):
     """Workers die again and again."""
 
 
-class ItemFailed(ValueError):
+class JobFailed(ValueError):
     """The function raised an error; it is the cause of this one."""
 
 
@@ -54,24 +54,25 @@ def check_workers(backend: str, workers: int | None, address: str | None) -> Non
 
 
 def on_workers(
-    function: Callable[[Item, Any], Result],
-    items: Sequence[Item],
+    function: Callable[[Job, Any], Result],
+    jobs: Sequence[Job],
     shared: Any,
     *,
     backend: str,
     workers: int | None = None,
     address: str | None = None,
-) -> Iterator[tuple[Item, Result]]:
-    """Apply ``function(item, shared)`` to all items, and yield each as soon as it is done.
+) -> Iterator[tuple[Job, Result]]:
+    """Apply ``function(job, shared)`` to all jobs, and yield each as soon as it is done.
 
     Parameters
     ----------
     function : callable
-        A pure function of a module: an item may be done twice.
-    items : sequence
-        What to do, the longest first, so that no worker is left alone with it at the end.
+        A pure function of a module: a job may be done twice.
+    jobs : sequence
+        What to do, the longest first, so that no worker is left alone with it at the end. Errors
+        call a job what ``str`` does.
     shared : object
-        What all items need; sent to each worker.
+        What all jobs need; sent to each worker.
     backend : str
         One of "sequential" (in this process), "loky" (processes of this machine), "dask" and
         "ray".
@@ -82,77 +83,70 @@ def on_workers(
 
     Raises
     ------
-    ItemFailed
-        If the function raised an error; it names the item. Nothing is tried again.
+    JobFailed
+        If the function raised an error; it names the job. Nothing is tried again.
     WorkersDied
-        If three times in a row workers died and no item was finished in between.
+        If three times in a row workers died and no job was finished in between.
     """
     check_workers(backend, workers, address)
-    left = dict(enumerate(items))
+    left = dict(enumerate(jobs))
     deaths = 0
     while left:
         try:
-            run = _BACKENDS[backend]
-            with closing(run(function, left, shared, workers, address)) as outcomes:
+            todo = _Todo(function, dict(left), shared, workers, address)
+            with closing(_BACKENDS[backend](todo)) as outcomes:
                 for place, result, error in outcomes:
-                    item = left.pop(place)
+                    job = left.pop(place)
                     deaths = 0
                     if error is not None:
-                        raise ItemFailed(f"{item}: {type(error).__name__}: {error}") from error
-                    yield item, result
+                        raise JobFailed(f"{job}: {type(error).__name__}: {error}") from error
+                    yield job, result
         except _WorkerDied as death:
             deaths += 1
             if deaths == _DEATHS:
                 raise WorkersDied(
-                    f"workers died {deaths} times in a row, {len(left)} of {len(items)} not done, "
+                    f"workers died {deaths} times in a row, {len(left)} of {len(jobs)} not done, "
                     f"such as: {next(iter(left.values()))}. Memory is the usual reason; take "
                     f"fewer workers or smaller blocks. ({death.__cause__})"
                 ) from death
 
 
-def _attempt(function: Callable[[Any, Any], Any], place: int, item: Any, shared: Any) -> _Outcome:
+@dataclass(frozen=True)
+class _Todo:
+    """What a backend is asked to do: jobs by their places, and by whom."""
+
+    function: Callable[[Any, Any], Any]
+    jobs: dict[int, Any]
+    shared: Any
+    workers: int | None
+    address: str | None
+
+
+def _attempt(function: Callable[[Any, Any], Any], place: int, job: Any, shared: Any) -> _Outcome:
     """Return an error as a value, so that what a backend raises is always about its workers."""
     try:
-        return place, function(item, shared), None
+        return place, function(job, shared), None
     except Exception as error:  # whatever it is, it is raised where the results arrive
         error.add_note(f"In a worker:\n{traceback.format_exc()}")
         return place, None, error
 
 
-_Run = Callable[
-    [_Function, dict[int, Any], Any, int | None, str | None], Generator[_Outcome, None, None]
-]
+def _sequential(todo: _Todo) -> Generator[_Outcome, None, None]:
+    for place, job in todo.jobs.items():
+        yield _attempt(todo.function, place, job, todo.shared)
 
 
-def _sequential(
-    function: _Function,
-    items: dict[int, Any],
-    shared: Any,
-    workers: int | None,
-    address: str | None,
-) -> Generator[_Outcome, None, None]:
-    del workers, address
-    for place, item in list(items.items()):
-        yield _attempt(function, place, item, shared)
-
-
-def _loky(
-    function: _Function,
-    items: dict[int, Any],
-    shared: Any,
-    workers: int | None,
-    address: str | None,
-) -> Generator[_Outcome, None, None]:
-    del address
+def _loky(todo: _Todo) -> Generator[_Outcome, None, None]:
     parallel = Parallel(
-        n_jobs=min(workers or cpu_count(), len(items)),
+        n_jobs=min(todo.workers or cpu_count(), len(todo.jobs)),
         backend="loky",
         return_as="generator_unordered",
         batch_size=1,
         idle_worker_timeout=60,  # how long they stay if this process is killed
     )
     outcomes = parallel(
-        delayed(_attempt)(function, place, item, shared) for place, item in list(items.items())
+        delayed(_attempt)(todo.function, place, job, todo.shared)
+        for place, job in todo.jobs.items()
     )
     try:
         for outcome in outcomes:  # noqa: UP028 # `yield from` would close it too, with a warning
@@ -165,27 +159,21 @@ def _loky(
             outcomes.close()
 
 
-def _dask(
-    function: _Function,
-    items: dict[int, Any],
-    shared: Any,
-    workers: int | None,
-    address: str | None,
-) -> Generator[_Outcome, None, None]:
+def _dask(todo: _Todo) -> Generator[_Outcome, None, None]:
     # Not through joblib, whose Dask backend waits for ever for a task that killed its workers.
     distributed = _package("dask")
     with ExitStack() as stack:
-        cluster = address or stack.enter_context(
+        cluster = todo.address or stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers or cpu_count(), threads_per_worker=1, dashboard_address=":0"
+                n_workers=todo.workers or cpu_count(), threads_per_worker=1, dashboard_address=":0"
             )
         )
         client = stack.enter_context(distributed.Client(cluster, set_as_default=False))
         # On all workers, so that it outlives any of them.
-        everywhere = client.scatter(shared, broadcast=True, hash=False)
+        everywhere = client.scatter(todo.shared, broadcast=True, hash=False)
         futures = [
-            client.submit(_attempt, function, place, item, everywhere, pure=False)
-            for place, item in items.items()
+            client.submit(_attempt, todo.function, place, job, everywhere, pure=False)
+            for place, job in todo.jobs.items()
         ]
         try:
             for future in distributed.as_completed(futures, loop=client.loop):
@@ -196,23 +184,22 @@ def _dask(
             client.cancel(futures)
 
 
-def _ray(
-    function: _Function,
-    items: dict[int, Any],
-    shared: Any,
-    workers: int | None,
-    address: str | None,
-) -> Generator[_Outcome, None, None]:
+def _ray(todo: _Todo) -> Generator[_Outcome, None, None]:
     # Not through joblib, whose Ray backend gives no result before all are there.
     ray = _package("ray")
     ours = not ray.is_initialized()
     if ours:
-        local = {} if address else {"num_cpus": workers or cpu_count(), "include_dashboard": False}
-        ray.init(address=address, log_to_driver=False, **local)
+        local: dict[str, Any] = {}
+        if not todo.address:
+            local = {"num_cpus": todo.workers or cpu_count(), "include_dashboard": False}
+        ray.init(address=todo.address, log_to_driver=False, **local)
     try:
-        everywhere = ray.put(shared)
+        everywhere = ray.put(todo.shared)
         attempt = ray.remote(_attempt)
-        left = [attempt.remote(function, place, item, everywhere) for place, item in items.items()]
+        left = [
+            attempt.remote(todo.function, place, job, everywhere)
+            for place, job in todo.jobs.items()
+        ]
         while left:
             (done,), left = ray.wait(left)
             yield ray.get(done)
@@ -223,7 +210,7 @@ def _ray(
             ray.shutdown()
 
 
-_BACKENDS: dict[str, _Run] = {
+_BACKENDS: dict[str, Callable[[_Todo], Generator[_Outcome, None, None]]] = {
     "sequential": _sequential,
     "loky": _loky,
     "dask": _dask,

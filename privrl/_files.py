@@ -5,15 +5,17 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
-import pandas as pd
-from matplotlib import rc_context
-from matplotlib.figure import Figure
+
+if TYPE_CHECKING:  # whoever has a table or a figure has loaded these
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 Write = Callable[[BinaryIO], object]
 
@@ -57,7 +59,7 @@ def save_all(out: Path, files: dict[str, Write]) -> list[Path]:
         return [(Path(scratch) / name).replace(out / name) for name in files]
 
 
-def table_writer(table: pd.DataFrame) -> Write:
+def table_writer(table: "pd.DataFrame") -> Write:
     """Return what writes a table as CSV, all digits kept."""
     return lambda file: table.to_csv(file, index=False)
 
@@ -77,17 +79,17 @@ def check_parquet() -> None:
         )
 
 
-def parquet_writer(table: pd.DataFrame) -> Write:
+def parquet_writer(table: "pd.DataFrame") -> Write:
     """Return what writes a table as Parquet."""
     return lambda file: table.to_parquet(file, engine="pyarrow", index=False)
 
 
-def figure_writer(figure: Figure, kind: Literal["png", "svg"] = "png") -> Write:
+def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Write:
     """Return what writes a figure, on one machine the same bytes each time."""
     stamps = {"Date": None} if kind == "svg" else {}
 
     def write(file: BinaryIO) -> None:
-        with rc_context({"svg.hashsalt": "privrl"}):
+        with import_module("matplotlib").rc_context({"svg.hashsalt": "privrl"}):
             figure.savefig(file, format=kind, dpi=150, metadata=stamps)
 
     return write

@@ -16,9 +16,7 @@ from privrl.accounting import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, policy_value
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import plots
-from privrl.experiments.sweeps.presets import preset
-from privrl.experiments.sweeps.sweep import SweepSpec, run_sweep
+from privrl.experiments.sweeps import SweepSpec, plots, preset, run_sweep
 
 RUNS = 100
 EPSILONS = (0.01, 0.1, 1.0)

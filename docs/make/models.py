@@ -21,7 +21,7 @@ from privrl.accounting import Rdp
 from privrl.data import Categories
 from privrl.data.datasets import NAMES, load, networks
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
-from privrl.experiments.uci.data import Cells, NotPrivateWarning
+from privrl.experiments.uci import Cells, NotPrivateWarning, means, run_jobs
 from privrl.experiments.uci.jobs import (
     AUTO,
     DESIGNED,
@@ -35,7 +35,6 @@ from privrl.experiments.uci.jobs import (
     UNIFORM,
     grid,
 )
-from privrl.experiments.uci.run import run_cells
 from privrl.models import histogram
 
 SPLITS = range(100, 105)  # nothing was chosen on these
@@ -115,7 +114,7 @@ def _means(model: str, cells: Cells) -> pd.DataFrame:
     naive = model == "naive Bayes"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # the page says so
-        table = run_cells(
+        table = run_jobs(
             grid(
                 data=NAMES if naive else networks(),
                 model="naive Bayes" if naive else "network",
@@ -126,13 +125,7 @@ def _means(model: str, cells: Cells) -> pd.DataFrame:
             ),
             backend="loky",
         )
-    what = "cross_entropy" if naive else "log_likelihood"
-    some = table[(table.epsilon > 0) & (table.epsilon < math.inf)]
-    wide = some.pivot_table(index=["data", "epsilon"], columns="mechanism", values=what, sort=False)
-    for name in (NONE, UNIFORM):
-        fixed = table[table.mechanism == name].groupby("data")[what].mean()
-        wide[name] = fixed.reindex(wide.index.get_level_values("data")).to_numpy()
-    return wide
+    return means(table, "cross_entropy" if naive else "log_likelihood")
 
 
 def _rows(wide: pd.DataFrame, shown: Iterable[str]) -> Iterable[tuple[object, ...]]:

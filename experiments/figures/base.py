@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -51,3 +52,18 @@ def panels(
     for each in axes:
         each.grid(alpha=0.25)
     return picture, axes
+
+
+def legend(
+    picture: Picture,
+    axes: Axes,
+    loc: Literal["outside upper center", "outside lower center", "outside right upper"],
+    **look: Any,
+) -> None:
+    """Write the legend of one panel beside all of them."""
+    picture.legend(*axes.get_legend_handles_labels(), loc=loc, **look)
+
+
+def note(picture: Picture, text: str) -> None:
+    """Write small print below a picture, such as its privacy unit."""
+    picture.supxlabel(text, fontsize="small", color="0.3")

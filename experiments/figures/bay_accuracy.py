@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Picture
 from scipy.special import gammaln
 
 from privrl.costs.noise import LaplaceCost
-from privrl.experiments.figures.base import panels
+from privrl.experiments.figures.base import note, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
 from privrl.mechanisms import NoisyPosteriorMechanism, PosteriorExponentialMechanism
 from privrl.mechanisms.posterior_exponential import Sensitivity
@@ -133,10 +133,9 @@ def draw(table: pd.DataFrame) -> Picture:
             each.set_title(f"n = {n}, x = {group.x.iloc[0]}", fontsize="medium")
             each.set_ylabel(_LABELS[loss])
             each.tick_params(axis="x", labelsize="small")
-    picture.supxlabel(
+    note(
+        picture,
         "mechanism, with its certified ε₀ (nats, δ = 0); box: quartiles, whiskers: 5 and 95 %, "
         "diamond: mean; privacy unit: replace one record",
-        fontsize="small",
-        color="0.3",
     )
     return picture

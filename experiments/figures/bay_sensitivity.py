@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.palette import BLUE, GREY, VERMILION
 from privrl.mechanisms import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import Posteriors
@@ -68,8 +68,8 @@ def _draw(table: pd.DataFrame) -> Picture:
     for each in axes[2:]:
         each.set_xlabel("Hellinger distance of candidate r from BI(x)")
     picture.supylabel("largest change of the score of r, over neighbours of x")
-    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    picture.supxlabel("privacy unit: replace one record", fontsize="small", color="0.3")
+    legend(picture, axes[0], "outside upper center", ncols=3)
+    note(picture, "privacy unit: replace one record")
     return picture
 
 

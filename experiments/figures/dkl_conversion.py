@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dkl_tightness import DELTA, by_order, release_at
 from privrl.experiments.palette import BLUE, GREEN, PURPLE, VERMILION
 from privrl.numerics.printing import up_to_places as up
@@ -33,8 +33,8 @@ def _draw(table: pd.DataFrame) -> Picture:
             axes.plot(curve.weight, curve.epsilon, line, color=colour, lw=2, label=label)
     axes.set(xscale="log", yscale="log", xlabel="weight r, with the prior 1 + 4(λ - 1)r")
     axes.set_ylabel("ε̂ (nats) at δ = 10⁻⁵")
-    picture.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
-    picture.supxlabel("privacy unit: replace one record", fontsize="small", color="0.3")
+    legend(picture, axes, "outside right upper", fontsize="small")
+    note(picture, "privacy unit: replace one record")
     return picture
 
 
@@ -45,11 +45,12 @@ def _caption(table: pd.DataFrame) -> str:
     least = "; ".join(f"{up(of('least', o).epsilon.iloc[0], 3)} at λ = {o:g}" for o in _ORDERS)
     ratios = [of("(13)", o).epsilon.to_numpy() / of("exact", o).epsilon.to_numpy() for o in _ORDERS]
     small = "; ".join(f"{r[0]:,.0f} at λ = {o:g}" for o, r in zip(_ORDERS, ratios, strict=True))
+    smallest = table.weight[table.weight > 0].min()
     return (
         "The paper shows ε̂ at δ = 10⁻⁵ by its conversion (13) of Algorithm 1, rising with r and "
         "falling with λ. Both are seen here. But (13) converts the one order that Algorithm 1 was "
         f"run for, so that ε̂ never falls below {least}, while what the draws really cost goes to "
-        f"0 with r. At r = {table.weight[table.weight > 0].min():g} the formula is, times the exact "
+        f"0 with r. At r = {smallest:g} the formula is, times the exact "
         f"value, {small}; over all r shown the least of these ratios is "
         f"{min(float(r.min()) for r in ratios):.2f}. The published code draws this figure for "
         "Δ₂² = Δ∞ = 1, one record added or removed; here one is replaced, as in the paper's other "

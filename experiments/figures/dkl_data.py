@@ -8,19 +8,19 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import NAMES, load
 from privrl.data.schema import Categories
-from privrl.experiments.figures.base import Figure, panels
-from privrl.experiments.figures.dkl_cells import (
+from privrl.experiments.figures.base import Figure, legend, panels
+from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
     LAPLACE,
     LAPLACE_SD,
+    budgets_axis,
     count,
     draw_panel,
-    means,
-    naive_bayes_cells,
+    naive_bayes_fits,
 )
 from privrl.experiments.figures.drawn_table import draw_table
-from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM
+from privrl.experiments.uci import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM, means
 
 # Table 1 --------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ DKL_TABLE1 = Figure(
 
 
 def _compute(quick: bool, *, delta: float) -> pd.DataFrame:
-    return naive_bayes_cells(delta, quick).copy()
+    return naive_bayes_fits(delta, quick).copy()
 
 
 def _draw(table: pd.DataFrame, *, what: str) -> Picture:
@@ -141,15 +141,13 @@ def _draw(table: pd.DataFrame, *, what: str) -> Picture:
         else:  # where it is far below, the uniform guess is not shown, as in the paper
             shown = wide.loc[name].drop(columns=UNIFORM)
             each.set(ylim=(shown.min().min() - 0.02, shown.max().max() + 0.02))
-    adp = table.delta.iloc[0] > 0
     picture.supylabel(
         "cross-entropy on the test part (nats)" if what == "cross_entropy" else "accuracy"
     )
-    picture.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, fontsize="small"
+    legend(picture, axes[0], "outside upper center", ncols=6, fontsize="small")
+    picture.supxlabel(
+        f"{budgets_axis(table)}; privacy unit: replace one record, in a set of public size"
     )
-    said = f"ε̂ (nats) at δ = {DELTA:g}" if adp else "ε (nats), Rényi divergence of order 5"
-    picture.supxlabel(f"{said}; privacy unit: replace one record, in a set of public size")
     return picture
 
 

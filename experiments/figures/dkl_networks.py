@@ -10,19 +10,19 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.data.datasets import networks
 from privrl.data.datasets.sources import SOURCES
-from privrl.experiments.figures.base import Figure, panels
-from privrl.experiments.figures.dkl_cells import (
+from privrl.experiments.figures.base import Figure, legend, note, panels
+from privrl.experiments.figures.dkl_fits import (
     GAUSSIAN,
     GAUSSIAN_SD,
     LAPLACE,
     LAPLACE_SD,
+    budgets_axis,
     count,
     draw_panel,
-    means,
-    network_cells,
+    network_fits,
 )
 from privrl.experiments.palette import BLUE, GREY
-from privrl.experiments.uci.jobs import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM
+from privrl.experiments.uci import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM, means
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.bayes_net.structure import networkx
 from privrl.numerics.special import FloatArray
@@ -53,11 +53,10 @@ def _draw_6(table: pd.DataFrame) -> Picture:
     for each, (name, edges) in zip(axes, table.groupby("data", sort=False), strict=True):
         _draw_network(each, edges)
         each.set_title(str(name))
-    picture.supxlabel(
+    note(
+        picture,
         "An arrow leads from a parent to a node; privacy unit: replace one record, a row of one "
         "cell for every node",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 
@@ -168,7 +167,7 @@ DKL_FIG6 = Figure(
 
 
 def _compute(quick: bool, *, delta: float) -> pd.DataFrame:
-    return network_cells(delta, quick).copy()
+    return network_fits(delta, quick).copy()
 
 
 def _draw(table: pd.DataFrame) -> Picture:
@@ -182,17 +181,16 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set(ylim=(least - 1.2 * (top - least), top + 0.1 * (top - least)))
     axes[0].set_ylabel("mean log-probability of a test record (nats)")
     if len(names) > 1:
-        picture.legend(
-            *axes[0].get_legend_handles_labels(),
-            loc="outside upper center",
+        legend(
+            picture,
+            axes[0],
+            "outside upper center",
             ncols=5,
             fontsize="small",
         )
     else:
         axes[0].legend(fontsize="x-small")
-    adp = table.delta.iloc[0] > 0
-    said = f"ε̂ (nats) at δ = {DELTA:g}" if adp else "ε (nats), Rényi divergence of order 5"
-    picture.supxlabel(f"{said}; privacy unit: replace one record")
+    picture.supxlabel(f"{budgets_axis(table)}; privacy unit: replace one record")
     return picture
 
 

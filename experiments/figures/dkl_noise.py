@@ -7,7 +7,7 @@ from scipy.special import rel_entr
 
 from privrl.accounting.targets import Rdp
 from privrl.accuracy.design import design
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.palette import BLUE, GREEN, ORANGE
 from privrl.mechanisms import LaplaceMechanism, normalise
 from privrl.numerics.dirichlet_rows import dirichlet_rows
@@ -70,9 +70,7 @@ def _draw(table: pd.DataFrame) -> Picture:
     right.axhline(lost, color=ORANGE, lw=1, ls=":", label="share with a negative frequency")
     right.set(xscale="log", xlim=(1e-4, 3), ylim=(0, 1))
     right.set(xlabel="KL(p ‖ y) (nats)", ylabel="share of draws that lose more")
-    picture.legend(
-        *right.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize="small"
-    )
+    legend(picture, right, "outside lower center", ncols=5, fontsize="small")
     picture.suptitle(
         "p = (0.1, 0.9), ten records; the same Rényi divergence of order 2 for all; "
         "privacy unit: replace one record",

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Picture
 from scipy.special import gammaln, polygamma
 
 from privrl.costs.simplex import probability_some_below
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 
 # Figure 1 -----------------------------------------------------------------------------------
@@ -139,9 +139,7 @@ def _draw_2(table: pd.DataFrame) -> Picture:
     right.set(ylim=(1e-9, 1e-2), xlim=(1e-6, 2e-3))
     left.set_title("all of it", fontsize="medium")
     right.set_title("where the paper looks", fontsize="medium")
-    picture.legend(
-        *right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small"
-    )
+    legend(picture, right, "outside lower center", ncols=3, fontsize="small")
     picture.suptitle(
         "δ of the unit-simplex bound; privacy unit: replace one record", fontsize="medium"
     )

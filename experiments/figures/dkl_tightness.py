@@ -16,7 +16,7 @@ from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import ReplaceRecord
 from privrl.costs.simplex import SimplexCost
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.mechanisms.papers import dkl_algorithm_1
 from privrl.numerics.printing import up_to_places as up
@@ -154,9 +154,7 @@ def _draw_3(table: pd.DataFrame) -> Picture:
     axes[0].set_ylabel("Rényi divergence of order λ (nats)")
     axes[3].set_ylabel("mean KL(f/N ‖ y) (nats)")
     axes[2].legend(fontsize="small", loc="lower right")
-    picture.legend(
-        *axes[3].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize="small"
-    )
+    legend(picture, axes[3], "outside lower center", ncols=6, fontsize="small")
     picture.suptitle(
         "Privacy unit: replace one record. The curve for δ = 2 is not a guarantee.",
         fontsize="medium",

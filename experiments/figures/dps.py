@@ -14,7 +14,7 @@ from privrl.accounting.calibration import Rdp, calibrate_alpha
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.palette import BLUE, GREEN, GREY, VERMILION
 from privrl.mechanisms.papers import dps_prior
@@ -96,7 +96,7 @@ def _draw_1(table: pd.DataFrame) -> Picture:
     right.set_xlabel("ε (nats)")
     right.set_ylabel("δ")
     right.legend(fontsize="small", loc="upper right")
-    picture.supxlabel("privacy unit: add or remove one record", fontsize="small", color="0.3")
+    note(picture, "privacy unit: add or remove one record")
     return picture
 
 

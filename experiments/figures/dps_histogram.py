@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Picture
 from privrl.accounting.calibration import Rdp, calibrate_alpha, calibrate_weight
 from privrl.accuracy.design import design, expected_loss
 from privrl.costs.relations import ReplaceRecord
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
 from privrl.numerics.special import FloatArray
@@ -112,12 +112,8 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_title(f"d = {cells} cells, ε = {epsilon:g} nats", fontsize="medium")
         each.set_xlabel("records N")
     picture.supylabel("distance of y from p (ℓ², root mean square)")
-    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
-    picture.supxlabel(
-        "Rényi divergence of order 2 at most ε; privacy unit: replace one record",
-        fontsize="small",
-        color="0.3",
-    )
+    legend(picture, axes[0], "outside right upper")
+    note(picture, "Rényi divergence of order 2 at most ε; privacy unit: replace one record")
     return picture
 
 

@@ -15,7 +15,7 @@ from scipy.special import polygamma
 
 from privrl.accounting.calibration import Rdp, calibrate_alpha
 from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
 from privrl.experiments.palette import BLUE, GREEN, VERMILION
 
@@ -85,12 +85,11 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_title(f"ε = {epsilon:g} nats", fontsize="medium")
         each.set_xlabel("records N")
     axes[0].set_ylabel("KL of the posteriors (nats)")
-    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
-    picture.supxlabel(
+    legend(picture, axes[0], "outside right upper")
+    note(
+        picture,
         "mean, and 90 % of the data sets; Rényi divergence of order 2 at most ε; privacy unit: "
         "replace one record",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 

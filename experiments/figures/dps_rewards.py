@@ -12,8 +12,7 @@ from privrl.costs.relations import PaperStepWarning
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
-from privrl.experiments.sweeps.presets import PUBLISHED, preset
-from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, run_sweep
+from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, preset, run_sweep
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 _REWARDS = 0.5  # what the paper gives them, beside ε

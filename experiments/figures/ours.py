@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
-from privrl.experiments.sweeps import plots
-from privrl.experiments.sweeps.presets import PUBLISHED, preset
-from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, run_sweep
+from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, plots, preset, run_sweep
 from privrl.numerics.printing import up_to_places as up
 
 _DEFAULT = Method().label
@@ -133,11 +131,10 @@ def _draw_schedule(table: pd.DataFrame) -> Picture:
         each.set_xlabel("draws in the run; the last, before every episode")
     axes[0].set_ylabel("reward, share of the optimum")
     axes[0].legend(fontsize="small", loc="center right")
-    picture.supxlabel(
+    note(
+        picture,
         f"{int(table.episodes.iloc[0])} episodes of RiverSwim; 95 % confidence; "
         "privacy unit: replace one step",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 
@@ -229,9 +226,7 @@ def _draw_users(table: pd.DataFrame) -> Picture:
     right.set(xscale="log", yscale="log", ylim=(1e-6, 1.5), ylabel="share lost, 1 - mean share")
     for each in (left, right):
         each.set_xlabel("users, each one episode of 30 steps")
-    picture.legend(
-        *left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small"
-    )
+    legend(picture, left, "outside lower center", ncols=3, fontsize="small")
     picture.suptitle(
         "RiverSwim; ε for the whole run, Rényi order 2, nats; bars: 95 % confidence\n"
         "privacy unit: one user (replace an episode)",

@@ -9,7 +9,7 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.numerics.printing import up_to_places as up
 
@@ -91,7 +91,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_xlabel("releases" if panel == "composed" else "prior over weight")
         each.legend(fontsize="small", loc="upper right")
     axes[0].set_ylabel("bound over exact value")
-    picture.supxlabel("privacy unit: replace one record", fontsize="small", color="0.3")
+    note(picture, "privacy unit: replace one record")
     return picture
 
 

@@ -13,7 +13,7 @@ from joblib import Memory  # type: ignore[import-untyped] # has no types
 
 from privrl import _files
 from privrl.experiments.figures import FIGURES
-from privrl.experiments.registry import lookup
+from privrl.experiments.names import lookup
 from privrl.experiments.workers import on_workers
 
 _PACKAGES = ("privrl", "privrl.envs", "privrl.agents", "privrl.experiments")
@@ -80,10 +80,10 @@ def reproduce(
     wanted = [name for name in FIGURES if name in ids or "all" in ids]
     if on_progress:
         on_progress("", 0, len(wanted))
-    job = (out, quick, code_digest())
+    shared = (out, quick, code_digest())
     made: dict[str, Reproduced] = {}
     failed: dict[str, str] = {}
-    results = on_workers(_make_there, wanted, job, backend="loky", workers=workers)
+    results = on_workers(_make_there, wanted, shared, backend="loky", workers=workers)
     for done, (name, result) in enumerate(results, start=1):
         if isinstance(result, Reproduced):
             made[name] = result
@@ -94,9 +94,9 @@ def reproduce(
     return [made[name] for name in wanted if name in made], failed
 
 
-def _make_there(name: str, job: tuple[Path, bool, str]) -> Reproduced | str:
+def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
     """Make a figure, wherever this is, or say why it cannot be made."""
-    out, quick, digest = job
+    out, quick, digest = shared
     figure = FIGURES[name]
     compute = Memory(out / ".cache", verbose=0).cache(_compute)
     try:

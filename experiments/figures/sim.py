@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.palette import BLUE, ORANGE, VERMILION
 from privrl.numerics.printing import up_to_places as up
 
@@ -53,11 +53,10 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_xlabel("δ")
     for each in axes[::2]:
         each.set_ylabel("ε (nats)")
-    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    picture.supxlabel(
+    legend(picture, axes[0], "outside upper center", ncols=3)
+    note(
+        picture,
         "privacy unit: b/2 = 0.05 of one vector moves between two of three sensitive components",
-        fontsize="small",
-        color="0.3",
     )
     return picture
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost, probability_some_below
-from privrl.experiments.figures.base import Figure, panels
+from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
 from privrl.mechanisms import SimplexMechanism
 from privrl.numerics.printing import up_to_places as up
@@ -118,11 +118,7 @@ def _draw(table: pd.DataFrame) -> Picture:
     last.set_xlabel("ε (nats)")
     last.set_ylabel("δ")
     last.legend(fontsize="small", loc="lower left")
-    picture.supxlabel(
-        "privacy unit: 0.5 of one vector of 100 moves between components 1 and 2",
-        fontsize="small",
-        color="0.3",
-    )
+    note(picture, "privacy unit: 0.5 of one vector of 100 moves between components 1 and 2")
     return picture
 
 

@@ -1,4 +1,4 @@
-"""Results of cells in a SQLite file, each kept as soon as it is there."""
+"""Results of jobs in a SQLite file, each kept as soon as it is there."""
 
 import json
 import math
@@ -11,55 +11,55 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl.experiments.sweeps.jobs import Cell, CellResult
+from privrl.experiments.sweeps.jobs import Job, JobResult
 
 _APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
-_SCHEMA = 1
+_SCHEMA = 2
 _NUMBERS = ("draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
 
 # `rewards` holds little-endian doubles: a run's reward up to each of `curve_episodes`.
 _TABLES = (
     f"""
-    CREATE TABLE cells (
+    CREATE TABLE jobs (
         id INTEGER PRIMARY KEY,
         key TEXT NOT NULL,
         conditions TEXT NOT NULL,
-        cell TEXT NOT NULL,
+        job TEXT NOT NULL,
         {", ".join(f"{name} REAL" for name in _NUMBERS)},
         UNIQUE (key, conditions)
     )
     """,
     """
     CREATE TABLE runs (
-        cell INTEGER NOT NULL REFERENCES cells (id),
+        job INTEGER NOT NULL REFERENCES jobs (id),
         run INTEGER NOT NULL,
         total_reward REAL NOT NULL,
         rewards BLOB NOT NULL,
-        PRIMARY KEY (cell, run)
+        PRIMARY KEY (job, run)
     )
     """,
     f"""
     CREATE VIEW results AS SELECT
-        json_extract(cells.cell, '$.env') AS env,
-        json_extract(cells.cell, '$.method.label') AS method,
-        json_extract(cells.cell, '$.relation') AS relation,
-        json_extract(cells.cell, '$.order') AS "order",
-        json_extract(cells.cell, '$.epsilon') AS epsilon,
-        json_extract(cells.cell, '$.delta') AS delta,
-        json_extract(cells.cell, '$.episodes') AS episodes,
-        json_extract(cells.cell, '$.horizon') AS horizon,
-        json_extract(cells.cell, '$.seed') AS seed,
-        {", ".join(f"cells.{name}" for name in _NUMBERS)},
+        json_extract(jobs.job, '$.env') AS env,
+        json_extract(jobs.job, '$.method.label') AS method,
+        json_extract(jobs.job, '$.relation') AS relation,
+        json_extract(jobs.job, '$.order') AS "order",
+        json_extract(jobs.job, '$.epsilon') AS epsilon,
+        json_extract(jobs.job, '$.delta') AS delta,
+        json_extract(jobs.job, '$.episodes') AS episodes,
+        json_extract(jobs.job, '$.horizon') AS horizon,
+        json_extract(jobs.job, '$.seed') AS seed,
+        {", ".join(f"jobs.{name}" for name in _NUMBERS)},
         runs.run, runs.total_reward
-    FROM cells JOIN runs ON runs.cell = cells.id
+    FROM jobs JOIN runs ON runs.job = jobs.id
     """,
 )
 
 
 class Database:
-    """Finished cells in a file, which several processes may use at once.
+    """Finished jobs in a file, which several processes may use at once.
 
-    A cell is found again by its content and by what else its result depends on, such as the
+    A job is found again by its content and by what else its result depends on, such as the
     versions of libraries. A change of our own code is seen only where the version changes:
     delete the file after such a change. The view ``results`` has a row for each run, and
     ``pandas.read_sql("SELECT * FROM results", sqlite3.connect(path))`` reads it.
@@ -69,7 +69,7 @@ class Database:
     path : pathlib.Path
         The file; made if it does not exist, with its folder.
     conditions : mapping of str to str
-        What results depend on beside the cell, see `privrl.experiments.sweeps.jobs.conditions`.
+        What results depend on beside the job, see `privrl.experiments.sweeps.jobs.conditions`.
 
     Raises
     ------
@@ -96,26 +96,26 @@ class Database:
             self.close()
             raise
 
-    def finished(self, cells: Iterable[Cell]) -> dict[Cell, CellResult]:
-        """Return the results of those cells that are there.
+    def finished(self, jobs: Iterable[Job]) -> dict[Job, JobResult]:
+        """Return the results of those jobs that are there.
 
         Raises
         ------
         OSError
             If the file is damaged.
         """
-        query = f"SELECT key, id, {', '.join(_NUMBERS)} FROM cells WHERE conditions = ?"
+        query = f"SELECT key, id, {', '.join(_NUMBERS)} FROM jobs WHERE conditions = ?"
         try:
             rows = self._connection.execute(query, (self._conditions,)).fetchall()
             there = {key: (number, values) for key, number, *values in rows}
-            return {cell: self._result(*there[cell.key]) for cell in cells if cell.key in there}
+            return {job: self._result(*there[job.key]) for job in jobs if job.key in there}
         except sqlite3.DatabaseError as error:
             raise OSError(
                 f"database cannot be read: {error}; move the file away, and all is computed anew."
             ) from error
 
-    def save(self, cell: Cell, result: CellResult) -> None:
-        """Add a cell, all of it or nothing; if it is there, it stays as it is.
+    def save(self, job: Job, result: JobResult) -> None:
+        """Add a job, all of it or nothing; if it is there, it stays as it is.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Database:
             If it cannot be written, such as on a full disk, or to a damaged file.
         """
         try:
-            self._save(cell, result)
+            self._save(job, result)
         except sqlite3.IntegrityError:
             raise
         except sqlite3.DatabaseError as error:
@@ -146,32 +146,32 @@ class Database:
     ) -> None:
         self.close()
 
-    def _save(self, cell: Cell, result: CellResult) -> None:
+    def _save(self, job: Job, result: JobResult) -> None:
         numbers = [getattr(result, name) for name in _NUMBERS]
         with self._transaction() as connection:
             added = connection.execute(
-                f"INSERT OR IGNORE INTO cells (key, conditions, cell, {', '.join(_NUMBERS)}) "
+                f"INSERT OR IGNORE INTO jobs (key, conditions, job, {', '.join(_NUMBERS)}) "
                 f"VALUES (?, ?, ?{', ?' * len(_NUMBERS)})",
-                (cell.key, self._conditions, json.dumps(cell.to_dict()), *map(_to_sql, numbers)),
+                (job.key, self._conditions, json.dumps(job.to_dict()), *map(_to_sql, numbers)),
             )
             if added.rowcount == 1:
                 rewards = result.rewards.astype("<f8")
                 connection.executemany(
                     "INSERT INTO runs VALUES (?, ?, ?, ?)",
                     [
-                        (added.lastrowid, cell.first_run + i, float(run[-1]), run.tobytes())
+                        (added.lastrowid, job.first_run + i, float(run[-1]), run.tobytes())
                         for i, run in enumerate(rewards.T)
                     ],
                 )
 
-    def _result(self, number: int, values: list[Any]) -> CellResult:
+    def _result(self, number: int, values: list[Any]) -> JobResult:
         runs = self._connection.execute(
-            "SELECT rewards FROM runs WHERE cell = ? ORDER BY run", (number,)
+            "SELECT rewards FROM runs WHERE job = ? ORDER BY run", (number,)
         )
         rewards = np.stack([np.frombuffer(blob, "<f8") for (blob,) in runs], axis=-1)
         found: dict[str, Any] = dict(zip(_NUMBERS, map(_from_sql, values), strict=True))
         found["draws"] = int(found["draws"])
-        return CellResult(rewards=rewards.astype(np.float64), **found)
+        return JobResult(rewards=rewards.astype(np.float64), **found)
 
     def _make_or_check(self, path: Path) -> None:
         with self._transaction() as connection:

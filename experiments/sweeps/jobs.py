@@ -1,7 +1,7 @@
-"""Cells: the parts that a sweep is made of, each a pure function of plain data.
+"""Jobs: the parts that a sweep is made of, each a pure function of plain data.
 
-A cell is one method at one budget, for one block of runs. Its randomness comes from the root
-seed and from what the cell is, so its result is the same wherever, whenever and beside whatever
+A job is one method at one budget, for one block of runs. Its randomness comes from the root
+seed and from what the job is, so its result is the same wherever, whenever and beside whatever
 it is run. All budgets of a method as one array program would be less work, up to half of it where
 runs are few, but so a budget can be added, and a long method spread over cores and machines.
 """
@@ -10,10 +10,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.interpolate import make_interp_spline
@@ -21,9 +21,9 @@ from scipy.interpolate import make_interp_spline
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.envs import TabularMDP
-from privrl.experiments import registry
 from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.specs import from_plain
+from privrl.experiments.names import rl_relation, schedule_named
+from privrl.experiments.specs import Spec
 from privrl.experiments.training.loop import learn_counts
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler
@@ -33,11 +33,11 @@ _CURVE_POINTS = 60
 _LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
 _LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim
-_DRAWS_PER_CELL = 100  # and a cell as long as so many more draws, for its calibration
+_DRAWS_PER_JOB = 100  # and a job as long as so many more draws, for its calibration
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Job(Spec):
     """One method at one budget, for one block of runs; plain data.
 
     Parameters
@@ -62,6 +62,8 @@ class Cell:
         Root of all randomness of the sweep.
     """
 
+    called: ClassVar[str] = "job"
+
     env: str
     horizon: int
     episodes: int
@@ -74,21 +76,6 @@ class Cell:
     runs: int
     seed: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Make a cell from what `to_dict` returns.
-
-        Raises
-        ------
-        ValueError
-            If a field is unknown, missing or of another type.
-        """
-        return from_plain(cls, data, "cell")
-
     @property
     def key(self) -> str:
         """A hash, 64 hexadecimal digits, of all that determines the result but the versions."""
@@ -96,17 +83,17 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """How long it takes, about, compared with other cells of its environment."""
-        draws = _DRAWS_PER_CELL
+        """How long it takes, about, compared with other jobs of its environment."""
+        draws = _DRAWS_PER_JOB
         schedules = [self.method.schedule, self.method.resamples]
         if self.method.agent == "random":
             schedules = ["every-episode"]
         for schedule in filter(None, schedules):
-            draws += len(registry.schedule_named(schedule).starts(self.episodes))
+            draws += len(schedule_named(schedule).starts(self.episodes))
         return float(draws * (_RUNS_PER_DRAW + self.runs))
 
     def seed_sequence(self) -> np.random.SeedSequence:
-        """Return the root of the cell's randomness: no other cell of any sweep has it."""
+        """Return the root of the job's randomness: no other job of any sweep has it."""
         words = np.frombuffer(self._hash("delta", "seed"), dtype="<u4")
         return np.random.SeedSequence([self.seed, *words.tolist()])
 
@@ -124,8 +111,8 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class CellResult:
-    """What a cell found.
+class JobResult:
+    """What a job found.
 
     Attributes
     ----------
@@ -148,44 +135,44 @@ class CellResult:
     sigma: float
 
 
-def run_cell(cell: Cell, mdp: TabularMDP) -> CellResult:
-    """Run all runs of a cell, as one batched agent.
+def run_job(job: Job, mdp: TabularMDP) -> JobResult:
+    """Run all runs of a job, as one batched agent.
 
     Parameters
     ----------
-    cell : Cell
+    job : Job
         What to run.
     mdp : TabularMDP
         Where.
 
     Returns
     -------
-    CellResult
-        The same for the same cell, tables and library versions.
+    JobResult
+        The same for the same job, tables and library versions.
 
     Raises
     ------
     ValueError
         If the method does not suit the environment, or cannot meet the budget.
     """
-    agent_rng, env_rng = map(np.random.default_rng, cell.seed_sequence().spawn(2))
-    agent = _agent(cell, mdp, agent_rng, runs=cell.runs)
-    starts, rewards = learn_counts(agent, mdp, cell.episodes, env_rng)
-    so_far = np.concatenate([np.zeros((1, cell.runs)), rewards[:, 0].cumsum(axis=0)])
-    at = make_interp_spline([*starts, cell.episodes], so_far, k=1)(curve_episodes(cell.episodes))
+    agent_rng, env_rng = map(np.random.default_rng, job.seed_sequence().spawn(2))
+    agent = _agent(job, mdp, agent_rng, runs=job.runs)
+    starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng)
+    so_far = np.concatenate([np.zeros((1, job.runs)), rewards[:, 0].cumsum(axis=0)])
+    at = make_interp_spline([*starts, job.episodes], so_far, k=1)(curve_episodes(job.episodes))
     at[-1] = so_far[-1]  # without the rounding of the interpolation
-    private = cell.method.is_private
-    return CellResult(
+    private = job.method.is_private
+    return JobResult(
         rewards=at,
         draws=agent.draws,
-        spent=_only(agent.accountant.spent(cell.order)) if private else math.inf,
-        epsilon_delta=_only(agent.accountant.epsilon(cell.delta)) if private else math.inf,
+        spent=_only(agent.accountant.spent(job.order)) if private else math.inf,
+        epsilon_delta=_only(agent.accountant.epsilon(job.delta)) if private else math.inf,
         **_settings(agent.sampler),
     )
 
 
-def check_cells(cells: Iterable[Cell], mdp: TabularMDP) -> None:
-    """Check, before any of them runs, that cells can run: their samplers are calibrated.
+def check_jobs(jobs: Iterable[Job], mdp: TabularMDP) -> None:
+    """Check, before any of them runs, that jobs can run: their samplers are calibrated.
 
     Raises
     ------
@@ -193,15 +180,15 @@ def check_cells(cells: Iterable[Cell], mdp: TabularMDP) -> None:
         If one cannot, or needs too much memory.
     """
     checked = set()
-    for cell in cells:
-        _check_size(cell, mdp)
-        if (cell.method, cell.epsilon) not in checked:
-            _agent(cell, mdp, np.random.default_rng(0), runs=1)
-            checked.add((cell.method, cell.epsilon))
+    for job in jobs:
+        _check_size(job, mdp)
+        if (job.method, job.epsilon) not in checked:
+            _agent(job, mdp, np.random.default_rng(0), runs=1)
+            checked.add((job.method, job.epsilon))
 
 
 def conditions(mdp: TabularMDP) -> dict[str, str]:
-    """Return what results depend on beside the cell: the tables, and versions of libraries."""
+    """Return what results depend on beside the job: the tables, and versions of libraries."""
     tables = hashlib.sha256(repr((mdp.reward.shape, mdp.horizon)).encode())
     for table in (mdp.transition, mdp.reward, mdp.start):
         tables.update(np.ascontiguousarray(table).tobytes())
@@ -218,22 +205,22 @@ def curve_episodes(episodes: int) -> FloatArray:
     return np.unique(np.linspace(0, episodes, _CURVE_POINTS + 1).round())[1:]
 
 
-def _agent(cell: Cell, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) -> TabularAgent:
+def _agent(job: Job, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) -> TabularAgent:
     task = Task(
         n_states=mdp.n_states,
         n_actions=mdp.n_actions,
         horizon=mdp.horizon,
         reward_range=mdp.reward_range,
-        relation=registry.rl_relation(
-            cell.relation, horizon=cell.horizon, arrival_rewards=mdp.reward.ndim == 3
+        relation=rl_relation(
+            job.relation, horizon=job.horizon, arrival_rewards=mdp.reward.ndim == 3
         ),
-        episodes=cell.episodes,
+        episodes=job.episodes,
         expected_reward=mdp.expected_reward,
-        support=mdp.support if cell.method.support else None,
+        support=mdp.support if job.method.support else None,
         best_policy=mdp.plan()[0],
     )
-    budget = None if cell.epsilon is None else Rdp(cell.order, cell.epsilon)
-    return make_agent(cell.method, task, [budget], rng, runs=runs)
+    budget = None if job.epsilon is None else Rdp(job.order, job.epsilon)
+    return make_agent(job.method, task, [budget], rng, runs=runs)
 
 
 def _settings(sampler: object) -> dict[str, float]:
@@ -251,29 +238,29 @@ def _only(values: object) -> float:
     return float(np.asarray(values).item())
 
 
-def _check_size(cell: Cell, mdp: TabularMDP) -> None:
-    width = mdp.support.width if cell.method.support else mdp.n_states
+def _check_size(job: Job, mdp: TabularMDP) -> None:
+    width = mdp.support.width if job.method.support else mdp.n_states
     one = 8 * mdp.n_states * mdp.n_actions * width
-    past = _tables_kept(cell) * one
+    past = _tables_kept(job) * one
     fit = int(min(_LARGEST_TABLE // one, _LARGEST_PAST // max(past, 1)))
-    if cell.runs > fit:
-        what = f"{cell.runs * one / 1e9:.1f} GB for each of several tables"
+    if job.runs > fit:
+        what = f"{job.runs * one / 1e9:.1f} GB for each of several tables"
         if fit == _LARGEST_PAST // max(past, 1):
-            what = f"{cell.runs * past / 1e9:.1f} GB for what is kept of all draws"
+            what = f"{job.runs * past / 1e9:.1f} GB for what is kept of all draws"
         raise ValueError(
-            f"block must be small enough for memory, got {cell.runs} runs of "
-            f"{cell.method.label!r}, {what}; "
+            f"block must be small enough for memory, got {job.runs} runs of "
+            f"{job.method.label!r}, {what}; "
             + (f"at most {fit} fit, or" if fit else "not one fits;")
             + " make the possible next states public (support)."
         )
 
 
-def _tables_kept(cell: Cell) -> int:
+def _tables_kept(job: Job) -> int:
     """Return how many tables of transitions a run keeps from draw to draw."""
-    draws = len(registry.schedule_named(cell.method.schedule).starts(cell.episodes))
-    if cell.method.sampler.startswith(("noisy-counts", "local-counts")):
+    draws = len(schedule_named(job.method.schedule).starts(job.episodes))
+    if job.method.sampler.startswith(("noisy-counts", "local-counts")):
         return draws  # the noise of each goes into those that follow
-    return min(cell.method.window or 1, draws)
+    return min(job.method.window or 1, draws)
 
 
 def _canonical(data: Any) -> Any:

@@ -48,9 +48,9 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
     groups = table.groupby("method", sort=False)
     styles = _styles(table)
     for label, rows in groups:
-        cells = rows.groupby("epsilon")[column]
-        mean, band = cells.mean().to_numpy(), 1.96 * cells.sem().fillna(0.0).to_numpy()
-        epsilons = cells.mean().index.to_numpy()
+        at_each = rows.groupby("epsilon")[column]
+        mean, band = at_each.mean().to_numpy(), 1.96 * at_each.sem().fillna(0.0).to_numpy()
+        epsilons = at_each.mean().index.to_numpy()
         style = styles[str(label)]
         if np.isinf(epsilons).all():
             axes.axhline(mean[0], color=style["color"], linestyle=style["linestyle"], label=label)

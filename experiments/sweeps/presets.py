@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from privrl.experiments.methods import AGENTS, SAMPLERS, Method
-from privrl.experiments.registry import lookup
+from privrl.experiments.names import lookup
 from privrl.experiments.sweeps.sweep import SweepSpec
 
 NO_PRIVACY = Method(sampler="non-private")

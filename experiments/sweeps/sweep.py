@@ -4,34 +4,36 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl.envs import TabularMDP
-from privrl.experiments import registry
 from privrl.experiments.methods import Method
-from privrl.experiments.specs import from_plain
+from privrl.experiments.names import RL_RELATIONS, lookup, make_env
+from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import (
-    Cell,
-    CellResult,
-    check_cells,
+    Job,
+    JobResult,
+    check_jobs,
     conditions,
     curve_episodes,
-    run_cell,
+    run_job,
     versions,
 )
 from privrl.experiments.workers import check_workers, on_workers
 from privrl.numerics.special import FloatArray
 
+_Budgets = Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."]
+
 
 @dataclass(frozen=True, kw_only=True)
-class SweepSpec:
+class SweepSpec(Spec):
     """Everything that determines a sweep; plain data.
 
     Parameters
@@ -64,17 +66,19 @@ class SweepSpec:
         If a value is out of range or a name unknown.
     """
 
-    env: str = "privrl/RiverSwim-v0"
+    env: Annotated[str, "Gymnasium id, with tables."] = "privrl/RiverSwim-v0"
     methods: tuple[Method, ...] = field(default=(Method(),))
-    epsilons: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
-    order: float = 2.0
-    relation: str = "replace-step"
-    episodes: int = 3000
-    horizon: int = 30
-    runs: int = 20
-    seed: int = 0
-    delta: float = 1e-5
-    block: int = 100
+    epsilons: _Budgets = (0.01, 0.1, 1.0, 10.0)
+    order: Order = 2.0
+    relation: Unit = "replace-step"
+    episodes: Annotated[int, "Episodes of a run."] = 3000
+    horizon: Annotated[int, "Steps of an episode."] = 30
+    runs: Annotated[int, "Independent runs of each method and budget."] = 20
+    seed: Annotated[int, "Root of all randomness."] = 0
+    delta: Delta = 1e-5
+    block: Annotated[
+        int, "Most runs at a time in one worker; results depend on it as on a seed."
+    ] = 100
 
     def __post_init__(self) -> None:
         for name in ("methods", "epsilons"):
@@ -86,7 +90,7 @@ class SweepSpec:
         for name, keys in (("methods", labels), ("epsilons", self.epsilons)):
             if len(set(keys)) < len(keys):
                 raise ValueError(f"{name} must not repeat itself, got {', '.join(map(str, keys))}.")
-        registry.lookup("relation", self.relation, registry.RL_RELATIONS)
+        lookup("relation", self.relation, RL_RELATIONS)
         epsilons = tuple(check_positive("epsilons", epsilon) for epsilon in self.epsilons)
         object.__setattr__(self, "epsilons", epsilons)
         object.__setattr__(self, "order", check_between("order", self.order, 1, np.inf))
@@ -94,21 +98,6 @@ class SweepSpec:
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
         object.__setattr__(self, "seed", check_count("seed", self.seed, least=0))
         object.__setattr__(self, "delta", check_between("delta", self.delta, 0, 1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make a spec from what `to_dict` returns, or JSON made of that.
-
-        Raises
-        ------
-        ValueError
-            If a field is unknown, of another type, or out of range.
-        """
-        return from_plain(cls, data, "spec")
 
 
 @dataclass(frozen=True)
@@ -137,8 +126,8 @@ class SweepProgress:
 
     Attributes
     ----------
-    done, cells : int
-        Cells that are finished, and all.
+    done, jobs : int
+        Jobs that are finished, and all.
     already : int
         Those that were in the database.
     share : float
@@ -146,15 +135,15 @@ class SweepProgress:
     """
 
     done: int
-    cells: int
+    jobs: int
     already: int
     share: float
 
 
-def cells(spec: SweepSpec) -> tuple[Cell, ...]:
-    """Return the cells of a sweep: methods, their budgets, and blocks of runs, in that order."""
+def jobs_of(spec: SweepSpec) -> tuple[Job, ...]:
+    """Return the jobs of a sweep: methods, their budgets, and blocks of runs, in that order."""
     return tuple(
-        Cell(
+        Job(
             env=spec.env,
             horizon=spec.horizon,
             episodes=spec.episodes,
@@ -183,7 +172,7 @@ def run_sweep(
     database: Path | None = None,
     on_progress: Callable[[SweepProgress], None] | None = None,
 ) -> SweepResult:
-    """Run every cell of a sweep that is not in the database yet.
+    """Run every job of a sweep that is not in the database yet.
 
     Parameters
     ----------
@@ -195,82 +184,82 @@ def run_sweep(
     backend, workers, address
         Where the work is done, see `privrl.experiments.workers.on_workers`.
     database : pathlib.Path, optional
-        A file that keeps each cell as soon as it is finished, whatever happens to the others,
-        and from which finished cells are taken; see `privrl.experiments.sweeps.database.Database`.
+        A file that keeps each job as soon as it is finished, whatever happens to the others,
+        and from which finished jobs are taken; see `privrl.experiments.sweeps.database.Database`.
     on_progress : callable, optional
-        Is told how far the sweep is, before the first cell and after each.
+        Is told how far the sweep is, before the first job and after each.
 
     Returns
     -------
     SweepResult
-        The same for the same spec and library versions. A cell's rows do not depend on which
+        The same for the same spec and library versions. A job's rows do not depend on which
         others are in the sweep, nor on where it is run.
 
     Raises
     ------
     ValueError
         If the environment does not exist or carries no tables, the horizons differ, a method
-        cannot run, or the database is none; all before the first cell runs.
-    privrl.experiments.workers.ItemFailed
-        If a cell fails none the less.
+        cannot run, or the database is none; all before the first job runs.
+    privrl.experiments.workers.JobFailed
+        If a job fails none the less.
     privrl.experiments.workers.WorkersDied
         If workers die again and again.
     """
     check_workers(backend, workers, address)
     if mdp is None:
-        env = registry.make_env(spec.env)
+        env = make_env(spec.env)
         try:
             mdp = TabularMDP.from_gymnasium(env, spec.horizon)
         finally:
             env.close()
     if mdp.horizon != spec.horizon:
         raise ValueError(f"mdp must have the spec's horizon {spec.horizon}, got {mdp.horizon}.")
-    parts = cells(spec)
-    check_cells(parts, mdp)
+    jobs = jobs_of(spec)
+    check_jobs(jobs, mdp)
     with nullcontext() if database is None else Database(database, conditions(mdp)) as kept:
-        found = {} if kept is None else kept.finished(parts)
-        missing = sorted((c for c in parts if c not in found), key=lambda c: c.cost, reverse=True)
-        work, done, already = sum(c.cost for c in missing), 0.0, len(found)
+        found = {} if kept is None else kept.finished(jobs)
+        missing = sorted((j for j in jobs if j not in found), key=lambda j: j.cost, reverse=True)
+        work, done, already = sum(j.cost for j in missing), 0.0, len(found)
 
         def tell() -> None:
             if on_progress is not None:
                 share = done / work if missing else 1.0
-                on_progress(SweepProgress(len(found), len(parts), already, share))
+                on_progress(SweepProgress(len(found), len(jobs), already, share))
 
         tell()
         shared = (mdp, versions())
-        for cell, result in on_workers(
+        for job, result in on_workers(
             _run_there, missing, shared, backend=backend, workers=workers, address=address
         ):
             if kept is not None:
-                kept.save(cell, result)
-            found[cell] = result
-            done += cell.cost
+                kept.save(job, result)
+            found[job] = result
+            done += job.cost
             tell()
-    return _assembled(spec, parts, found, mdp.optimal_value())
+    return _assembled(spec, jobs, found, mdp.optimal_value())
 
 
-def _run_there(cell: Cell, shared: tuple[TabularMDP, dict[str, str]]) -> CellResult:
-    """Run a cell, wherever this is, if the libraries here are those that the sweep began with."""
+def _run_there(job: Job, shared: tuple[TabularMDP, dict[str, str]]) -> JobResult:
+    """Run a job, wherever this is, if the libraries here are those that the sweep began with."""
     mdp, wanted = shared
     if versions() != wanted:
         raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # said when the cells were checked
-        return run_cell(cell, mdp)
+        warnings.simplefilter("ignore", UserWarning)  # said when the jobs were checked
+        return run_job(job, mdp)
 
 
 def _assembled(
-    spec: SweepSpec, parts: Iterable[Cell], found: Mapping[Cell, CellResult], optimum: float
+    spec: SweepSpec, jobs: Iterable[Job], found: Mapping[Job, JobResult], optimum: float
 ) -> SweepResult:
     """Return the tables of a sweep: blocks of runs one after the other."""
-    blocks: dict[tuple[Method, float | None], list[Cell]] = {}
-    for cell in parts:
-        blocks.setdefault((cell.method, cell.epsilon), []).append(cell)
+    blocks: dict[tuple[Method, float | None], list[Job]] = {}
+    for job in jobs:
+        blocks.setdefault((job.method, job.epsilon), []).append(job)
     results, curves = [], []
     for (method, budget), those in blocks.items():
         epsilon = math.inf if budget is None else budget
-        rewards = np.concatenate([found[cell].rewards for cell in those], axis=1)
+        rewards = np.concatenate([found[job].rewards for job in those], axis=1)
         cost = found[those[0]]
         results.append(_rows(spec, method, epsilon, cost=cost, totals=rewards[-1], optimum=optimum))
         curves.append(_curve(spec, method.label, epsilon, rewards, optimum))
@@ -284,7 +273,7 @@ def _rows(
     method: Method,
     epsilon: float,
     *,
-    cost: CellResult,
+    cost: JobResult,
     totals: FloatArray,
     optimum: float,
 ) -> pd.DataFrame:

@@ -1,1 +1,6 @@
 """Training: one agent on one environment."""
+
+from privrl.experiments.training.loop import learn_counts, train
+from privrl.experiments.training.run import TrainResult, TrainSpec, run_training
+
+__all__ = ["TrainResult", "TrainSpec", "learn_counts", "run_training", "train"]

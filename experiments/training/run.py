@@ -1,53 +1,51 @@
 """One private agent on one Gymnasium environment, from a specification to a private policy."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count
 from privrl.accounting.targets import Rdp
+from privrl.envs import TabularMDP
 from privrl.envs.arrival import Outcome, pays_on_arrival, rows_of, tables_hold
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_support
-from privrl.experiments import registry
-from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
+from privrl.experiments.methods import Method, Task, make_agent
+from privrl.experiments.names import RL_RELATIONS, lookup, make_env, rl_relation
+from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.training.loop import Progress, train
 
 _NO_LIMIT = 100  # steps of an episode where the environment sets no limit
 
 
-@dataclass(frozen=True)
-class TrainSpec:
+@dataclass(frozen=True, kw_only=True)
+class TrainSpec(Spec):
     """Everything that determines a training run; plain data.
 
     Parameters
     ----------
     env : str
         Gymnasium id of an environment with Discrete spaces.
+    method : Method
+        How the agent learns.
     episodes : int
         Episodes to train for.
     horizon : int, optional
         Steps of an episode; by default the environment's own limit, or 100.
-    sampler, schedule, relation : str
-        Names, see `privrl.experiments.registry`.
     epsilon, order : float
         Budget of the whole run: Rényi divergence (nats) of that order.
     delta : float
         At which the (epsilon, delta) is reported.
-    alpha, reward_alpha : float
-        Prior pseudo-counts of transitions and of reward successes and failures.
-    reward_share : float
-        Part of the budget that the rewards' table gets.
+    relation : str
+        What one neighbour changes, one of `privrl.experiments.names.RL_RELATIONS`.
     reward_range : (float, float), optional
         Public range of the rewards; by default that of the environment's tables, or (0, 1). Tables
         say nothing where a wrapper may change states, actions or rewards.
-    support : bool
-        Whether it is public which next states are possible; then the environment's tables say so.
     seed : int, optional
         For repeatable research only: who knows it can undo the noise.
 
@@ -57,34 +55,34 @@ class TrainSpec:
         If a value is out of range or a name unknown.
     """
 
-    env: str
-    episodes: int = 1000
-    horizon: int | None = None
-    sampler: str = "noisy-counts"
-    schedule: str = "geometric:1.05"
-    epsilon: float = 1.0
-    order: float = 2.0
-    delta: float = 1e-5
-    relation: str = "replace-step"
-    alpha: float = 1.0
-    reward_alpha: float = 1.0
-    reward_share: float = 1 / 3
-    reward_range: tuple[float, ...] | None = None
-    support: bool = False
-    seed: int | None = None
+    env: Annotated[str, "Gymnasium id of an environment with Discrete spaces."]
+    method: Method = field(default=Method())
+    episodes: Annotated[int, "Episodes to train for."] = 1000
+    horizon: Annotated[
+        int | None, "Steps of an episode; by default the environment's limit, or 100."
+    ] = None
+    epsilon: Annotated[float, "Budget of the whole run, in nats."] = 1.0
+    order: Order = 2.0
+    delta: Delta = 1e-5
+    relation: Unit = "replace-step"
+    reward_range: Annotated[
+        tuple[float, ...] | None,
+        "Public range of the rewards, LOW,HIGH; by default that of the environment's tables, or "
+        "0,1.",
+    ] = None
+    seed: Annotated[
+        int | None,
+        "For repeatable research only: who knows the seed can undo the noise. By default fresh "
+        "randomness.",
+    ] = None
 
     def __post_init__(self) -> None:
-        registry.lookup("sampler", self.sampler, SAMPLERS)
-        registry.schedule_named(self.schedule)
-        registry.lookup("relation", self.relation, registry.RL_RELATIONS)
+        lookup("relation", self.relation, RL_RELATIONS)
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
         Rdp(self.order, self.epsilon)
-        for name in ("delta", "reward_share"):
-            check_between(name, getattr(self, name), 0, 1)
-        for name in ("alpha", "reward_alpha"):
-            check_positive(name, getattr(self, name))
+        check_between("delta", self.delta, 0, 1)
         if self.seed is not None:
             check_count("seed", self.seed, least=0)
         if self.reward_range is not None and not (
@@ -94,10 +92,6 @@ class TrainSpec:
             raise ValueError(
                 f"reward_range must be LOW,HIGH with LOW < HIGH, got {self.reward_range!r}."
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -130,13 +124,13 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         If the environment does not exist, has other than Discrete spaces, or pays a reward
         outside the range.
     """
-    env = registry.make_env(spec.env)
+    env = make_env(spec.env)
     try:
         horizon = spec.horizon or episode_limit(env) or _NO_LIMIT
-        relation = registry.rl_relation(
+        relation = rl_relation(
             spec.relation, horizon=horizon, arrival_rewards=_arrival_rewards(env)
         )
-        private = spec.sampler != "non-private"
+        private = spec.method.is_private
         rng, env_rng = (
             np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2)
         )
@@ -148,17 +142,11 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
             relation=relation,
             episodes=spec.episodes,
             terminates=_can_terminate(env),
-            support=_support(env) if spec.support else None,
+            support=_support(env) if spec.method.support else None,
+            **_told_by_tables(spec.method, env, horizon),
         )
-        method = Method(
-            sampler=spec.sampler,
-            schedule=spec.schedule,
-            alpha=spec.alpha,
-            reward_alpha=spec.reward_alpha,
-            reward_share=spec.reward_share,
-            support=spec.support,
-        )
-        agent = make_agent(method, task, [Rdp(spec.order, spec.epsilon) if private else None], rng)
+        budget = Rdp(spec.order, spec.epsilon) if private else None
+        agent = make_agent(spec.method, task, [budget], rng)
         record = train(agent, env, spec.episodes, env_rng, on_progress=on_progress)
     finally:
         env.close()
@@ -204,6 +192,20 @@ def _reward_range(spec: TrainSpec, env: gym.Env[Any, Any]) -> tuple[float, float
             f"{max(rewards):g}, got {low:g},{high:g}."
         )
     return low, high
+
+
+def _told_by_tables(method: Method, env: gym.Env[Any, Any], horizon: int) -> dict[str, Any]:
+    """Return the facts that only some methods take for public, from an environment's tables."""
+    wanted = method.agent == "oracle" or method.rewards == "known"
+    if not wanted or not tables_hold(env):
+        return {}
+    mdp = TabularMDP.from_gymnasium(env, horizon)
+    states = int(env.observation_space.n)  # type: ignore[attr-defined] # an end may be appended
+    policy, _ = mdp.plan()
+    return {
+        "expected_reward": mdp.expected_reward[:states],
+        "best_policy": policy[:, :states],
+    }
 
 
 def _arrival_rewards(env: gym.Env[Any, Any]) -> bool:

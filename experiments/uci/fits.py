@@ -26,8 +26,8 @@ from privrl.experiments.uci.jobs import (
     PRINTED,
     TEMPERED,
     UNIFORM,
-    Cell,
     Found,
+    Job,
 )
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.bayes_net import BayesNet, PrivateBayesNet
@@ -36,8 +36,8 @@ from privrl.models.estimates import clipped_rows
 # Naive Bayes ------------------------------------------------------------------------------------
 
 
-def fit_naive_bayes(cells: Sequence[Cell], parts: Split) -> list[Found]:
-    """Return what naive Bayes finds with the mechanism of each cell."""
+def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
+    """Return what naive Bayes finds with the mechanism of each job."""
     # Only here, for it needs an extra, privrl[models].
     private = importlib.import_module("privrl.models.naive_bayes").PrivateNaiveBayes
     printed = importlib.import_module("privrl.models.naive_bayes.printed").PrintedNaiveBayes
@@ -48,15 +48,15 @@ def fit_naive_bayes(cells: Sequence[Cell], parts: Split) -> list[Found]:
     *sizes, n_classes = schema.sizes
     shapes = ((1, n_classes), *((n_classes, size) for size in sizes))
     found = []
-    for cell in cells:
-        if cell.mechanism == UNIFORM:
+    for job in jobs:
+        if job.mechanism == UNIFORM:
             found.append(Found(math.log(n_classes), 1 / n_classes))
             continue
         model = (printed if cell.mechanism == PRINTED else private)(
             sizes,
             classes=Categories(tuple(range(n_classes))),
-            random_state=int(cell.rng().integers(2**63)),
-            **_options(cell, shapes, len(y)),
+            random_state=int(job.rng().integers(2**63)),
+            **_options(job, shapes, len(y)),
         ).fit(X, y)
         logs = model.predict_log_proba(X_test)
         loss = -float(logs[np.arange(len(y_test)), y_test].mean())
@@ -64,17 +64,17 @@ def fit_naive_bayes(cells: Sequence[Cell], parts: Split) -> list[Found]:
     return found
 
 
-def _options(cell: Cell, shapes: tuple[Rows, ...], n_records: int) -> dict[str, Any]:
+def _options(job: Job, shapes: tuple[Rows, ...], n_records: int) -> dict[str, Any]:
     """Return the parameters of `PrivateNaiveBayes` for a mechanism."""
-    if cell.mechanism == NONE:
+    if job.mechanism == NONE:
         return {"mechanism": "none", "target": None}
-    if cell.mechanism == GOHARI:
-        draws = gohari(shapes, n_records, cell.epsilon, cell.delta)
+    if job.mechanism == GOHARI:
+        draws = gohari(shapes, n_records, job.epsilon, job.delta)
         spent = Rdp(2.0, float(draws.cost.rdp(2.0)))  # the same draws, by what they really cost
         return _draws(draws.alpha) | {"target": spent}
-    if cell.mechanism == EXACT:
-        made = TablesMechanism.algorithm_1(cell.target, shapes=shapes)
-        return _draws(made.alpha) | {"target": cell.target}
+    if job.mechanism == EXACT:
+        made = TablesMechanism.algorithm_1(job.target, shapes=shapes)
+        return _draws(made.alpha) | {"target": job.target}
     options: dict[str, dict[str, Any]] = {
         PRINTED: {"mechanism": "dkl"},
         DKL: {"mechanism": "dkl"},
@@ -86,7 +86,7 @@ def _options(cell: Cell, shapes: tuple[Rows, ...], n_records: int) -> dict[str, 
     for label, (name, floor) in FLOORS.items():
         shares = "optimised" if floor is None else "uniform"
         options[label] = {"mechanism": name, "alpha": floor, "shares": shares}
-    return options[cell.mechanism] | {"target": cell.target}
+    return options[job.mechanism] | {"target": job.target}
 
 
 def _draws(alpha: float) -> dict[str, Any]:
@@ -96,34 +96,34 @@ def _draws(alpha: float) -> dict[str, Any]:
 # Networks ---------------------------------------------------------------------------------------
 
 
-def fit_networks(cells: Sequence[Cell], parts: Split) -> list[Found]:
-    """Return what the data set's network finds with the mechanism of each cell."""
-    parents = network_of(cells[0].data, parts.schema)
+def fit_networks(jobs: Sequence[Job], parts: Split) -> list[Found]:
+    """Return what the data set's network finds with the mechanism of each job."""
+    parents = network_of(jobs[0].data, parts.schema)
     schema = parts.schema.subset(parents)
-    return [Found(log_likelihood=_log_likelihood(cell, parents, schema, parts)) for cell in cells]
+    return [Found(log_likelihood=_log_likelihood(job, parents, schema, parts)) for job in jobs]
 
 
 def _log_likelihood(
-    cell: Cell, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
+    job: Job, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
 ) -> float:
     """Return the mean log-probability of a test record (nats)."""
-    if cell.mechanism == UNIFORM:
+    if job.mechanism == UNIFORM:
         return -sum(map(math.log, schema.sizes))
     names = {NONE: "none", DKL: "dkl", DESIGNED: "dirichlet", AUTO: "auto"}
-    if cell.mechanism in names:
-        target = None if cell.mechanism == NONE else cell.target
+    if job.mechanism in names:
+        target = None if job.mechanism == NONE else job.target
         spec = PrivateBayesNet(
             parents=parents,
             schema=schema,
             target=target,
-            mechanism=names[cell.mechanism],  # type: ignore[arg-type] # one of its names
+            mechanism=names[job.mechanism],  # type: ignore[arg-type] # one of its names
         )
-        return spec.fit(parts.train, cell.rng()).log_likelihood(parts.test)
-    return _with_equal_parts(cell, parents, schema, parts).log_likelihood(parts.test)
+        return spec.fit(parts.train, job.rng()).log_likelihood(parts.test)
+    return _with_equal_parts(job, parents, schema, parts).log_likelihood(parts.test)
 
 
 def _with_equal_parts(
-    cell: Cell, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
+    job: Job, parents: dict[str, tuple[str, ...]], schema: Schema, parts: Split
 ) -> BayesNet:
     """Return a network whose tables have equal parts of the budget, noisy counts cut at a floor."""
     structure = PrivateBayesNet(
@@ -133,17 +133,17 @@ def _with_equal_parts(
     codes = schema.subset(structure.nodes).encode(parts.train)
     counts = structure.counts({node: codes[:, i] for i, node in enumerate(structure.nodes)})
     floor: float | None = None
-    if cell.mechanism == GOHARI:
-        made = gohari(shapes, len(codes), cell.epsilon, cell.delta)
+    if job.mechanism == GOHARI:
+        made = gohari(shapes, len(codes), job.epsilon, job.delta)
     else:
-        name, floor = FLOORS[cell.mechanism]
+        name, floor = FLOORS[job.mechanism]
         made = TablesMechanism.calibrated(
-            cell.target,
+            job.target,
             shapes=shapes,
             n_records=len(codes),
             mechanism=name,  # type: ignore[arg-type] # one of its names
         )
-    released = made.release(counts, cell.rng())
+    released = made.release(counts, job.rng())
     rows = [clipped_rows(table, floor) for table in released]
     return BayesNet(parents, schema, dict(zip(structure.nodes, rows, strict=True)), made)
 

@@ -1,6 +1,6 @@
-"""What is fitted in DKL's experiments on UCI data, as plain data: cells.
+"""What is fitted in DKL's experiments on UCI data, as plain data: jobs.
 
-A cell is one fit: a data set, a split, a mechanism, a budget. Its randomness comes from what it is,
+A job is one fit: a data set, a split, a mechanism, a budget. Its randomness comes from what it is,
 so that it finds the same in whatever company it is run.
 """
 
@@ -48,7 +48,7 @@ MECHANISMS: dict[Model, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Job:
     """One fit, and what is found on its test part; plain data.
 
     Parameters
@@ -109,14 +109,14 @@ class Cell:
         return ApproxDP(self.epsilon, self.delta)
 
     def rng(self) -> np.random.Generator:
-        """Return the cell's generator: no other cell has the same numbers."""
+        """Return the job's generator: no other job has the same numbers."""
         text = json.dumps(asdict(self), sort_keys=True)
         words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
         return np.random.default_rng(np.random.SeedSequence(words.tolist()))
 
 
 class Found(NamedTuple):
-    """What a cell finds on the test part; means over its records, NaN where there is none.
+    """What a job finds on the test part; means over its records, NaN where there is none.
 
     The cross-entropy and the log-likelihood are in nats.
     """
@@ -135,12 +135,12 @@ def grid(
     mechanisms: Iterable[str],
     epsilons: Iterable[float],
     delta: float = 0.0,
-) -> list[Cell]:
-    """Return a cell for each combination; those without a budget once for each split."""
+) -> list[Job]:
+    """Return a job for each combination; those without a budget once for each split."""
     epsilons, mechanisms, splits = list(epsilons), list(mechanisms), list(splits)
     fixed = {NONE: [math.inf], UNIFORM: [0.0]}
     return [
-        Cell(
+        Job(
             data=name, model=model, cells=cells, split=number, mechanism=mechanism,
             epsilon=float(epsilon), delta=delta,
         )

@@ -1,8 +1,9 @@
 """DKL's experiments: naive Bayes and Bayesian networks on UCI data, mechanism by mechanism.
 
-The cells of one split are run together, since they share its data.
+The jobs of one split are run together, since they share its data.
 """
 
+import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,33 +14,33 @@ import pandas as pd
 
 from privrl.experiments.uci.data import NotPrivateWarning, split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
-from privrl.experiments.uci.jobs import Cell, Found
+from privrl.experiments.uci.jobs import NONE, UNIFORM, Found, Job
 from privrl.experiments.workers import on_workers
 
 
 @dataclass(frozen=True)
-class Block:
-    """Cells that share a data set, a model, a kind of bins and a split."""
+class Group:
+    """Jobs that share a data set, a model, a kind of bins and a split."""
 
-    cells: tuple[Cell, ...]
+    jobs: tuple[Job, ...]
 
     def __str__(self) -> str:
-        first = self.cells[0]
+        first = self.jobs[0]
         return f"{first.model} on {first.data}, {first.cells} bins, split {first.split}"
 
 
-def run_cells(
-    cells: Iterable[Cell],
+def run_jobs(
+    jobs: Iterable[Job],
     *,
     folder: Path | None = None,
     backend: str = "sequential",
     workers: int | None = None,
 ) -> pd.DataFrame:
-    """Run cells, those of a split together.
+    """Run jobs, those of a split together.
 
     Parameters
     ----------
-    cells : iterable of Cell
+    jobs : iterable of Job
         In any order, and no matter in which company.
     folder : pathlib.Path, optional
         Where the data sets are, see `privrl.data.datasets.load`.
@@ -49,35 +50,48 @@ def run_cells(
     Returns
     -------
     DataFrame
-        A row for each cell, in their order: its fields, and those of `Found`.
+        A row for each job, in their order: its fields, and those of `Found`.
 
     Warns
     -----
     NotPrivateWarning
-        Once, if there are cells over the paper's bins.
+        Once, if there are jobs over the paper's bins.
     """
-    cells = list(cells)
-    if any(cell.cells == "paper" for cell in cells):
+    jobs = list(jobs)
+    if any(job.cells == "paper" for job in jobs):
         warnings.warn(
             "cells='paper' reads bins and categories from the private records, so that the models "
             "are not private, whatever their guarantees say; cells='public' is.",
             NotPrivateWarning,
             stacklevel=2,
         )
-    together: dict[tuple[str, str, str, int], list[Cell]] = defaultdict(list)
-    for cell in dict.fromkeys(cells):
-        together[cell.data, cell.model, cell.cells, cell.split].append(cell)
-    blocks = [Block(tuple(each)) for each in together.values()]
-    found: dict[Cell, Found] = {}
-    for block, results in on_workers(run_block, blocks, folder, backend=backend, workers=workers):
-        found |= dict(zip(block.cells, results, strict=True))
-    return pd.DataFrame([asdict(cell) | found[cell]._asdict() for cell in cells])
+    together: dict[tuple[str, str, str, int], list[Job]] = defaultdict(list)
+    for job in dict.fromkeys(jobs):
+        together[job.data, job.model, job.cells, job.split].append(job)
+    groups = [Group(tuple(each)) for each in together.values()]
+    found: dict[Job, Found] = {}
+    for group, results in on_workers(run_group, groups, folder, backend=backend, workers=workers):
+        found |= dict(zip(group.jobs, results, strict=True))
+    return pd.DataFrame([asdict(job) | found[job]._asdict() for job in jobs])
 
 
-def run_block(block: Block, folder: Path | None) -> list[Found]:
-    """Return what each cell of a block finds."""
-    first = block.cells[0]
+def run_group(group: Group, folder: Path | None) -> list[Found]:
+    """Return what each job of a group finds."""
+    first = group.jobs[0]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)  # it is given once, for all blocks
+        warnings.simplefilter("ignore", NotPrivateWarning)  # it is given once, for all groups
         parts = split(first.data, first.split, first.cells, folder=folder)
-    return (fit_networks if first.model == "network" else fit_naive_bayes)(block.cells, parts)
+    return (fit_networks if first.model == "network" else fit_naive_bayes)(group.jobs, parts)
+
+
+def means(table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return means over splits: a row for each data set and epsilon, a column for each mechanism.
+
+    What does not depend on epsilon is repeated for each.
+    """
+    some = table[(table.epsilon > 0) & (table.epsilon < math.inf)]
+    wide = some.pivot_table(index=["data", "epsilon"], columns="mechanism", values=what, sort=False)
+    for name in (NONE, UNIFORM):
+        fixed = table[table.mechanism == name].groupby("data")[what].mean()
+        wide[name] = fixed.reindex(wide.index.get_level_values("data")).to_numpy()
+    return wide

@@ -1,7 +1,7 @@
 """privrl account."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -9,9 +9,6 @@ from rich.table import Table
 
 from privrl.cli.terminal import OUT, app, friendly, numbers
 from privrl.numerics.printing import up
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command()
@@ -48,7 +45,7 @@ def account(
         typer.Option(help="Rényi order of the target; without it the target is (epsilon, delta)."),
     ] = None,
 ) -> None:
-    """Tell what Dirichlet releases cost; or, without --weight or --alpha, solve for the missing one.
+    """Tell what Dirichlet releases cost; or without --weight or --alpha, solve for the missing one.
 
     Example: privrl account --weight 1 --alpha 5
 
@@ -58,12 +55,12 @@ def account(
         from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
         from privrl.accounting.rdp import RdpAccountant
         from privrl.costs.dirichlet import DirichletCost
-        from privrl.experiments import registry
+        from privrl.experiments.names import RELATIONS, lookup
 
         if relation == "replace-episode" and horizon is None:
             raise ValueError("horizon must be given for replace-episode; pass --horizon.")
         steps = 1 if horizon is None else horizon
-        unit = registry.lookup("relation", relation, registry.RELATIONS)(steps, arrival_rewards)
+        unit = lookup("relation", relation, RELATIONS)(steps, arrival_rewards)
         common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
         printed = numbers("orders", orders)
         if (weight is None) + (alpha is None) > 1:

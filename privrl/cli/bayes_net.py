@@ -2,36 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.cli import released
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
-if TYPE_CHECKING:
-    pass
-
-from privrl.cli.models import (
-    Data,
-    Delta,
-    Epsilon,
-    Order,
-    SchemaFile,
-    Seed,
-    Separator,
-    _check_name,
-    _guarantee,
-    _load_schema,
-    _plain_writer,
-    _print_cost,
-    _release_writer,
-    _rng,
-    _target,
-)
+_MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
 
 
 @app.command("bayes-net")
 def bayes_net_command(
+    context: typer.Context,
     data: Data,
     schema: SchemaFile,
     network: Annotated[
@@ -60,34 +44,32 @@ def bayes_net_command(
         from privrl import _files
         from privrl._checks import check_count
         from privrl.data.records import read_records
+        from privrl.data.schema import Schema
         from privrl.models.bayes_net import PrivateBayesNet
 
-        target, rng = _target(epsilon, delta, order), _rng(seed)
+        target, rng = released.target_of(epsilon, delta, order), released.rng_of(seed)
         if synthetic is not None:
             check_count("synthetic", synthetic)
         plan = PrivateBayesNet(
             parents=_load_network(network),
-            schema=_load_schema(schema),
+            schema=Schema.load(schema),
             target=target,
             mechanism=mechanism,  # type: ignore[arg-type]
         )
-        _check_name("mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none"))
+        released.check_name(
+            "mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none")
+        )
         _files.check_folder(out)
         records = read_records(data, plan.schema, separator=separator)
         net = plan.fit(records, rng)
         assert net.cost is not None
         private = mechanism != "none"
-        guarantee = _guarantee(net.cost, target if private else None, delta, seed)
-        shown = {
-            "schema": schema, "network": network, "epsilon": epsilon, "delta": delta,
-            "order": order, "mechanism": mechanism, "synthetic": synthetic,
-            "separator": separator, "seed": seed,
-        }  # fmt: skip
+        guarantee = released.guarantee_of(net.cost, target if private else None, delta, seed)
         bif = net.to_bif().encode()
         files = {
-            "model.json": _plain_writer(net.to_dict()),
+            "model.json": released.plain_writer(net.to_dict()),
             "model.bif": lambda file: file.write(bif),
-            "release.json": _release_writer("bayes-net", data, shown, guarantee),
+            "release.json": released.release_writer(context, guarantee),
         }
         if synthetic is not None:
             files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))
@@ -97,7 +79,7 @@ def bayes_net_command(
             f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "
             "records"
         )
-        _print_cost("model.json", guarantee)
+        print_cost("model.json", guarantee, without="the mechanism is none")
         print_files(written)
 
 

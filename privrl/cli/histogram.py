@@ -8,34 +8,21 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.cli import released
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
     from privrl.models.histograms import PrivateHistogram
 
-from privrl.cli.models import (
-    _BAR,
-    _MOST_CELLS,
-    Data,
-    Delta,
-    Epsilon,
-    Order,
-    SchemaFile,
-    Seed,
-    Separator,
-    _check_column,
-    _guarantee,
-    _load_schema,
-    _plain_writer,
-    _print_cost,
-    _release_writer,
-    _rng,
-    _target,
-)
+
+_MOST_CELLS = 40  # that are printed
+_BAR = 30  # characters
 
 
 @app.command("histogram")
 def histogram_command(
+    context: typer.Context,
     data: Data,
     schema: SchemaFile,
     column: Annotated[str, typer.Option(help="The column of the schema to count.")],
@@ -72,14 +59,15 @@ def histogram_command(
     with friendly():
         from privrl import _files
         from privrl.data.records import read_records
-        from privrl.experiments import registry
+        from privrl.data.schema import Schema
+        from privrl.experiments.names import RELATIONS, lookup
         from privrl.models.histograms import choose_mechanism, histogram
 
-        chosen = _load_schema(schema)
-        _check_column("column", column, chosen)
-        target, rng = _target(epsilon, delta, order), _rng(seed)
-        units = {name: registry.RELATIONS[name] for name in ("replace-record", "add-remove-record")}
-        unit = registry.lookup("relation", relation, units)(1, False)
+        chosen = Schema.load(schema)
+        released.check_name("column", column, chosen.names)
+        target, rng = released.target_of(epsilon, delta, order), released.rng_of(seed)
+        units = {name: RELATIONS[name] for name in ("replace-record", "add-remove-record")}
+        unit = lookup("relation", relation, units)(1, False)
         options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
         cells = chosen.columns[column]
         # What is wrong with the options is found before the data are read.
@@ -89,48 +77,43 @@ def histogram_command(
             choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
         _files.check_folder(out)
         records = read_records(data, chosen.subset([column]), separator=separator)
-        released = histogram(
+        found = histogram(
             records[column], cells, target=target, rng=rng, n_records=n_records, **options
         )
-        table = released.to_frame().rename_axis("cell").reset_index()
-        guarantee = _guarantee(released.cost, target, delta, seed)
-        shown = {
-            "schema": schema, "column": column, "epsilon": epsilon, "delta": delta, "order": order,
-            "mechanism": mechanism, "loss": loss, "relation": relation, "n_records": n_records,
-            "separator": separator, "seed": seed,
-        }  # fmt: skip
+        table = found.to_frame().rename_axis("cell").reset_index()
+        guarantee = released.guarantee_of(found.cost, target, delta, seed)
         written = _files.save_all(
             out,
             {
                 "histogram.csv": _files.table_writer(table),
-                "histogram.json": _plain_writer(released.to_dict()),
-                "release.json": _release_writer("histogram", data, shown, guarantee),
+                "histogram.json": released.plain_writer(found.to_dict()),
+                "release.json": released.release_writer(context, guarantee),
             },
         )
-        _print_histogram(column, released)
-        _print_cost("histogram.json", guarantee)
+        _print_histogram(column, found)
+        print_cost("histogram.json", guarantee, without="the mechanism is none")
         print_files(written)
 
 
-def _print_histogram(name: str, released: "PrivateHistogram") -> None:
+def _print_histogram(name: str, found: "PrivateHistogram") -> None:
     from privrl.models.histograms import mechanism_name
 
-    frame = released.to_frame()
+    frame = found.to_frame()
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(escape(name), overflow="fold")
     for head in ("probability", "count", *(("95 % interval",) if "lower" in frame else ())):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("")
     most = frame["probability"].max()
-    for label, values in zip(released.labels[:_MOST_CELLS], frame.to_numpy(), strict=False):
+    for label, values in zip(found.labels[:_MOST_CELLS], frame.to_numpy(), strict=False):
         probability, count, *ends = values.tolist()
         interval = [" to ".join(f"{end:.0f}" for end in ends)] if ends else []
         bar = "█" * round(_BAR * probability / most)
         table.add_row(escape(label), f"{probability:.4f}", f"{count:.0f}", *interval, bar)
-    about = "" if released.is_size_public else "about "
+    about = "" if found.is_size_public else "about "
     OUT.print(
-        f"{escape(name)} of {about}{released.n_records:.0f} records, by "
-        f"{mechanism_name(released.mechanism)}"
+        f"{escape(name)} of {about}{found.n_records:.0f} records, by "
+        f"{mechanism_name(found.mechanism)}"
     )
     OUT.print(table)
     if len(frame) > _MOST_CELLS:

@@ -1,39 +1,19 @@
 """privrl naive-bayes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from privrl.cli.terminal import OUT, app, friendly, print_files
-
-if TYPE_CHECKING:
-    pass
-
-from privrl.cli.models import (
-    Data,
-    Delta,
-    Epsilon,
-    Order,
-    SchemaFile,
-    Seed,
-    Separator,
-    _check_column,
-    _guarantee,
-    _installed,
-    _load_schema,
-    _plain_writer,
-    _print_cost,
-    _print_scores,
-    _release_writer,
-    _rng,
-    _target,
-)
+from privrl.cli import released
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 
 @app.command("naive-bayes")
 def naive_bayes_command(
+    context: typer.Context,
     data: Data,
     schema: SchemaFile,
     target_column: Annotated[str, typer.Option(help="The column of the schema to predict.")],
@@ -54,16 +34,17 @@ def naive_bayes_command(
 
     Writes model.json (what was released, to be shared; see privrl predict) and release.json.
     """
-    with friendly(), _installed():
+    with friendly(), released.installed():
         from privrl import _files
         from privrl.data.records import read_records
+        from privrl.data.schema import Schema
         from privrl.models.naive_bayes import PrivateNaiveBayes
 
-        chosen = _load_schema(schema)
-        _check_column("target-column", target_column, chosen)
+        chosen = Schema.load(schema)
+        released.check_name("target-column", target_column, chosen.names)
         is_private = mechanism != "none"
-        target = _target(epsilon, delta, order)
-        _rng(seed)
+        target = released.target_of(epsilon, delta, order)
+        released.rng_of(seed)
         model = PrivateNaiveBayes(
             chosen,
             classes=target_column,
@@ -79,17 +60,12 @@ def naive_bayes_command(
             if len(tests) == 0:
                 raise ValueError(f"test must have at least one record, got {str(test)!r}.")
         model.fit(records.drop(columns=target_column), records[target_column])
-        guarantee = _guarantee(model.cost_, target if is_private else None, delta, seed)
-        shown = {
-            "schema": schema, "target_column": target_column, "epsilon": epsilon, "delta": delta,
-            "order": order, "mechanism": mechanism, "test": test, "separator": separator,
-            "seed": seed,
-        }  # fmt: skip
+        guarantee = released.guarantee_of(model.cost_, target if is_private else None, delta, seed)
         written = _files.save_all(
             out,
             {
-                "model.json": _plain_writer(model.to_dict()),
-                "release.json": _release_writer("naive-bayes", data, shown, guarantee),
+                "model.json": released.plain_writer(model.to_dict()),
+                "release.json": released.release_writer(context, guarantee),
             },
         )
         OUT.print(
@@ -97,6 +73,6 @@ def naive_bayes_command(
             f"{model.n_features_in_} features"
         )
         if tests is not None:
-            _print_scores(model, chosen, tests, target_column)
-        _print_cost("model.json", guarantee)
+            released.print_scores(model, chosen, tests, target_column)
+        print_cost("model.json", guarantee, without="the mechanism is none")
         print_files(written)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privrl.cli import released
+from privrl.cli.released import Separator
 from privrl.cli.terminal import app, friendly, print_files
 
 if TYPE_CHECKING:
     from privrl.data.schema import Schema
     from privrl.models.naive_bayes import PrivateNaiveBayes
-
-from privrl.cli.models import Separator, _installed, _print_scores
 
 
 @app.command("predict")
@@ -26,7 +26,7 @@ def predict_command(
     Writes predictions.csv: the likeliest class of each record and the probability of every class.
     Where the file has the classes themselves, tells accuracy and cross-entropy.
     """
-    with friendly(), _installed():
+    with friendly(), released.installed():
         import pandas as pd
 
         from privrl import _files
@@ -51,7 +51,7 @@ def predict_command(
         has_classes = target_column in records and records[target_column].notna().all()
         written = _files.save_all(out, {"predictions.csv": _files.table_writer(table)})
         if has_classes:
-            _print_scores(fitted, schema, records, target_column)
+            released.print_scores(fitted, schema, records, target_column)
         print_files(written)
 
 

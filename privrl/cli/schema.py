@@ -1,17 +1,13 @@
 """privrl schema."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from privrl.cli.released import Separator
 from privrl.cli.terminal import OUT, app, friendly, print_files, words
-
-if TYPE_CHECKING:
-    pass
-
-from privrl.cli.models import Separator
 
 
 @app.command("schema")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from inspect import Parameter
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,33 +16,36 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
-from privrl.cli.terminal import (
-    ERR,
-    OUT,
-    app,
-    command_line,
-    friendly,
-    numbers,
-    print_files,
-    words,
-)
+from privrl.cli.options import options_of, takes_options, values_of
+from privrl.cli.terminal import ERR, OUT, command_line, friendly, print_files, words
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps.sweep import SweepProgress
+    from privrl.experiments.sweeps import SweepProgress, SweepResult, SweepSpec
 
-
+_SEVERAL = ("agent", "sampler", "schedule")  # of which a sweep takes every combination
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _DATABASE = "sweep.sqlite"
 
 
-@app.command()
+def _options() -> list[Parameter]:
+    from privrl.experiments.methods import Method
+    from privrl.experiments.sweeps import SweepSpec
+
+    return [
+        *options_of(SweepSpec, overrides=True, panel="Sweep"),
+        *options_of(Method, several=_SEVERAL, overrides=True, panel="Methods"),
+    ]
+
+
+@takes_options(_options)
 def sweep(
+    *,
     preset: Annotated[
         str | None,
         typer.Option(
             help="quick (the default); paper (Ponnoprat's setting, not a guarantee); frontier "
-            "(every method). The options below override parts of it."
+            "(every method). Other options override parts of it."
         ),
     ] = None,
     spec: Annotated[
@@ -49,67 +53,6 @@ def sweep(
         typer.Option(
             help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
         ),
-    ] = None,
-    env: Annotated[str | None, typer.Option(help="Gymnasium id, with tables.")] = None,
-    agents: Annotated[
-        str | None, typer.Option(help="Comma-separated: psrl, ucbvi, random, oracle.")
-    ] = None,
-    samplers: Annotated[
-        str | None,
-        typer.Option(
-            help="Comma-separated: non-private, diffuse, concentrated, noisy-counts, "
-            "noisy-counts:optimal, noisy-counts:tree, noisy-counts:independent, local-counts."
-        ),
-    ] = None,
-    schedules: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated: every-episode, geometric, geometric:RATIO."),
-    ] = None,
-    window: Annotated[
-        int | None, typer.Option(help="Batches that a Dirichlet draw looks back on.")
-    ] = None,
-    resamples: Annotated[
-        str | None, typer.Option(help="Schedule of fresh samples between draws; free.")
-    ] = None,
-    rewards: Annotated[
-        str | None, typer.Option(help="auto, beta, noisy, or known (public).")
-    ] = None,
-    support: Annotated[
-        bool | None,
-        typer.Option("--support/--no-support", help="Possible next states are public."),
-    ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Prior pseudo-count of a transition.")] = None,
-    reward_alpha: Annotated[
-        float | None, typer.Option(help="Prior pseudo-count of a reward.")
-    ] = None,
-    reward_share: Annotated[
-        float | None, typer.Option(help="Part of the budget for rewards.")
-    ] = None,
-    reward_epsilon: Annotated[
-        float | None, typer.Option(help="A budget for rewards beside the other, in nats.")
-    ] = None,
-    epsilons: Annotated[
-        str | None, typer.Option(help="Comma-separated budgets of a whole run, in nats.")
-    ] = None,
-    order: Annotated[float | None, typer.Option(help="Rényi order of the budgets, > 1.")] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option(
-            help="Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
-        ),
-    ] = None,
-    episodes: Annotated[int | None, typer.Option(help="Episodes of a run.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps of an episode.")] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="Independent runs of each method and budget.")
-    ] = None,
-    block: Annotated[
-        int | None,
-        typer.Option(help="Most runs at a time in one worker; results depend on it as on a seed."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Root of all randomness.")] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="At which (epsilon, delta) is reported.")
     ] = None,
     backend: Annotated[
         str,
@@ -124,6 +67,7 @@ def sweep(
     ] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
+    **options: Any,
 ) -> None:
     """Sweep reward against privacy budget, for several methods at once.
 
@@ -134,41 +78,12 @@ def sweep(
     """
     with friendly():
         from privrl import _files
-        from privrl.experiments.sweeps import plots, presets
-        from privrl.experiments.sweeps.sweep import run_sweep
+        from privrl.experiments.sweeps import run_sweep
 
-        lists = {"agents": agents, "samplers": samplers, "schedules": schedules}
-        method = {
-            "window": window,
-            "resamples": resamples,
-            "rewards": rewards,
-            "support": support,
-            "alpha": alpha,
-            "reward_alpha": reward_alpha,
-            "reward_share": reward_share,
-            "reward_epsilon": reward_epsilon,
-        }
-        common = {
-            "env": env,
-            "epsilons": None if epsilons is None else numbers("epsilons", epsilons),
-            "order": order,
-            "relation": relation,
-            "episodes": episodes,
-            "horizon": horizon,
-            "runs": runs,
-            "block": block,
-            "seed": seed,
-            "delta": delta,
-        }
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
-        todo = presets.override(
-            presets.preset(base["preset"]) if spec is None else _saved_spec(spec),
-            **{name: None if text is None else words(text) for name, text in lists.items()},
-            method=_given(method),
-            spec=_given(common),
-        )
+        todo = _overridden(base, options)
         _files.check_folder(out)
         if parquet:
             _files.check_parquet()
@@ -181,40 +96,74 @@ def sweep(
                 database=out / _DATABASE,
                 on_progress=on_progress,
             )
-        pictures = {
-            "reward_vs_epsilon.png": plots.reward_against_epsilon,
-            "regret_vs_epsilon.png": plots.regret_against_epsilon,
-            "learning_curves.png": plots.learning_curves,
+        saved = {
+            "command": command_line("sweep", base | options),
+            "spec": todo.to_dict(),
+            "optimal_value": result.optimal_value,
         }
-        tables = {"results": result.results, "curves": result.curves}
-        files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
-        if parquet:
-            files |= {f"{name}.parquet": _files.parquet_writer(tables[name]) for name in tables}
-        options = base | lists | method | common
-        written = _files.save_all(
-            out,
-            files
-            | {name: _files.figure_writer(draw(result, todo)) for name, draw in pictures.items()}
-            | {
-                "sweep.json": _files.json_writer(
-                    {
-                        "command": command_line("sweep", options),
-                        "spec": todo.to_dict(),
-                        "optimal_value": result.optimal_value,
-                    }
-                ),
-            },
-        )
+        files = _tables(result, parquet=parquet) | _pictures(result, todo)
+        written = _files.save_all(out, files | {"sweep.json": _files.json_writer(saved)})
         _print_sweep(result.results, result.optimal_value)
         print_files([*written, out / _DATABASE])
+
+
+def _overridden(base: dict[str, str], options: dict[str, Any]) -> "SweepSpec":
+    """Return the preset, or the saved spec, with what the options override."""
+    from privrl.experiments.methods import Method
+    from privrl.experiments.sweeps import SweepSpec
+    from privrl.experiments.sweeps.presets import override, preset
+
+    texts = {f"{name}s": options[f"{name}s"] for name in _SEVERAL}
+    return override(
+        preset(base["preset"]) if "preset" in base else _saved_spec(Path(base["spec"])),
+        **{name: None if text is None else words(text) for name, text in texts.items()},
+        method=values_of(Method, options),
+        spec=values_of(SweepSpec, options),
+    )
+
+
+def _saved_spec(path: Path) -> "SweepSpec":
+    """Read the spec of a sweep.json, or a file that is a spec alone."""
+    from privrl.experiments.sweeps import SweepSpec
+
+    try:
+        data = json.loads(path.read_text())
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
+    whole = isinstance(data, dict) and "spec" in data
+    return SweepSpec.from_dict(data["spec"] if whole else data)
+
+
+def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:
+    """Return what writes the tables, by the names of the files."""
+    from privrl import _files
+
+    tables = {"results": result.results, "curves": result.curves}
+    files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
+    if parquet:
+        files |= {f"{name}.parquet": _files.parquet_writer(tables[name]) for name in tables}
+    return files
+
+
+def _pictures(result: "SweepResult", spec: "SweepSpec") -> dict[str, Any]:
+    """Return what writes the pictures, by the names of the files."""
+    from privrl import _files
+    from privrl.experiments.sweeps import plots
+
+    drawn = {
+        "reward_vs_epsilon.png": plots.reward_against_epsilon,
+        "regret_vs_epsilon.png": plots.regret_against_epsilon,
+        "learning_curves.png": plots.learning_curves,
+    }
+    return {name: _files.figure_writer(draw(result, spec)) for name, draw in drawn.items()}
 
 
 def _print_sweep(results: Any, optimum: float) -> None:
     """Print the reward kept: a column for each budget, or a row where there are many."""
     first, share = results.iloc[0], optimum > 0
     reward = results["optimal_share"] if share else results["total_reward"] / first.episodes
-    cells = results.assign(kept=reward).groupby(["method", "epsilon"], sort=False)
-    means = cells["kept"].mean()
+    groups = results.assign(kept=reward).groupby(["method", "epsilon"], sort=False)
+    means = groups["kept"].mean()
     draws = results.groupby("method")["draws"].first()
     spent = results.groupby("epsilon")["epsilon_delta"].max()
     delta = f"ε at δ = {float(first.delta)!r}"
@@ -240,7 +189,7 @@ def _print_sweep(results: Any, optimum: float) -> None:
     OUT.print(table)
 
     runs = results["run"].nunique()
-    error = cells["kept"].sem().max()
+    error = groups["kept"].sem().max()
     band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
     OUT.print(
         f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats; ∞ is "
@@ -253,22 +202,6 @@ def _print_sweep(results: Any, optimum: float) -> None:
     if beyond.any():
         more = (results["spent"] - results["epsilon"])[beyond].max()
         OUT.print(f"Rewards had a budget beside that: up to {up(more)} more was spent.")
-
-
-def _saved_spec(path: Path) -> Any:
-    """Read the spec of a sweep.json, or a file that is a spec alone."""
-    from privrl.experiments.sweeps.sweep import SweepSpec
-
-    try:
-        data = json.loads(path.read_text())
-    except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
-    whole = isinstance(data, dict) and "spec" in data
-    return SweepSpec.from_dict(data["spec"] if whole else data)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 class _TimeLeft(ProgressColumn):
@@ -284,38 +217,38 @@ class _TimeLeft(ProgressColumn):
 @contextmanager
 def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
     """Show how far a sweep is; where it stops early, say that it can go on."""
-    from privrl.experiments.workers import ItemFailed, WorkersDied
+    from privrl.experiments.workers import JobFailed, WorkersDied
 
     columns = (
-        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[cells]}"),
+        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[jobs]}"),
         TimeElapsedColumn(), _TimeLeft(),
     )  # fmt: skip
     now: SweepProgress | None = None
     began = monotonic()
     with Progress(*columns, console=ERR, transient=True) as progress_bar:
-        task = progress_bar.add_task("", total=1.0, cells="", ends=None)
+        task = progress_bar.add_task("", total=1.0, jobs="", ends=None)
 
         def show(progress: "SweepProgress") -> None:
             nonlocal now, began
             if now is None:
                 began = monotonic()
                 if progress.already:
-                    ERR.print(f"{progress.already} of {progress.cells} cells were there already")
+                    ERR.print(f"{progress.already} of {progress.jobs} jobs were there already")
             now = progress
             share = progress.share
             progress_bar.update(
                 task,
                 completed=share,
-                cells=f"{progress.done} of {progress.cells} cells",
+                jobs=f"{progress.done} of {progress.jobs} jobs",
                 ends=monotonic() + (monotonic() - began) * (1 / share - 1) if share else None,
             )
 
         try:
             yield show
-        except (KeyboardInterrupt, ItemFailed, WorkersDied) as stop:
+        except (KeyboardInterrupt, JobFailed, WorkersDied) as stop:
             if now is not None:
                 ERR.print(
-                    f"[yellow]stopped:[/] {now.done} of {now.cells} cells are kept in "
+                    f"[yellow]stopped:[/] {now.done} of {now.jobs} jobs are kept in "
                     f"{escape(str(database))}; the same command again computes the others.",
                     soft_wrap=True,
                 )

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -13,12 +13,15 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from privrl.numerics.printing import up
+
+MARKUP: Final = "markdown"  # of help
 app = typer.Typer(
     name="privrl",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
     help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
 )
 OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
@@ -55,6 +58,25 @@ def print_files(paths: list[Path]) -> None:
     """Say which files were written."""
     for path in paths:
         OUT.print(f"wrote {escape(str(path))}", soft_wrap=True)
+
+
+def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str = "") -> None:
+    """Say what a file cost, or, where there is no privacy, what it is without."""
+    if guarantee["epsilon_delta"] is None:
+        OUT.print(f"no privacy guarantee: {without}")
+        return
+    if guarantee["caveats"]:
+        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
+    renyi = ""
+    if guarantee["order"] is not None:
+        renyi = (
+            f"Rényi divergence of order {guarantee['order']:g} at most "
+            f"{up(guarantee['epsilon'])}, and "
+        )
+    OUT.print(
+        f"{what} cost: {renyi}({up(guarantee['epsilon_delta'])}, {guarantee['delta']!r})-"
+        f"differential privacy; privacy unit: {guarantee['relation']}{also}"
+    )
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -15,26 +15,29 @@ import csv
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privrl.data.schema import Bins, Categories, Column, Schema
-from privrl.data.schema.entries import Value
+from privrl.data.schema.entries import Value, entries_of, objects
 from privrl.data.schema.plain import listed
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
-_TEXTS = 1 << 16  # of a column, whose meaning is remembered
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE
 )
 _TRUTH = {"true": True, "false": False}
+
+# From different texts to the category of each by its place, −1 where it is none; or to numbers.
+_Reader = Callable[[list[str]], NDArray[Any]]
 
 
 def read_records(
@@ -75,8 +78,8 @@ def read_records(
         try:
             header = next(rows, [])
             names = _check_header(path, header, schema, optional)
-            meanings = {name: _meaning(name, schema.columns[name]) for name in names}
-            parts = [_typed(chunk, header, meanings) for chunk in _chunks(rows, len(header))]
+            readers = {name: _reader(name, schema.columns[name]) for name in names}
+            parts = [_read(chunk, header, readers) for chunk in _chunks(rows, len(header))]
         except UnicodeDecodeError:
             wrong = "be text in UTF-8; convert it first"
         except (csv.Error, _TooWide):
@@ -104,11 +107,14 @@ def _long_fields() -> Iterator[None]:
 
 
 def _chunks(rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """Return the records, many at once."""
+    """Return the records, many at once, each with as many fields as the header."""
     while chunk := list(islice(rows, _ROWS)):
         records = chunk if width == 1 else [row for row in chunk if row]
-        if any(len(row) > width for row in records):
+        widths = set(map(len, records))
+        if max(widths, default=0) > width:
             raise _TooWide
+        if widths != {width}:
+            records = [row + [""] * (width - len(row)) for row in records]
         yield records
 
 
@@ -136,34 +142,37 @@ def _check_header(path: Path, header: list[str], schema: Schema, optional: str |
     return names
 
 
-def _meaning(name: str, column: Column) -> Callable[[str], float]:
-    """Return what tells a field's category by its number, −1 where it is none, or its number."""
-    if isinstance(column, Bins):
-        return lru_cache(_TEXTS)(_number)
-    cells = _cells_of_texts(name, column)
-    return lru_cache(_TEXTS)(lambda text: _cell(text, cells))
-
-
-def _typed(
-    rows: list[list[str]], header: list[str], meanings: dict[str, Callable[[str], float]]
-) -> dict[str, Any]:
-    """Return what the fields of each column mean, as floats."""
+def _read(
+    rows: list[list[str]], header: list[str], readers: dict[str, _Reader]
+) -> dict[str, NDArray[Any]]:
+    """Return what the fields of each column mean; a text that is there twice is read once."""
     parts = {}
-    for name, meaning in meanings.items():
-        place = header.index(name)
-        texts = (row[place] if place < len(row) else "" for row in rows)
-        parts[name] = np.fromiter(map(meaning, texts), np.float64, len(rows))
+    for name, reader in readers.items():
+        texts = list(map(itemgetter(header.index(name)), rows))
+        places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        at = np.fromiter(map(places.__getitem__, texts), np.intp, len(texts))
+        parts[name] = reader(list(places))[at]
     return parts
+
+
+def _reader(name: str, column: Column) -> _Reader:
+    if isinstance(column, Bins):
+        return lambda texts: np.array([_number(text) for text in texts], np.float64)
+    own = _texts_of(name, column)
+    # What a text says is found among the categories as an entry of a list is.
+    return lambda texts: column.find(
+        entries_of(objects([_value(text, own) for text in texts], len(texts)), name)
+    )
 
 
 def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name, each in parts.items():
-        found, column = np.concatenate([np.empty(0), *each]), schema.columns[name]
+        column = schema.columns[name]
         if isinstance(column, Bins):
-            columns[name] = found
+            columns[name] = np.concatenate([np.empty(0), *each])
             continue
-        codes, dtype = found.astype(np.int64), _dtype(column)
+        codes, dtype = np.concatenate([np.empty(0, np.int64), *each]), _dtype(column)
         if dtype is None:
             values = np.array([*column.values, None], object)[codes]
             columns[name] = pd.Series(values, dtype=object)
@@ -183,8 +192,8 @@ def _dtype(column: Categories) -> Any:
     return {str: object, int: np.int64, bool: np.bool_}[kinds.pop()] if len(kinds) == 1 else None
 
 
-def _cells_of_texts(name: str, column: Categories) -> dict[Value, int]:
-    """Return the cell of every category, and check that their texts tell them apart."""
+def _texts_of(name: str, column: Categories) -> frozenset[str]:
+    """Return the categories that are texts, and check that all look different in a file."""
     texts: dict[str, Value] = {}
     for value in column.values:
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -194,22 +203,16 @@ def _cells_of_texts(name: str, column: Categories) -> dict[Value, int]:
                 f"{texts[text]!r}; keep one of them."
             )
         texts[text] = value
-    return {value: cell for cell, value in enumerate(column.values)}
+    return frozenset(value for value in column.values if isinstance(value, str))
 
 
-def _cell(text: str, cells: dict[Value, int]) -> int:
-    """Return the cell of a text, −1 where it is none."""
-    if text in cells:
-        return cells[text]
+def _value(text: str, own: frozenset[str]) -> Value | None:
+    """Return what a text says: itself, where that is a category, or a truth value or number."""
+    if text in own:
+        return text
     short = text.strip()
     if short.lower() in _TRUTH:
-        return _cell_of(_TRUTH[short.lower()], cells)
+        return _TRUTH[short.lower()]
     if len(short) < 25 and _WHOLE.fullmatch(short):
-        return _cell_of(int(short.partition(".")[0]), cells)
-    return -1
-
-
-def _cell_of(value: int | bool, cells: dict[Value, int]) -> int:
-    # True equals 1, and a schema has only one of them.
-    same = [cell for known, cell in cells.items() if known == value and type(known) is type(value)]
-    return same[0] if same else -1
+        return int(short.partition(".")[0])
+    return None

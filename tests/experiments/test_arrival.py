@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from privrl.envs import RiverSwimVectorEnv, TabularMDP, riverswim
 from privrl.envs.arrival import pays_on_arrival, tables_hold
-from privrl.experiments.training.run import TrainSpec, run_training
+from privrl.experiments import Method, TrainSpec, run_training
 
 PLAIN, COVERING = "replace one step", "replace one step, rewards paid on arrival"
 Rows = list[tuple[float, int, float, bool]]
@@ -103,6 +103,12 @@ class MyTimeLimit(gym.wrappers.TimeLimit):
     """Not the one that is known, whatever it may do."""
 
 
+#: Methods, and what each needs to know of the environment.
+NEEDS = {
+    Method(support=True): "support",
+    Method(rewards="known"): "expected_reward",
+    Method(agent="oracle"): "best_policy",
+}
 WRAPPERS["on arrival"] = PaysOnArrival
 WRAPPERS["like a known one"] = lambda env: MyTimeLimit(env, 5)
 
@@ -113,8 +119,9 @@ def test_tables_prove_nothing_of_what_a_wrapper_makes(wrap: Callable[[Any], Any]
     assert not tables_hold(wrap(Told(outcomes)))
     with registered(lambda: wrap(Told(outcomes))) as name:
         assert relation_of(name) == COVERING
-        with pytest.raises(ValueError, match="public fact 'support'"):
-            relation_of(name, support=True)
+        for method, fact in NEEDS.items():
+            with pytest.raises(ValueError, match=f"public fact '{fact}'"):
+                relation_of(name, method=method)
 
 
 @pytest.mark.parametrize(

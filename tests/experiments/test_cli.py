@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Annotated, get_origin
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl.cli import app
+from privrl.experiments import Method, SweepSpec, TrainSpec, run_training
 from privrl.numerics.printing import up
 
 RUNNER = CliRunner()
@@ -74,9 +77,9 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     assert "already" not in first.output
     before = (tmp_path / "results.csv").read_bytes()
     again = run(*command)
-    assert "7 of 7 cells were there already" in again.output
+    assert "7 of 7 jobs were there already" in again.output
     assert (tmp_path / "results.csv").read_bytes() == before
-    assert "7 of 10 cells were there already" in run(*command, "--epsilons", "0.1,1,5").output
+    assert "7 of 10 jobs were there already" in run(*command, "--epsilons", "0.1,1,5").output
 
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
@@ -107,13 +110,13 @@ main()
 """
 
 
-def cells_kept(database: Path) -> int:
+def jobs_kept(database: Path) -> int:
     address = f"file:{database}?mode=ro"
     with (
         suppress(sqlite3.OperationalError),  # no file or no table yet
         closing(sqlite3.connect(address, uri=True)) as opened,
     ):
-        return opened.execute("SELECT count(*) FROM cells").fetchone()[0]
+        return opened.execute("SELECT count(*) FROM jobs").fetchone()[0]
     return 0
 
 
@@ -124,12 +127,12 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
         [sys.executable, "-c", _INTERRUPTIBLE, *arguments, "--out", str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    while process.poll() is None and not cells_kept(tmp_path / "sweep.sqlite"):
+    while process.poll() is None and not jobs_kept(tmp_path / "sweep.sqlite"):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate()
     assert process.returncode == 130, output
-    assert "of 39 cells are kept in" in " ".join(output.split())
+    assert "of 39 jobs are kept in" in " ".join(output.split())
     assert "Traceback" not in output
 
 
@@ -174,6 +177,59 @@ def test_train(env: str, tmp_path: Path) -> None:
     assert guarantee["caveats"] == []
     assert 0.999 < guarantee["epsilon"] <= 1
     assert guarantee["draws"] == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--agent=ucbvi",
+        "--agent=oracle",
+        "--agent=random",
+        "--rewards=known",
+        "--sampler=diffuse --schedule=geometric:1.3 --window=2 --resamples=every-episode",
+        "--reward-epsilon=0.5 --threshold=0 --support",
+        "--relation=replace-transition --reward-range=-1,2 --horizon=7",
+    ],
+)
+@pytest.mark.parametrize("env", ["FrozenLake-v1", "privrl/RiverSwim-v0"])
+def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
+    env: str, options: str, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    arguments = ["--env", env, "--episodes", "4", "--seed", "1", *options.split()]
+    result = run("train", *arguments, "--out", str(first))
+    assert result.exit_code == 0, result.output
+    saved = json.loads((first / "train.json").read_text())
+    _, *again = shlex.split(saved["command"])
+    assert run(*again, "--out", str(second)).exit_code == 0
+    for name in ("policy.npy", "record.csv"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    spec = TrainSpec.from_dict(saved["spec"])
+    np.testing.assert_array_equal(run_training(spec).policy, np.load(first / "policy.npy"))
+
+
+def test_every_field_with_a_sentence_is_an_option() -> None:
+    for command, spec in (("train", TrainSpec), ("sweep", SweepSpec)):
+        shown = run(command, "--help").output
+        for field in (*fields(spec), *fields(Method)):
+            name, told = field.name, get_origin(field.type) is Annotated
+            several = command == "sweep" and name in ("agent", "sampler", "schedule")
+            flag = f"--{name.replace('_', '-')}{'s' * several} "
+            assert (flag in shown) == told
+
+
+def test_help_and_the_face_load_little() -> None:
+    """What takes long to load is loaded by what needs it."""
+    for code, absent in (
+        ("from privrl.cli import app; app(['--help'], standalone_mode=False)", "numpy pandas"),
+        ("import privrl.experiments", "numpy pandas matplotlib"),
+        ("import privrl.experiments.training, privrl._files", "matplotlib"),
+    ):
+        told = f"import sys; {code}; print('loaded', set(sys.modules) & set({absent.split()!r}))"
+        done = subprocess.run(
+            [sys.executable, "-c", told], check=False, capture_output=True, text=True
+        )
+        assert done.stdout.splitlines()[-1] == "loaded set()", done.stdout + done.stderr
 
 
 def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:

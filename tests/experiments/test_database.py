@@ -1,4 +1,4 @@
-"""The file that keeps finished cells: exact, whole, and never another's."""
+"""The file that keeps finished jobs: exact, whole, and never another's."""
 
 import sqlite3
 from dataclasses import replace
@@ -9,23 +9,13 @@ import pandas as pd
 import pytest
 
 from privrl.experiments.methods import Method
+from privrl.experiments.sweeps import SweepSpec, jobs_of
 from privrl.experiments.sweeps.database import Database
-from privrl.experiments.sweeps.jobs import Cell, CellResult
+from privrl.experiments.sweeps.jobs import JobResult
 
-CELL = Cell(
-    env="privrl/RiverSwim-v0",
-    horizon=30,
-    episodes=40,
-    method=Method(),
-    relation="replace-step",
-    order=2.0,
-    epsilon=0.1,
-    delta=1e-5,
-    first_run=100,
-    runs=2,
-    seed=0,
-)
-RESULT = CellResult(
+(FIRST,) = jobs_of(SweepSpec(epsilons=(0.1,), episodes=40, runs=2))
+JOB = replace(FIRST, first_run=100)
+RESULT = JobResult(
     rewards=np.array([[0.1, 1 / 3], [np.pi, 1e300]]),
     draws=7,
     spent=0.1,
@@ -40,13 +30,13 @@ HERE = {"tables": "a", "numpy": "2"}
 def test_what_is_saved_is_found_to_the_last_bit(tmp_path: Path) -> None:
     path = tmp_path / "new" / "sweep.sqlite"
     with Database(path, HERE) as database:
-        assert database.finished([CELL]) == {}
-        database.save(CELL, RESULT)
+        assert database.finished([JOB]) == {}
+        database.save(JOB, RESULT)
     with Database(path, HERE) as database:
-        renamed = replace(CELL, method=Method(label="mine"))
-        other = replace(CELL, seed=1)
-        found = database.finished([CELL, renamed, other])
-    assert found.keys() == {CELL, renamed}
+        renamed = replace(JOB, method=Method(label="mine"))
+        other = replace(JOB, seed=1)
+        found = database.finished([JOB, renamed, other])
+    assert found.keys() == {JOB, renamed}
     for result in found.values():
         np.testing.assert_array_equal(result.rewards, RESULT.rewards)
         for name in ("draws", "spent", "epsilon_delta", "weight", "alpha", "sigma"):
@@ -56,20 +46,20 @@ def test_what_is_saved_is_found_to_the_last_bit(tmp_path: Path) -> None:
 def test_other_conditions_have_other_results(tmp_path: Path) -> None:
     path = tmp_path / "sweep.sqlite"
     with Database(path, HERE) as database:
-        database.save(CELL, RESULT)
+        database.save(JOB, RESULT)
     with Database(path, HERE | {"numpy": "3"}) as database:
-        assert database.finished([CELL]) == {}
-        database.save(CELL, replace(RESULT, draws=8))
-        assert database.finished([CELL])[CELL].draws == 8
+        assert database.finished([JOB]) == {}
+        database.save(JOB, replace(RESULT, draws=8))
+        assert database.finished([JOB])[JOB].draws == 8
     with Database(path, HERE) as database:
-        assert database.finished([CELL])[CELL].draws == 7
+        assert database.finished([JOB])[JOB].draws == 7
 
 
 def test_pandas_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "sweep.sqlite"
     with Database(path, HERE) as database:
-        database.save(CELL, RESULT)
-        database.save(replace(CELL, epsilon=None, method=Method(agent="oracle")), RESULT)
+        database.save(JOB, RESULT)
+        database.save(replace(JOB, epsilon=None, method=Method(agent="oracle")), RESULT)
     connection = sqlite3.connect(path)
     table = pd.read_sql("SELECT * FROM results ORDER BY method, run", connection)
     connection.close()
@@ -79,36 +69,36 @@ def test_pandas_reads_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table["epsilon"], [np.nan, np.nan, 0.1, 0.1])
 
 
-def test_two_processes_may_write_the_same_cell(tmp_path: Path) -> None:
+def test_two_processes_may_write_the_same_job(tmp_path: Path) -> None:
     path = tmp_path / "sweep.sqlite"
     with Database(path, HERE) as one, Database(path, HERE) as two:
-        one.save(CELL, RESULT)
-        two.save(CELL, RESULT)
-        assert two.finished([CELL])[CELL].rewards.shape == (2, 2)
+        one.save(JOB, RESULT)
+        two.save(JOB, RESULT)
+        assert two.finished([JOB])[JOB].rewards.shape == (2, 2)
 
 
-def test_a_cell_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    """The second run's reward is no number: the cell and its first run must not stay."""
+def test_a_job_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The second run's reward is no number: the job and its first run must not stay."""
     path = tmp_path / "sweep.sqlite"
     broken = replace(RESULT, rewards=np.array([[1.0, np.nan]]))
     with Database(path, HERE) as database:
         with pytest.raises(sqlite3.IntegrityError):
-            database.save(CELL, broken)
-        assert database.finished([CELL]) == {}
-        database.save(CELL, RESULT)
-        assert database.finished([CELL]).keys() == {CELL}
+            database.save(JOB, broken)
+        assert database.finished([JOB]) == {}
+        database.save(JOB, RESULT)
+        assert database.finished([JOB]).keys() == {JOB}
 
 
 def test_what_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
     """As on a full disk: a limit of pages that the file has reached."""
     path = tmp_path / "sweep.sqlite"
     with Database(path, HERE) as database:
-        database.save(CELL, RESULT)
+        database.save(JOB, RESULT)
         database._connection.execute("PRAGMA max_page_count = 1")
         large = replace(RESULT, rewards=np.ones((60, 1000)))
         with pytest.raises(OSError, match="cannot be written: database or disk is full"):
-            database.save(replace(CELL, runs=1000), large)
-        assert database.finished([CELL]).keys() == {CELL}
+            database.save(replace(JOB, runs=1000), large)
+        assert database.finished([JOB]).keys() == {JOB}
 
 
 def test_a_damaged_file_is_an_error_of_the_system(tmp_path: Path) -> None:
@@ -116,14 +106,14 @@ def test_a_damaged_file_is_an_error_of_the_system(tmp_path: Path) -> None:
     path = tmp_path / "sweep.sqlite"
     large = replace(RESULT, rewards=np.ones((60, 1000)))
     with Database(path, HERE) as database:
-        database.save(replace(CELL, runs=1000), large)
+        database.save(replace(JOB, runs=1000), large)
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
     with Database(path, HERE) as database:
         with pytest.raises(OSError, match=r"cannot be read: .* malformed; move the file away"):
-            database.finished([replace(CELL, runs=1000)])
+            database.finished([replace(JOB, runs=1000)])
         with pytest.raises(OSError, match=r"cannot be written: .* malformed"):
-            database.save(CELL, RESULT)
+            database.save(JOB, RESULT)
 
 
 def _another_program(path: Path) -> None:
@@ -144,7 +134,7 @@ def _another_schema(path: Path) -> None:
     [
         (lambda path: path.write_text("my notes\n" * 100), "file is not a database; move it away"),
         (_another_program, "another program's"),
-        (_another_schema, "must have schema 1, got 99"),
+        (_another_schema, "must have schema 2, got 99"),
         (Path.mkdir, "unable to open"),
     ],
     ids=["text", "another program's", "another schema", "folder"],
@@ -163,4 +153,4 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     path = tmp_path / "sweep.sqlite"
     path.touch()
     with Database(path, HERE) as database:
-        database.save(CELL, RESULT)
+        database.save(JOB, RESULT)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
-from privrl.experiments.registry import rl_relation
-from privrl.experiments.training import run
-from privrl.experiments.training.run import TrainSpec, run_training
+from privrl.experiments.names import rl_relation
+from privrl.experiments.training import TrainSpec, run, run_training
 
 
 def guarantee(**settings: Any) -> dict[str, Any]:

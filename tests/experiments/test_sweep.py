@@ -23,12 +23,11 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
-from privrl.experiments import registry
+from privrl.experiments import names
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps.jobs import run_cell
-from privrl.experiments.sweeps.presets import PRESETS, preset
-from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec, cells, run_sweep
-from privrl.experiments.workers import ItemFailed
+from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset, run_sweep
+from privrl.experiments.sweeps.jobs import run_job
+from privrl.experiments.workers import JobFailed
 
 COLUMNS = [
     "method",
@@ -68,12 +67,12 @@ def small(**changes: Any) -> SweepSpec:
     )
 
 
-def test_a_row_for_each_cell_and_run() -> None:
+def test_a_row_for_each_method_budget_and_run() -> None:
     result = run_sweep(small())
     assert list(result.results.columns) == COLUMNS
-    cells = result.results.groupby(["method", "epsilon"]).size()
-    assert len(cells) == 1 + 3 * 2
-    assert (cells == 2).all()
+    runs = result.results.groupby(["method", "epsilon"]).size()
+    assert len(runs) == 1 + 3 * 2
+    assert (runs == 2).all()
     assert result.results["optimal_share"].between(0, 1.5).all()
     assert not result.curves.isna().any().any()
     regret = result.optimal_value * 40 - result.results["total_reward"]
@@ -97,9 +96,9 @@ def test_rows_do_not_depend_on_their_company() -> None:
 
 @pytest.mark.parametrize(("runs", "block", "sizes"), [(7, 3, [3, 3, 1]), (2, 100, [2])])
 def test_blocks_hold_all_runs(runs: int, block: int, sizes: list[int]) -> None:
-    parts = cells(small(methods=(NOISY,), epsilons=(1.0,), runs=runs, block=block))
-    assert [cell.runs for cell in parts] == sizes
-    assert [cell.first_run for cell in parts] == np.cumsum([0, *sizes[:-1]]).tolist()
+    jobs = jobs_of(small(methods=(NOISY,), epsilons=(1.0,), runs=runs, block=block))
+    assert [job.runs for job in jobs] == sizes
+    assert [job.first_run for job in jobs] == np.cumsum([0, *sizes[:-1]]).tolist()
     assert run_sweep(small(methods=(NOISY,), runs=runs, block=block)).results["run"].max() < runs
 
 
@@ -120,7 +119,7 @@ def same(first: SweepResult, second: SweepResult) -> None:
 
 @pytest.fixture(scope="module")
 def spread() -> tuple[SweepSpec, SweepResult]:
-    """A sweep of 14 cells, in one process."""
+    """A sweep of 14 jobs, in one process."""
     spec = small(runs=3, block=2, episodes=100)
     return spec, run_sweep(spec, backend="sequential")
 
@@ -163,13 +162,13 @@ def test_ray_changes_nothing(spread) -> None:
 def test_what_is_in_the_database_is_not_computed_again(spread, tmp_path: Path) -> None:
     spec, expected = spread
     path = tmp_path / "sweep.sqlite"
-    fewer = replace(spec, methods=spec.methods[:2], runs=2)  # 3 cells, and no block cut short
+    fewer = replace(spec, methods=spec.methods[:2], runs=2)  # 3 jobs, and no block cut short
     for todo, already in ((fewer, 0), (spec, 3), (spec, 14)):
         told = []
         result = run_sweep(todo, backend="sequential", database=path, on_progress=told.append)
         assert told[0].already == told[0].done == already
-        assert told[-1].done == told[-1].cells == len(cells(todo))
-        assert [progress.done for progress in told] == list(range(already, told[-1].cells + 1))
+        assert told[-1].done == told[-1].jobs == len(jobs_of(todo))
+        assert [progress.done for progress in told] == list(range(already, told[-1].jobs + 1))
         assert told[-1].share == pytest.approx(1)
     same(result, expected)
 
@@ -212,15 +211,15 @@ def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
     same(result, expected)
 
 
-def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, monkeypatch) -> None:
-    def fails(cell, mdp):
-        if cell.epsilon == 1.0:
+def test_a_failing_job_is_named_and_the_others_are_kept(tmp_path: Path, monkeypatch) -> None:
+    def fails(job, mdp):
+        if job.epsilon == 1.0:
             raise FloatingPointError("too cold")
-        return run_cell(cell, mdp)
+        return run_job(job, mdp)
 
-    monkeypatch.setattr("privrl.experiments.sweeps.sweep.run_cell", fails)
+    monkeypatch.setattr("privrl.experiments.sweeps.sweep.run_job", fails)
     spec, path = small(methods=(FREE, NOISY)), tmp_path / "sweep.sqlite"
-    with pytest.raises(ItemFailed, match=r"at epsilon = 1, runs 0 to 1: FloatingPointError: too"):
+    with pytest.raises(JobFailed, match=r"at epsilon = 1, runs 0 to 1: FloatingPointError: too"):
         run_sweep(spec, backend="sequential", database=path)
     monkeypatch.undo()
     told = []
@@ -231,7 +230,7 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, monkeyp
 def test_workers_must_have_the_same_versions(monkeypatch) -> None:
     found = chain([{"numpy": "1"}], repeat({"numpy": "2"}))
     monkeypatch.setattr("privrl.experiments.sweeps.sweep.versions", lambda: next(found))
-    with pytest.raises(ItemFailed, match="workers must have the versions"):
+    with pytest.raises(JobFailed, match="workers must have the versions"):
         run_sweep(small(), backend="sequential")
 
 
@@ -286,11 +285,11 @@ def test_curves_add_up_to_the_totals() -> None:
 
 @pytest.mark.parametrize("relation", ["replace-transition", "replace-step", "replace-episode"])
 @pytest.mark.parametrize("method", [NOISY, DIFFUSE, CONCENTRATED, WINDOWED], ids=lambda m: m.label)
-def test_each_cell_spends_its_budget_and_no_more(relation: str, method: Method) -> None:
+def test_each_job_spends_its_budget_and_no_more(relation: str, method: Method) -> None:
     """Account for every row anew, from its printed settings and number of draws."""
     spec = small(relation=relation, order=3.0, methods=(method,))
     results = run_sweep(spec).results
-    unit = registry.rl_relation(relation, horizon=spec.horizon, arrival_rewards=False)
+    unit = names.rl_relation(relation, horizon=spec.horizon, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
         cost: Cost
         if np.isnan(row["sigma"]):
@@ -316,9 +315,9 @@ def test_a_budget_for_rewards_beside_the_other_is_reported() -> None:
 
 
 def test_epsilon_delta_covers_transitions_and_rewards() -> None:
-    """The (epsilon, delta) of a cell is that of both tables, every draw of them."""
+    """The (epsilon, delta) of a job is that of both tables, every draw of them."""
     results = run_sweep(small(methods=(DIFFUSE,))).results
-    unit = registry.rl_relation("replace-step", horizon=30, arrival_rewards=False)
+    unit = names.rl_relation("replace-step", horizon=30, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
         reward_weight = calibrate_weight(
             Rdp(2, DIFFUSE.reward_share * row["epsilon"]),

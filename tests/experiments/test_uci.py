@@ -1,4 +1,4 @@
-"""DKL's experiments on UCI data: what their cells promise, and what splits and bins are.
+"""DKL's experiments on UCI data: what their jobs promise, and what splits and bins are.
 
 The data sets are looked for in the folder named by PRIVRL_DATA, else in ``../shared/uci`` beside
 the repository; the tests that need them say so when they are skipped.
@@ -30,18 +30,18 @@ from privrl.experiments.uci.jobs import (
     NONE,
     PRINTED,
     UNIFORM,
-    Cell,
+    Job,
     grid,
 )
-from privrl.experiments.uci.run import run_cells
+from privrl.experiments.uci.run import run_jobs
 from privrl.models.naive_bayes import PrivateNaiveBayes
 
-CELL = Cell(
+JOB = Job(
     data="GermanCredit", model="naive Bayes", cells="public", split=100, mechanism=AUTO, epsilon=1.0
 )
 
 
-# Cells ------------------------------------------------------------------------------------------
+# Jobs -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -59,30 +59,30 @@ CELL = Cell(
         ({"delta": 1.0}, "delta must"),
     ],
 )
-def test_cells_that_make_no_sense_are_refused(change, match) -> None:
+def test_jobs_that_make_no_sense_are_refused(change, match) -> None:
     with pytest.raises(ValueError, match=match):
-        replace(CELL, **change)
+        replace(JOB, **change)
 
 
 def test_target_is_of_the_paper_s_order_or_approximate() -> None:
-    assert CELL.target == Rdp(5, 1.0)
-    assert replace(CELL, delta=1e-5).target == ApproxDP(1.0, 1e-5)
+    assert JOB.target == Rdp(5, 1.0)
+    assert replace(JOB, delta=1e-5).target == ApproxDP(1.0, 1e-5)
 
 
-def test_every_field_of_a_cell_changes_its_randomness() -> None:
+def test_every_field_of_a_job_changes_its_randomness() -> None:
     changes = [
         *({}, {"data": "Spam"}, {"model": "network"}, {"cells": "paper"}, {"split": 101}),
         *({"mechanism": DKL}, {"epsilon": 2.0}, {"delta": 1e-5}),
     ]
-    drawn = [replace(CELL, **change).rng().integers(2**63) for change in changes]
+    drawn = [replace(JOB, **change).rng().integers(2**63) for change in changes]
     assert len(set(drawn)) == len(changes)
-    assert replace(CELL).rng().integers(2**63) == drawn[0]
+    assert replace(JOB).rng().integers(2**63) == drawn[0]
 
 
 def test_grid_has_what_needs_no_budget_once_for_each_split() -> None:
     options = {"data": ["Spam"], "model": "naive Bayes", "cells": "public", "splits": range(3)}
-    cells = grid(**options, mechanisms=[NONE, DKL, UNIFORM], epsilons=[0.1, 1, 10])
-    assert len(cells) == len(set(cells)) == 3 * (1 + 3 + 1)
+    jobs = grid(**options, mechanisms=[NONE, DKL, UNIFORM], epsilons=[0.1, 1, 10])
+    assert len(jobs) == len(set(jobs)) == 3 * (1 + 3 + 1)
 
 
 # Gohari et al. ----------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_paper_bins_are_made_of_the_training_part_and_warn() -> None:
     )
     assert one.schema.names[-1] == "credit_risk"
     with pytest.warns(NotPrivateWarning, match="not private"):
-        run_cells([replace(CELL, cells="paper", mechanism=DKL)], folder=COLLECTION)
+        run_jobs([replace(JOB, cells="paper", mechanism=DKL)], folder=COLLECTION)
 
 
 # Results ----------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ def test_paper_bins_are_made_of_the_training_part_and_warn() -> None:
 
 @needs_collection
 def test_without_privacy_it_is_scikit_learn_s_naive_bayes() -> None:
-    cells = [
-        replace(CELL, mechanism=NONE, epsilon=math.inf),
-        replace(CELL, mechanism=UNIFORM, epsilon=0.0),
+    jobs = [
+        replace(JOB, mechanism=NONE, epsilon=math.inf),
+        replace(JOB, mechanism=UNIFORM, epsilon=0.0),
     ]
-    none, uniform = run_cells(cells, folder=COLLECTION).to_dict("records")
+    none, uniform = run_jobs(jobs, folder=COLLECTION).to_dict("records")
     parts = split("GermanCredit", 100, folder=COLLECTION)
     train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
     prior = np.bincount(train[:, -1]) + 1
@@ -182,11 +182,11 @@ def test_without_privacy_it_is_scikit_learn_s_naive_bayes() -> None:
 
 @needs_collection
 def test_network_without_privacy_is_counting() -> None:
-    cells = [
-        replace(CELL, model="network", mechanism=NONE, epsilon=math.inf),
-        replace(CELL, model="network", mechanism=UNIFORM, epsilon=0.0),
+    jobs = [
+        replace(JOB, model="network", mechanism=NONE, epsilon=math.inf),
+        replace(JOB, model="network", mechanism=UNIFORM, epsilon=0.0),
     ]
-    none, uniform = run_cells(cells, folder=COLLECTION).log_likelihood
+    none, uniform = run_jobs(jobs, folder=COLLECTION).log_likelihood
     parts = split("GermanCredit", 100, folder=COLLECTION)
     parents = network_of("GermanCredit", parts.schema)
     schema = parts.schema.subset(parents)
@@ -214,13 +214,13 @@ def test_every_mechanism_runs_and_company_changes_nothing(model) -> None:
         "data": ["GermanCredit"], "model": model, "cells": "public", "splits": [100],
         "mechanisms": MECHANISMS[model], "epsilons": [0.5], "delta": 1e-5,
     }  # fmt: skip
-    cells = grid(**options)
-    table = run_cells(cells, folder=COLLECTION)
+    jobs = grid(**options)
+    table = run_jobs(jobs, folder=COLLECTION)
     what = "cross_entropy" if model == "naive Bayes" else "log_likelihood"
     assert list(table.mechanism) == list(MECHANISMS[model])
     assert np.isfinite(table[what]).all()
-    assert table[what].nunique() == len(cells)
-    backwards = run_cells(cells[::-3], folder=COLLECTION)
+    assert table[what].nunique() == len(jobs)
+    backwards = run_jobs(jobs[::-3], folder=COLLECTION)
     pd.testing.assert_frame_equal(backwards, table.iloc[::-3].reset_index(drop=True))
 
 
@@ -228,7 +228,7 @@ def test_draws_of_gohari_et_al_are_those_they_were_calibrated_for() -> None:
     """Naive Bayes asks for them by what they cost, and gets the same weight."""
     shapes = ((1, 2), (2, 10), (2, 4))
     made = gohari(shapes, 700, 1.5, 1e-5)
-    options = fits._options(replace(CELL, mechanism=GOHARI, epsilon=1.5, delta=1e-5), shapes, 700)
+    options = fits._options(replace(JOB, mechanism=GOHARI, epsilon=1.5, delta=1e-5), shapes, 700)
     rng = np.random.default_rng(0)
     X = np.stack([rng.integers(0, 10, 700), rng.integers(0, 4, 700)], axis=1)
     model = PrivateNaiveBayes([10, 4], classes=[0, 1], random_state=0, **options)

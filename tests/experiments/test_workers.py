@@ -8,38 +8,38 @@ from pathlib import Path
 
 import pytest
 
-from privrl.experiments.workers import ItemFailed, WorkersDied, check_workers, on_workers
+from privrl.experiments.workers import JobFailed, WorkersDied, check_workers, on_workers
 
-ITEMS = list(range(8))
-
-
-def double(item: int, shared: int) -> int:
-    return 2 * item + shared
+JOBS = list(range(8))
 
 
-def slowly(item: int, shared: int) -> int:
+def double(job: int, shared: int) -> int:
+    return 2 * job + shared
+
+
+def slowly(job: int, shared: int) -> int:
     time.sleep(0.3)
-    return double(item, shared)
+    return double(job, shared)
 
 
-def dies_once(item: int, folder: Path) -> int:
-    if item == 3 and not (folder / "died").exists():
+def dies_once(job: int, folder: Path) -> int:
+    if job == 3 and not (folder / "died").exists():
         (folder / "died").touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return 2 * item
+    return 2 * job
 
 
-def dies_always(item: int, folder: Path) -> int:
+def dies_always(job: int, folder: Path) -> int:
     (folder / f"{time.monotonic_ns()}").touch()
     os.kill(os.getpid(), signal.SIGKILL)
-    return item
+    return job
 
 
-def raises(item: int, folder: Path) -> int:
-    (folder / f"{item} {time.monotonic_ns()}").touch()
-    if item == 2:
+def raises(job: int, folder: Path) -> int:
+    (folder / f"{job} {time.monotonic_ns()}").touch()
+    if job == 2:
         raise ZeroDivisionError("two is too much")
-    return item
+    return job
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def cluster():
 
 
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])
-def test_every_item_is_done(backend: str, workers: int | None) -> None:
-    done = dict(on_workers(double, ITEMS, 5, backend=backend, workers=workers))
-    assert done == {i: 2 * i + 5 for i in ITEMS}
+def test_every_job_is_done(backend: str, workers: int | None) -> None:
+    done = dict(on_workers(double, JOBS, 5, backend=backend, workers=workers))
+    assert done == {i: 2 * i + 5 for i in JOBS}
 
 
 def test_nothing_to_do() -> None:
@@ -65,30 +65,30 @@ def test_nothing_to_do() -> None:
 
 
 @pytest.mark.slow
-def test_dask_does_every_item_though_a_worker_is_killed(cluster) -> None:
-    results = on_workers(slowly, ITEMS, 5, backend="dask", address=cluster.scheduler_address)
+def test_dask_does_every_job_though_a_worker_is_killed(cluster) -> None:
+    results = on_workers(slowly, JOBS, 5, backend="dask", address=cluster.scheduler_address)
     done = dict([next(results)])
     victim = next(iter(cluster.workers.values())).pid
     os.kill(victim, signal.SIGKILL)
     done |= dict(results)
-    assert done == {i: 2 * i + 5 for i in ITEMS}
+    assert done == {i: 2 * i + 5 for i in JOBS}
     while victim in {nanny.pid for nanny in cluster.workers.values()}:  # it dies in its own time
         time.sleep(0.1)
 
 
 @pytest.mark.slow
-def test_dask_does_every_item_though_all_workers_are_killed(cluster) -> None:
-    results = on_workers(slowly, ITEMS, 5, backend="dask", address=cluster.scheduler_address)
+def test_dask_does_every_job_though_all_workers_are_killed(cluster) -> None:
+    results = on_workers(slowly, JOBS, 5, backend="dask", address=cluster.scheduler_address)
     done = dict([next(results)])
     for nanny in cluster.workers.values():
         os.kill(nanny.pid, signal.SIGKILL)
     done |= dict(results)
-    assert done == {i: 2 * i + 5 for i in ITEMS}
+    assert done == {i: 2 * i + 5 for i in JOBS}
 
 
-def test_loky_does_every_item_though_a_worker_dies(tmp_path: Path) -> None:
-    done = dict(on_workers(dies_once, ITEMS, tmp_path, backend="loky", workers=2))
-    assert done == {i: 2 * i for i in ITEMS}
+def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:
+    done = dict(on_workers(dies_once, JOBS, tmp_path, backend="loky", workers=2))
+    assert done == {i: 2 * i for i in JOBS}
     assert (tmp_path / "died").exists()
 
 
@@ -99,9 +99,9 @@ def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["sequential", "loky"])
-def test_an_error_names_the_item_and_is_not_tried_again(backend: str, tmp_path: Path) -> None:
-    results = on_workers(raises, ITEMS, tmp_path, backend=backend, workers=2)
-    with pytest.raises(ItemFailed, match="2: ZeroDivisionError: two is too much") as caught:
+def test_an_error_names_the_job_and_is_not_tried_again(backend: str, tmp_path: Path) -> None:
+    results = on_workers(raises, JOBS, tmp_path, backend=backend, workers=2)
+    with pytest.raises(JobFailed, match="2: ZeroDivisionError: two is too much") as caught:
         dict(results)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "in raises" in caught.value.__cause__.__notes__[0]  # where it happened

@@ -2,10 +2,10 @@
 
 Hypothesis draws records, replaces one by an entry of any kind, and reads both in every container.
 No other record's cell may change. Where every column has a cell for the rest, nothing is refused in
-lists, objects and files; elsewhere only what `privrl.data.schema` says, in words that do not depend on
-the entry. Arrays and columns of a type are made here by NumPy and pandas out of the same records,
-so that their types are inferred from them: those may be refused for their type, and else change
-no cell either.
+lists, objects and files; elsewhere only what `privrl.data.schema` says, in words that do not depend
+on the entry. Arrays and columns of a type are made here by NumPy and pandas out of the same
+records, so that their types are inferred from them: those may be refused for their type, and else
+change no cell either.
 """
 
 import csv

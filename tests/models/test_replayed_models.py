@@ -22,7 +22,7 @@ from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments.uci.data import Split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
-from privrl.experiments.uci.jobs import MECHANISMS, Cell
+from privrl.experiments.uci.jobs import MECHANISMS, Job
 from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.histograms import histogram, value_counts
@@ -247,11 +247,11 @@ def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for model, fits in (("naive Bayes", fit_naive_bayes), ("network", fit_networks)):
             if mechanism in MECHANISMS[model]:
                 epsilon = {"no privacy": np.inf, "uniform guess": 0.0}.get(mechanism, 0.5)
-                cell = Cell(
+                job = Job(
                     data="made up", model=model, cells="public", split=0, mechanism=mechanism,
                     epsilon=epsilon, delta=1e-5,
                 )  # fmt: skip
-                made.append(fits([cell], parts))
+                made.append(fits([job], parts))
         return made
 
     findings = audit_replay(fit, records, other).findings

@@ -1,4 +1,4 @@
-"""What the commands of models share: reading, costs and files."""
+"""What the commands that release something from records share: options, budget, cost, files."""
 
 import json
 import shlex
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privrl.cli.terminal import ERR, OUT, command_line
-from privrl.numerics.printing import up
+from privrl.cli.terminal import OUT, command_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from privrl.models.naive_bayes import PrivateNaiveBayes
 
 
-_MOST_CELLS = 40  # of a histogram that is printed
-_BAR = 30  # characters
 Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the private records.")]
 SchemaFile = Annotated[
     Path, typer.Option("--schema", help="What columns may hold: see privrl schema.")
@@ -47,27 +44,25 @@ Seed = Annotated[
 Separator = Annotated[str, typer.Option(help="One character between fields, or tab.")]
 
 
-def _load_schema(path: Path) -> "Schema":
-    from privrl.data.schema import Schema
-
-    return Schema.load(path)
-
-
-def _plain_writer(data: dict[str, Any]) -> Any:
+def plain_writer(data: dict[str, Any]) -> Any:
+    """Return what writes what was released, to be shared: nothing of the run is in it."""
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     return lambda file: file.write(text.encode())
 
 
-def _release_writer(
-    verb: str, data: Path, options: dict[str, Any], guarantee: dict[str, Any]
-) -> Any:
+def release_writer(context: typer.Context, guarantee: dict[str, Any]) -> Any:
+    """Return what writes what it cost, and the command line that repeats it."""
     from privrl import _files
 
-    command = f"{command_line(verb, options)} {shlex.quote(str(data))}"
+    options = {each.name: context.params[each.name] for each in context.command.params}
+    data = options.pop("data")
+    del options["out"]
+    command = f"{command_line(str(context.info_name), options)} {shlex.quote(str(data))}"
     return _files.json_writer({"command": command, "guarantee": guarantee})
 
 
-def _target(epsilon: float, delta: float, order: float | None) -> "Target":
+def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
+    """Return the budget that the options say."""
     from privrl.accounting.targets import ApproxDP, Rdp
     from privrl.costs.base import check_delta
 
@@ -75,7 +70,8 @@ def _target(epsilon: float, delta: float, order: float | None) -> "Target":
     return ApproxDP(epsilon, delta) if order is None else Rdp(order, epsilon)
 
 
-def _rng(seed: int | None) -> "np.random.Generator":
+def rng_of(seed: int | None) -> "np.random.Generator":
+    """Return a generator: a fresh one unless there is a seed."""
     import numpy as np
 
     from privrl._checks import check_count
@@ -85,17 +81,14 @@ def _rng(seed: int | None) -> "np.random.Generator":
     return np.random.default_rng(seed)
 
 
-def _check_column(option: str, name: str, schema: "Schema") -> None:
-    _check_name(option, name, schema.names)
-
-
-def _check_name(option: str, name: str, known: tuple[str, ...]) -> None:
+def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
+    """Check that an option is one of the names that there are."""
     if name not in known:
         raise ValueError(f"{option} must be one of {', '.join(map(repr, known))}, got {name!r}.")
 
 
 @contextmanager
-def _installed() -> Iterator[None]:
+def installed() -> Iterator[None]:
     """Say which package is absent as other things that are wrong are said."""
     try:
         yield
@@ -103,7 +96,7 @@ def _installed() -> Iterator[None]:
         raise ValueError(str(error)) from error
 
 
-def _guarantee(
+def guarantee_of(
     cost: "Cost", target: "Target | None", delta: float, seed: int | None
 ) -> dict[str, Any]:
     """Return what a release cost at the most, as plain data; no target is no privacy."""
@@ -130,25 +123,7 @@ def _guarantee(
     }
 
 
-def _print_cost(what: str, guarantee: dict[str, Any]) -> None:
-    if guarantee["epsilon_delta"] is None:
-        OUT.print("no privacy guarantee: the mechanism is none")
-        return
-    if guarantee["caveats"]:
-        ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
-    renyi = ""
-    if guarantee["order"] is not None:
-        renyi = (
-            f"Rényi divergence of order {guarantee['order']:g} at most "
-            f"{up(guarantee['epsilon'])}, and "
-        )
-    OUT.print(
-        f"{what} cost: {renyi}({up(guarantee['epsilon_delta'])}, {guarantee['delta']!r})-"
-        f"differential privacy; privacy unit: {guarantee['relation']}"
-    )
-
-
-def _print_scores(
+def print_scores(
     model: "PrivateNaiveBayes", schema: "Schema", records: "pd.DataFrame", target_column: str
 ) -> None:
     """Print how well a classifier predicts records whose classes are known."""

@@ -1,6 +1,5 @@
-"""DKL's experiments on data: the cells that its figures share, and how they are drawn."""
+"""DKL's experiments on data: the fits that its figures share, and how they are drawn."""
 
-import math
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -10,9 +9,9 @@ from matplotlib.axes import Axes
 
 from privrl.data.datasets import NAMES, networks
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
-from privrl.experiments.uci.data import NotPrivateWarning
-from privrl.experiments.uci.jobs import (
+from privrl.experiments.uci import (
     AUTO,
+    DELTA,
     DESIGNED,
     DKL,
     GOHARI,
@@ -20,9 +19,10 @@ from privrl.experiments.uci.jobs import (
     PRINTED,
     UNIFORM,
     Model,
+    NotPrivateWarning,
     grid,
+    run_jobs,
 )
-from privrl.experiments.uci.run import run_cells
 
 #: The splits of all figures and of docs/models.md; nothing was chosen on them.
 SPLITS = (100, 101, 102, 103, 104)
@@ -47,21 +47,21 @@ LOOKS = {  # line, colour, width
 
 
 @cache
-def naive_bayes_cells(delta: float, quick: bool) -> pd.DataFrame:
-    """Return the cells of Figures 4 and 5, or with a delta > 0 of 9 and 10; not to be changed."""
+def naive_bayes_fits(delta: float, quick: bool) -> pd.DataFrame:
+    """Return the fits of Figures 4 and 5, or with a delta > 0 of 9 and 10; not to be changed."""
     return _run("naive Bayes", ("GermanCredit", "Thyroid") if quick else NAMES, delta, quick)
 
 
 @cache
-def network_cells(delta: float, quick: bool) -> pd.DataFrame:
-    """Return the cells of Figure 7, or with a delta > 0 of 11; not to be changed."""
+def network_fits(delta: float, quick: bool) -> pd.DataFrame:
+    """Return the fits of Figure 7, or with a delta > 0 of 11; not to be changed."""
     return _run("network", ("GermanCredit",) if quick else tuple(networks()), delta, quick)
 
 
 def _run(model: Model, data: Sequence[str], delta: float, quick: bool) -> pd.DataFrame:
     without = {GOHARI} if delta == 0 else set()
     without |= {PRINTED} if model == "network" else set()
-    cells = grid(
+    jobs = grid(
         data=data,
         model=model,
         cells="paper",
@@ -72,20 +72,7 @@ def _run(model: Model, data: Sequence[str], delta: float, quick: bool) -> pd.Dat
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # the captions say so
-        return run_cells(cells, backend="sequential" if quick else "loky")
-
-
-def means(table: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return means over splits: a row for each data set and epsilon, a column for each mechanism.
-
-    What does not depend on epsilon is repeated for each.
-    """
-    some = table[(table.epsilon > 0) & (table.epsilon < math.inf)]
-    wide = some.pivot_table(index=["data", "epsilon"], columns="mechanism", values=what, sort=False)
-    for name in (NONE, UNIFORM):
-        fixed = table[table.mechanism == name].groupby("data")[what].mean()
-        wide[name] = fixed.reindex(wide.index.get_level_values("data")).to_numpy()
-    return wide
+        return run_jobs(jobs, backend="sequential" if quick else "loky")
 
 
 def draw_panel(axes: Axes, wide: pd.DataFrame, title: str) -> None:
@@ -94,6 +81,13 @@ def draw_panel(axes: Axes, wide: pd.DataFrame, title: str) -> None:
         if name in wide.columns:
             axes.plot(wide.index, wide[name], line, color=colour, lw=width, label=name)
     axes.set(xscale="log", title=title)
+
+
+def budgets_axis(table: pd.DataFrame) -> str:
+    """Return what ε is on the axis of a figure."""
+    if table.delta.iloc[0] > 0:
+        return f"ε̂ (nats) at δ = {DELTA:g}"
+    return "ε (nats), Rényi divergence of order 5"
 
 
 def count(flags: "pd.Series[bool]") -> str:

@@ -1,0 +1,108 @@
+"""Options that are fields of specs: each is spelled once, where the spec is."""
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
+
+from privrl.cli.terminal import MARKUP, app, numbers
+
+Run = Callable[..., None]
+
+
+def takes_options(options: Callable[[], Iterable[inspect.Parameter]]) -> Callable[[Run], Run]:
+    """Add a function as a command, whose ``**options`` are those that another one returns.
+
+    The specs need NumPy, which takes its time to load. So the options are made when the command
+    is called, and the list of all commands is there at once.
+    """
+
+    def add(run: Run) -> Run:
+        class Late(TyperCommand):
+            def make_context(self, *args: Any, **more: Any) -> Any:
+                return _completed(run, options()).make_context(*args, **more)
+
+        @app.command(run.__name__, cls=Late, help=run.__doc__)
+        def stands_for_it() -> None:
+            pass
+
+        return run
+
+    return add
+
+
+def _completed(run: Run, options: Iterable[inspect.Parameter]) -> Any:
+    """Return the command of a function with its own parameters after the options."""
+    own = inspect.signature(run).parameters.values()
+
+    def command(**values: Any) -> None:
+        run(**values)
+
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Typer reads it
+        [*options, *(each for each in own if each.kind is not each.VAR_KEYWORD)]
+    )
+    alone = typer.Typer(rich_markup_mode=MARKUP, add_completion=False)
+    alone.command(run.__name__, help=run.__doc__)(command)
+    return get_command(alone)
+
+
+def options_of(
+    spec: type, *, several: Collection[str] = (), overrides: bool = False, panel: str | None = None
+) -> list[inspect.Parameter]:
+    """Return an option for each field of a spec that has a sentence beside its type.
+
+    Parameters
+    ----------
+    spec : type
+        A dataclass, see `privrl.experiments.specs`.
+    several : collection of str
+        Fields of which several values are taken, with commas; their options are called ``--names``.
+    overrides : bool
+        Whether they override another spec, so that none has a default.
+    panel : str, optional
+        The heading above them in the command's help.
+    """
+    hints = get_type_hints(spec, include_extras=True)
+    made = []
+    for field in fields(spec):
+        if get_origin(hints[field.name]) is not Annotated:
+            continue
+        kind, sentence = get_args(hints[field.name])
+        name, default = field.name, None if overrides else field.default
+        if name in several:
+            name, kind, sentence = f"{name}s", str, f"Comma-separated: {sentence}"
+        made.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default is MISSING else default,
+                annotation=Annotated[
+                    _read_as(kind) if default is not None else _read_as(kind) | None,
+                    typer.Option(help=sentence, rich_help_panel=panel),
+                ],
+            )
+        )
+    return made
+
+
+def values_of(spec: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a spec that were given as options."""
+    kinds = get_type_hints(spec)
+    given = {name: options[name] for name in kinds if options.get(name) is not None}
+    return {
+        name: numbers(name.replace("_", "-"), value) if _is_list(kinds[name]) else value
+        for name, value in given.items()
+    }
+
+
+def _read_as(kind: Any) -> Any:
+    """Return the type as which the command line reads a field: names and lists are texts."""
+    return next((one for one in (bool, int, float) if kind in (one, one | None)), str)
+
+
+def _is_list(kind: Any) -> bool:
+    return any(get_origin(one) is tuple for one in (kind, *get_args(kind)))
