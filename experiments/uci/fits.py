@@ -52,7 +52,7 @@ def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
         if job.mechanism == UNIFORM:
             found.append(Found(math.log(n_classes), 1 / n_classes))
             continue
-        model = (printed if cell.mechanism == PRINTED else private)(
+        model = (printed if job.mechanism == PRINTED else private)(
             sizes,
             classes=Categories(tuple(range(n_classes))),
             random_state=int(job.rng().integers(2**63)),
