@@ -382,9 +382,9 @@ def _sweep(results: Results) -> str:
     ):
         rate = results.rate("sweep", what)
         best = None if at_best is None else _faster(results.rate("sweep", at_best), loop)
-        cells = "not measured" if rate is None else f"{rate:.3g}"
-        rows.append([label, cells, _ratio(_faster(rate, alone)), _ratio(best) if at_best else ""])
-    header = ["workers", "cells/s", "to one process", "a loop that needs only a core"]
+        jobs = "not measured" if rate is None else f"{rate:.3g}"
+        rows.append([label, jobs, _ratio(_faster(rate, alone)), _ratio(best) if at_best else ""])
+    header = ["workers", "jobs/s", "to one process", "a loop that needs only a core"]
     return pages.table(header, rows)
 
 
