@@ -112,7 +112,7 @@ def test_imports_point_down(place: str) -> None:
 #: What may be loaded, beside the standard library and what NumPy and these load themselves, by
 #: importing a folder and all that lies in it. Extras are not: they load when they are used.
 CORE = {"numpy", "scipy"}
-TABLES = CORE | {"pandas"}
+TABLES = CORE | {"pandas", "tomli_w"}
 LOADS = {
     "privrl": set[str](),
     "privrl.numerics": CORE,
@@ -126,13 +126,16 @@ LOADS = {
     "privrl.agents": CORE | {"gymnasium"},
     "privrl.data": TABLES,
     "privrl.models": TABLES,
-    "privrl.experiments": TABLES | {"gymnasium", "joblib"},
+    "privrl.experiments": set[str](),
+    "privrl.experiments.training": TABLES | {"gymnasium"},
+    "privrl.experiments.sweeps": TABLES | {"gymnasium", "joblib", "matplotlib"},
+    "privrl.cli": {"rich", "typer"},
 }
 #: Heavy or about something else: named one by one, so that what NumPy and the others bring along
 #: need not be.
 HEAVY = {
     "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib", "networkx",
-    "opt_einsum", "pandas", "pooch", "pyarrow", "ray", "rich", "sklearn", "tomli_w", "typer",
+    "opt_einsum", "pandas", "pooch", "ray", "rich", "sklearn", "tomli_w", "typer",
 }  # fmt: skip
 #: Of SciPy the core needs its special functions, its solvers and what these load.
 SLOW_SCIPY = {"scipy.stats", "scipy.signal", "scipy.integrate", "scipy.interpolate"}
