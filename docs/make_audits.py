@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from privrl.accounting.calibration import calibrate_weight
 from privrl.accounting.targets import ApproxDP
 from privrl.audit import (
     DirichletLaw,
@@ -28,6 +27,7 @@ from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLUE, GREEN, ORANGE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 
@@ -79,7 +79,9 @@ def main() -> None:
 def _mechanism(noise: str, target: ApproxDP, error: float) -> Draw:
     """Return a mechanism that meets a target but for noise that is too small by a part."""
     if noise == "Dirichlet":
-        weight = calibrate_weight(target, alpha=PRIOR, relation=ReplaceRecord()) / (1 - error)
+        weight = DirichletMechanism.calibrated(
+            target, alpha=PRIOR, relation=ReplaceRecord()
+        ).weight / (1 - error)
         return lambda counts, rng: dirichlet_rows(weight * counts + PRIOR, rng)
     if noise == "Gaussian":
         sigma = GaussianMechanism.calibrated(target).sigma * (1 - error)

@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from privrl.accounting.calibration import ApproxDP, calibrate_weight
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP
 from privrl.accuracy.design import design, expected_loss
 from privrl.audit import audit_dirichlet
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.costs.simplex import SimplexCost
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dkl_approximate_dp
 from privrl.samplers.dirichlet import Diffuse
 
@@ -104,7 +105,9 @@ def _designs() -> str:
 
 def _loss(target: ApproxDP, alpha: float, bound: Bound = "exact") -> float:
     """Return the loss on the histogram with this prior and the largest weight that it admits."""
-    weight = calibrate_weight(target, alpha=alpha, relation=ReplaceRecord(), bound=bound)
+    weight = DirichletMechanism.calibrated(
+        target, alpha=alpha, relation=ReplaceRecord(), bound=bound
+    ).weight
     return expected_loss(HISTOGRAM, weight, alpha)
 
 

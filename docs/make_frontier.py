@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from privrl.accounting.calibration import ApproxDP
+from privrl.accounting.targets import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, greedy, policy_value
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method

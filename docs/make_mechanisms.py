@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, xlogy
 from scipy.stats import beta
 
-from privrl.accounting.calibration import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.accuracy.design import expected_loss
 from privrl.accuracy.kl import KlBound, kl_quantile, kl_sample_size
 from privrl.costs.simplex import SimplexCost

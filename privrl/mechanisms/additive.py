@@ -36,7 +36,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_between, check_count, check_positive
-from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.base import Accountant
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.noise import (
     DiscreteGaussianCost,
@@ -129,7 +130,7 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
 
         _check_changes(cost(1.0))
         size = calibrate(
-            target, cost, costs="fall", count=count, accountant=accountant, least=cls._least
+            target, cost, rises=False, count=count, accountant=accountant, least=cls._least
         )
         return cls(**vars(cost(size)))
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_positive
-from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.base import Accountant
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Rdp, Target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
@@ -64,8 +65,10 @@ class DirichletMechanism(Mechanism[FloatArray]):
     lower_bound: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.alpha, Sequence | np.ndarray):
-            cells = tuple(check_positive("alpha", float(a)) for a in self.alpha)
+        if isinstance(self.alpha, Sequence | np.ndarray) and not isinstance(
+            self.alpha, str | bytes
+        ):
+            cells = tuple(check_positive("alpha", a) for a in self.alpha)
             object.__setattr__(self, "alpha", cells)
             if not cells:
                 raise ValueError("alpha must hold one number for each cell, got none.")
@@ -141,20 +144,24 @@ class DirichletMechanism(Mechanism[FloatArray]):
         Raises
         ------
         ValueError
-            If both or neither of weight and alpha are given, or the target cannot be met or
-            does not bind.
+            If both or neither of weight and alpha are given, the target cannot be met or does
+            not bind, or the relation never changes the table.
         """
         relation = ReplaceRecord() if relation is None else relation
+        least = (relation.convex_from or 0.0) if isinstance(relation, Relation) else 0.0
         made = partial(cls, relation=relation, table=table, bound=bound, lower_bound=lower_bound)
+        if not made(weight=1.0, alpha=max(1.0, least)).cost.changes:
+            raise ValueError(
+                f"relation {str(relation)!r} never changes the table {table!r}, so any weight and "
+                "any prior are private; use those that you would use without privacy."
+            )
         solve = partial(calibrate, target, count=count, accountant=accountant)
         if alpha is not None and weight is None:
-            largest = solve(lambda value: made(weight=value, alpha=alpha).cost, costs="rise")
+            largest = solve(lambda value: made(weight=value, alpha=alpha).cost, rises=True)
             return made(weight=largest, alpha=alpha)
         if weight is not None and alpha is None:
             smallest = solve(
-                lambda value: made(weight=weight, alpha=value).cost,
-                costs="fall",
-                least=relation.convex_from or 0.0,
+                lambda value: made(weight=weight, alpha=value).cost, rises=False, least=least
             )
             return made(weight=weight, alpha=smallest)
         raise ValueError(

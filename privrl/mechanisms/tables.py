@@ -307,7 +307,7 @@ def _cost(
 
 def _noise(name: str, target: Target, factors: FloatArray, relation: Relation) -> float:
     """Return the size of noise that, times the factors, meets the target."""
-    return _calibrated(target, lambda size: _cost(name, size * factors, 1.0, relation), "fall")
+    return _calibrated(target, lambda size: _cost(name, size * factors, 1.0, relation), rises=False)
 
 
 def _designed(
@@ -339,15 +339,13 @@ def _dirichlet_weight(
 ) -> float:
     """Return the weight that, over the factors, meets the target with a prior."""
     return _calibrated(
-        target, lambda weight: _cost("dirichlet", weight / factors, alpha, relation), "rise"
+        target, lambda weight: _cost("dirichlet", weight / factors, alpha, relation), rises=True
     )
 
 
-def _calibrated(
-    target: Target, cost: Callable[[float], Cost], costs: Literal["rise", "fall"]
-) -> float:
+def _calibrated(target: Target, cost: Callable[[float], Cost], *, rises: bool) -> float:
     accountant = _OneByOne if _by_parts(target, cost(1.0)) else None
-    return calibrate(target, cost, costs=costs, accountant=accountant)
+    return calibrate(target, cost, rises=rises, accountant=accountant)
 
 
 def _meets(target: Target, cost: Cost) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.accounting.calibration import ApproxDP, Rdp
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents import (
     PSRL,
     BetaRewards,

@@ -7,8 +7,8 @@ from scipy import integrate, stats
 from privrl.agents import BetaRewards, KnownRewards, NoisyRewards, NormalGamma, RewardModel
 from privrl.costs.base import NoPrivacy
 from privrl.costs.relations import ReplaceStep
-from privrl.samplers.dirichlet import Diffuse, NonPrivate
-from privrl.samplers.noisy_counts import NoisyCounts
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 ALL_MODELS = [
     KnownRewards(np.arange(6.0).reshape(3, 2) / 6),

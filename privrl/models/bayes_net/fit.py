@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_positive, check_rng
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
@@ -99,7 +99,7 @@ class PrivateBayesNet:
         return make_structure(self.parents, self.schema)
 
     def fit(
-        self, frame: pd.DataFrame, rng: np.random.Generator, *, accountant: Charged | None = None
+        self, frame: pd.DataFrame, rng: np.random.Generator, *, accountant: Accountant | None = None
     ) -> BayesNet:
         """Count the records, release the counts, and return the network they give.
 

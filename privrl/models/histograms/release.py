@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count, check_rng
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.accuracy.design import Loss
 from privrl.costs.relations import Relation, ReplaceRecord
@@ -31,7 +31,7 @@ def histogram(
     loss: Loss = "kl",
     relation: Relation | None = None,
     n_records: float | None = None,
-    accountant: Charged | None = None,
+    accountant: Accountant | None = None,
 ) -> PrivateHistogram:
     """Release a histogram of private values.
 
@@ -129,7 +129,7 @@ def value_counts(
     loss: Loss = "kl",
     relation: Relation | None = None,
     n_records: float | None = None,
-    accountant: Charged | None = None,
+    accountant: Accountant | None = None,
 ) -> PrivateHistogram:
     """Release how often each of some public categories occurs.
 
