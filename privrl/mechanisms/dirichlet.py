@@ -65,6 +65,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
     lower_bound: float = 0.0
 
     def __post_init__(self) -> None:
+        weight = check_positive("weight", self.weight, "larger means less noise")
+        object.__setattr__(self, "weight", weight)
         if isinstance(self.alpha, Sequence | np.ndarray) and not isinstance(
             self.alpha, str | bytes
         ):
@@ -78,7 +80,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
             raise ValueError(
                 f"lower_bound must be >= 0 and finite, got {self.lower_bound!r}; 0 is always true."
             )
-        object.__setattr__(self, "weight", self.cost.weight)
+        _ = self.cost  # refuses what it cannot account for
 
     @property
     def cost(self) -> DirichletCost:

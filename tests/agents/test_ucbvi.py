@@ -308,7 +308,7 @@ def test_other_samplers_are_refused_before_anything_is_spent() -> None:
     known = KnownRewards(MDP.expected_reward)
     with pytest.raises(ValueError, match=r"as NoisyCounts and NonPrivate.*Diffuse"):
         ucbvi(Diffuse(weight=0.1), known)
-    for rewards in (BetaRewards(NonPrivate()), NormalGamma()):
+    for rewards in (BetaRewards(Diffuse(weight=0.1, table="rewards")), NormalGamma()):
         with pytest.raises(ValueError, match="must be KnownRewards, or BetaRewards or NoisyRewa"):
             ucbvi(NonPrivate(), rewards)
 
