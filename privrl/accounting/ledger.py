@@ -118,8 +118,8 @@ class Book:
     """What an accountant writes down as it charges; the ledger is made of it when asked for.
 
     Charging is quick: a cost is compared with the one before when somebody reads, and numbers are
-    in an array, which gives a collector of garbage nothing to look at. An interrupt that comes while
-    something is written down may leave that out of the ledger, and nothing else.
+    in an array, which gives a collector of garbage nothing to look at. An interrupt that comes
+    while something is written down may leave that out of the ledger, and nothing else.
     """
 
     def __init__(self) -> None:
@@ -129,12 +129,12 @@ class Book:
     def add(self, cost: Cost, count: int) -> None:
         """Write down a charge."""
         costs, numbers, now = self._costs, self._numbers, time()
+        if len(numbers) > 3 * len(costs):  # of a cost that an interrupt has kept out
+            del numbers[3 * len(costs) :]
         if costs and costs[-1] is cost:
             numbers[-3] += count
             numbers[-1] = now
             return
-        if len(numbers) > 3 * len(costs):  # of a cost that an interrupt has kept out
-            del numbers[3 * len(costs) :]
         numbers.extend((count, now, now))
         costs.append(cost)
 
@@ -204,7 +204,7 @@ class KeepsLedger(ABC):
         }
 
 
-_HEAD = ("count", "first (UTC)", "last (UTC)", "cost")
+_HEAD = ("count", "first (UTC)", "last", "cost")
 
 
 def _utc(time: float) -> datetime:
@@ -212,8 +212,9 @@ def _utc(time: float) -> datetime:
 
 
 def _cells(entry: Entry) -> tuple[str, str, str, str]:
-    first, last = entry.first.strftime(_TIME), entry.last.strftime(_TIME)
-    return str(entry.count), first, last, _words(entry.cost)
+    same_day = entry.first.date() == entry.last.date()
+    last = entry.last.strftime(_TIME if not same_day else "%H:%M:%S")
+    return str(entry.count), entry.first.strftime(_TIME), last, _words(entry.cost)
 
 
 def _words(cost: Cost) -> str:
@@ -224,7 +225,7 @@ def _words(cost: Cost) -> str:
         return " ".join(repr(cost).split())
     shown = [
         f"{field.name}={_value(value)}"
-        for field in fields(cost)
+        for field in sorted(fields(cost), key=lambda field: field.default is not MISSING)
         if field.repr and field.name != "relation"
         for value in [getattr(cost, field.name)]
         if field.default is MISSING or value != field.default
@@ -237,8 +238,4 @@ def _value(value: object) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text that is too long without its middle."""
-    if len(text) <= width:
-        return text
-    half = (width - 1) // 2
-    return f"{text[: width - 1 - half]}…{text[len(text) - half :]}"
+    return text if len(text) <= width else f"{text[: width - 1]}…"

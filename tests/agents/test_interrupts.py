@@ -30,8 +30,11 @@ from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A, H = 3, 2, 4
 FEW = [2.0, 8.0]  # orders
-WATCHED = ("agents/tabular.py", "agents/rewards.py", "samplers.py", "noisy_counts.py")
-SPENDING = ("accounting.py", "pending.py")
+WATCHED = (
+    *("agents/tabular.py", "agents/rewards.py"),
+    *("samplers/base.py", "samplers/dirichlet.py", "samplers/noisy_counts.py"),
+)
+SPENDING = ("accounting/rdp.py", "accounting/pending.py", "accounting/ledger.py")
 
 
 class Interrupter:
@@ -223,6 +226,10 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
         assert done >= 4
         assert (accountant.rdp >= owed.rdp * (1 - 1e-9)).all()
         assert accountant.epsilon(1e-5) >= owed.epsilon(1e-5) * (1 - 1e-9)
+        # The one that was interrupted may be in the ledger or not; all others are, as they were.
+        charges = [entry.count for entry in accountant.ledger]
+        assert done <= sum(charges) <= len(draws)
+        assert min(charges) >= 1
 
     for which in (2, 4):  # another than the last one, and several
         whole = Interrupter(None, SPENDING, instructions=True)

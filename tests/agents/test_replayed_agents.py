@@ -63,14 +63,14 @@ class Setup:
 
     @property
     def is_noisy(self) -> bool:
-        return self.sampler.split()[0] in ("noisy", "damped", "local", "exact")
+        return self.sampler.split()[0] in ("noisy", "damped", "local", "non-private")
 
 
 SETUPS = st.builds(
     Setup,
     agent=st.sampled_from(["psrl", "ucbvi"]),
     sampler=st.sampled_from(
-        ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private", "exact",
+        ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private",
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
          "damped square-root", "local"]
     ),

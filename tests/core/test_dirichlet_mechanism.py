@@ -177,7 +177,7 @@ def test_bad_calls() -> None:
     with pytest.raises(ValueError, match="give either weight or alpha"):
         DirichletMechanism.calibrated(Rdp(2, 1), weight=1, alpha=1)
     still = Relation("nothing changes", {"counts": []})
-    with pytest.raises(ValueError, match="must be one that binds"):
+    with pytest.raises(ValueError, match="any weight and any prior are private"):
         DirichletMechanism.calibrated(Rdp(2, 1), alpha=1, relation=still)
     with pytest.raises(ValueError, match="g is for Rdp targets"):
         DirichletMechanism.algorithm_1(ApproxDP(1, 1e-5), g=lambda weight: weight)
