@@ -26,6 +26,7 @@ C. Canonne, G. Kamath and T. Steinke. *The discrete Gaussian for differential pr
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -79,8 +80,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
     relation: Relation = field(default_factory=ReplaceRecord)
 
-    _costs: ClassVar[type[GaussianCost | LaplaceCost | DiscreteGaussianCost | DiscreteLaplaceCost]]
-    _noise: ClassVar[Callable[[float, tuple[int, ...], np.random.Generator], IntArray]]
+    _costs: ClassVar[Callable[..., NoiseCost]]
     _least: ClassVar[float] = 0.0  # of the size of the noise
     _whole: ClassVar[bool] = False  # whether the noise, and so the counts, are whole numbers
 
@@ -96,7 +96,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     @property
     def cost(self) -> NoiseCost:
         """What one release costs."""
-        return self._costs(**vars(self))
+        return type(self)._costs(**vars(self))
 
     @classmethod
     def calibrated(
@@ -114,15 +114,10 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         ----------
         target : Rdp or ApproxDP
             What all the releases together may spend.
-        relation : Relation, optional
-            Which data sets are neighbours; by default `ReplaceRecord`.
-        table : str, optional
-            The relation's table that the counts are; by default its first.
-        count : int
-            How many releases, >= 1.
-        accountant : callable, optional
-            Makes the accountant that an `ApproxDP` target is to be met under, if another:
-            `privrl.accounting.pld.PldAccountant`.
+        relation, table
+            As for the class.
+        count, accountant
+            As for `privrl.accounting.calibration.calibrate`.
 
         Raises
         ------
@@ -154,6 +149,11 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         if not (counts <= _LARGEST_COUNT).all():
             raise ValueError("data must be counts <= 2**53 everywhere; check what was counted.")
         return counts
+
+    @staticmethod
+    @abstractmethod
+    def _noise(size: float, shape: tuple[int, ...], rng: np.random.Generator, /) -> IntArray:
+        """Draw discrete noise of a size for every cell."""
 
 
 class _Continuous(AdditiveMechanism[FloatArray]):
