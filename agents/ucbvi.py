@@ -23,9 +23,9 @@ class UCBVI(TabularAgent):
     Upper confidence bound value iteration (Azar, Osband and Munos, 2017), finite horizon,
     time-homogeneous model. The samplers decide whose agent it is: `NonPrivate` is the original
     without privacy; `NoisyCounts` the central model, joint differential privacy (Vietri, Balle,
-    Krishnamurthy and Wu, 2020; Chowdhury and Zhou, 2022; Qiao and Wang, 2023); with `LocalNoise` the
-    local one (Garcelon, Perchet, Pike-Burke and Pirotta, 2021). The bonus is wider by what noise
-    of the public size may have done.
+    Krishnamurthy and Wu, 2020; Chowdhury and Zhou, 2022; Qiao and Wang, 2023), or with `LocalNoise`
+    the local one (Garcelon, Perchet, Pike-Burke and Pirotta, 2021). The bonus is wider by what
+    noise of the public size may have done.
 
     Parameters
     ----------

@@ -295,8 +295,8 @@ class GaussianLaw(Law):
     covariance : array_like, shape (T, T), optional
         Of the numbers along the last axis of a draw, in units of ``sigma**2``; by default they
         are independent. For running sums it is ``B Bᵀ`` with the factor B of
-        `privrl.samplers.factorisations.Factorisation`, and ``sigma`` the standard deviation paid for times
-        its ``column_norm``.
+        `privrl.samplers.factorisations.Factorisation`, and ``sigma`` the standard deviation paid
+        for times its ``column_norm``.
 
     Raises
     ------

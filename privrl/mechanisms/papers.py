@@ -39,8 +39,8 @@ def dps_prior(
     Returns
     -------
     float
-        A prior that meets the target; ``DirichletMechanism.calibrated(target, bound="dps").alpha`` is the least
-        one under the same theorem, ``DirichletMechanism.calibrated(target).alpha`` the least one there is.
+        A prior that meets the target. `privrl.mechanisms.DirichletMechanism.calibrated` with
+        ``bound="dps"`` finds the least one under the same theorem, without it the least there is.
     """
     check_positive("weight", weight, "larger means less noise")
     squares, largest = _changes(relation, table)

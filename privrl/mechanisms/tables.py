@@ -6,7 +6,8 @@ once in every table, so that one replaced record changes two cells of each, and 
 add up. How much of the target each of them gets, and with which mechanism, is settled by public
 facts alone: the shapes, the target, and a guess at the number of records.
 
-What is released is noisy, and may be negative; `privrl.models.estimates` turns it into probabilities.
+What is released is noisy, and may be negative; `privrl.models.estimates` turns it into
+probabilities.
 """
 
 import math
@@ -317,7 +318,7 @@ def _designed(
     factors: FloatArray,
     relation: Relation,
 ) -> float:
-    """Return the prior of least expected divergence, by the criterion of `privrl.accuracy.design`."""
+    """Return the prior of least expected divergence, as `privrl.accuracy.design` has it."""
     kinds = Counter(zip(factors.tolist(), shapes, strict=True))
 
     def loss(log_alpha: float) -> float:

@@ -151,9 +151,9 @@ def test_exact_accounting_always_gains() -> None:
 
 def test_a_table_that_never_changes() -> None:
     never = {"relation": ReplaceTransition(), "table": "rewards"}
-    for given in ({"alpha": 1}, {"weight": 1}):
+    for one in ({"alpha": 1}, {"weight": 1}):
         with pytest.raises(ValueError, match="'rewards', so any weight and any prior are private"):
-            DirichletMechanism.calibrated(Rdp(2, 1), **given, **never)
+            DirichletMechanism.calibrated(Rdp(2, 1), **one, **never)
 
 
 def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None:

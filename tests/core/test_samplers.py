@@ -34,7 +34,7 @@ ALL_SAMPLERS = [
         updates=5,
         factorisation=LocalNoise((5, 1, 2, 3, 4)),
         relation=ReplaceEpisode(30),
-    ),  # fmt: skip
+    ),
     NonPrivate(),
 ]
 each_sampler = pytest.mark.parametrize("sampler", ALL_SAMPLERS, ids=repr)
