@@ -197,8 +197,6 @@ class DirichletMechanism(Mechanism[FloatArray]):
         cls,
         target: Target,
         *,
-        g: Callable[[float], float] | None = None,
-        lower_bound: float = 0.0,
         relation: Relation | None = None,
         table: str | None = None,
         count: int = 1,
@@ -210,11 +208,6 @@ class DirichletMechanism(Mechanism[FloatArray]):
         target : Rdp or ApproxDP
             What all the releases may spend; (epsilon, delta) by DKL's conversion (13), at the
             order under which the prior weighs least.
-        g : callable, optional
-            Remark 1: another function of the weight than ``3 (λ − 1) weight Δ∞``; with an `Rdp`
-            target only.
-        lower_bound : float
-            Remark 2, as for the mechanism.
         relation, table
             As for the mechanism.
         count : int
@@ -225,27 +218,20 @@ class DirichletMechanism(Mechanism[FloatArray]):
         DirichletMechanism
             With ``bound="dkl"``, the paper's claim;
             ``dataclasses.replace(mechanism, bound="exact")`` costs less.
+
+        See Also
+        --------
+        privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
         """
         check_count("count", count)
         relation = ReplaceRecord() if relation is None else relation
         if isinstance(target, Rdp):
             part = Rdp(target.order, target.epsilon / count * (1 - 1e-12))
-            setting = dkl_algorithm_1(
-                part, relation=relation, table=table, g=g, lower_bound=lower_bound
-            )
+            setting = dkl_algorithm_1(part, relation=relation, table=table)
         else:
-            if g is not None:
-                raise ValueError("g is for Rdp targets; with ApproxDP the paper's own is used.")
-            setting = dkl_approximate_dp(
-                target, relation=relation, table=table, lower_bound=lower_bound, count=count
-            )
+            setting = dkl_approximate_dp(target, relation=relation, table=table, count=count)
         return cls(
-            weight=setting.weight,
-            alpha=setting.alpha,
-            relation=relation,
-            table=table,
-            bound="dkl",
-            lower_bound=lower_bound,
+            weight=setting.weight, alpha=setting.alpha, relation=relation, table=table, bound="dkl"
         )
 
 
