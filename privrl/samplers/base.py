@@ -118,9 +118,15 @@ class PaidSampler(ABC):
     """
 
     _numbers: ClassVar[tuple[str, ...]]  # the arrays of which each run has an entry of its own
+    _alpha: FloatArray
     _cost: Cost
     _done: int
     _spoiled: bool
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Prior pseudo-count of every cell, one number or one for each run; read-only."""
+        return self._alpha
 
     @abstractmethod
     def _goes_with(self, other: "PaidSampler") -> bool:

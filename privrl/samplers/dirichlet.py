@@ -110,11 +110,6 @@ class DirichletSampler(PaidSampler):
         return self._weight
 
     @property
-    def alpha(self) -> FloatArray:
-        """Prior pseudo-count of every cell, one number or one for each run; read-only."""
-        return self._alpha
-
-    @property
     def window(self) -> int | None:
         """How many batches an update looks back on; None for all."""
         return self._window

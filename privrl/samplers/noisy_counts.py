@@ -164,11 +164,6 @@ class NoisyCounts(PaidSampler):
         return self._sigma
 
     @property
-    def alpha(self) -> FloatArray:
-        """Prior pseudo-count of every cell, one number or one for each run."""
-        return self._alpha
-
-    @property
     def loops(self) -> NDArray[np.bool_] | None:
         """In which cells a state follows itself, if they are damped; read-only."""
         return self._loops
