@@ -1,11 +1,11 @@
 """Accounting by privacy loss distributions: tighter than Rényi's sums, in the extra ``pld``.
 
-Every release is replaced by a pair of discrete distributions that is at least as easy to tell
-apart, made from the release's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
+Every cost is replaced by a pair of discrete distributions that is at least as easy to tell
+apart, made from the cost's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
 Ghazi, Kamath, Kumar and Manurangsi, 2022). The privacy losses of independent pairs add up, so
 their distributions are convolved, by the Fourier transforms of the dp-accounting package.
 
-**Why this is an upper bound.** Write a release's profile as a function of ``t = exp(epsilon)``:
+**Why this is an upper bound.** Write a cost's profile as a function of ``t = exp(epsilon)``:
 ``H(t)``, the largest hockey-stick divergence of order ``t`` over ordered neighbours. It is
 convex, as a maximum of convex functions, and ``delta`` bounds it for ``t >= 1``. For ``t < 1``,
 
@@ -14,7 +14,7 @@ convex, as a maximum of convex functions, and ``delta`` bounds it for ``t >= 1``
 and where neighbours may be swapped ``delta`` bounds the last term too. So an upper bound on
 ``H`` is known everywhere from some dots at ``t >= 1``, and the lower convex hull of all dots
 lies between it and ``H``. A convex piecewise linear function is the profile of a discrete pair.
-A pair whose profile is nowhere below a release's may stand in for it under composition (Zhu,
+A pair whose profile is nowhere below a cost's may stand in for it under composition (Zhu,
 Dong and Wang, 2022): a composed profile is the mean of one part's profile, taken at ``t exp(−l)``
 over the losses ``l`` of the others, so that parts can be replaced one by one.
 """
@@ -41,8 +41,8 @@ from privrl.numerics.special import FloatArray
 SMALLEST_DELTA = 1e-12
 _TAIL = 1e-18  # of one release's delta; losses beyond it count as infinite
 _LARGEST_LOSS = 600.0  # nats; exp of it is still a float
-_ROUNDING = 1e-10  # relative, of the deltas that releases report
-_DOTS = 3200  # in all, for all kinds of releases together
+_ROUNDING = 1e-10  # relative, of the deltas that costs report
+_DOTS = 3200  # in all, for all kinds of costs together
 _MOST_DOTS = 256  # for one kind
 _STEP = 0.02  # of the grid, in root mean square deviations of a loss
 
@@ -69,7 +69,7 @@ class PldAccountant(KeepsLedger):
     Notes
     -----
     Whatever is reported is an upper bound, and never above what
-    `privrl.accounting.rdp.RdpAccountant` reports. Where a release's ``delta`` is exact, the slack
+    `privrl.accounting.rdp.RdpAccountant` reports. Where a cost's ``delta`` is exact, the slack
     in epsilon is about 0.02 % (0.2 % if each release costs several nats) for up to 12
     different releases, however many of each. Of more, each gets fewer dots: 0.3 % at 100
     different ones. Deltas that go through Rényi divergence make loss distributions that are
@@ -293,7 +293,7 @@ def _rdp(cost: _Kind) -> FloatArray:
 
 @lru_cache(maxsize=1024)
 def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
-    """Return a pair's losses whose profile is nowhere below the release's.
+    """Return a pair's losses whose profile is nowhere below the cost's.
 
     Seen from ``u = exp(epsilon) − 1 >= 0``, the reflection at ``u = 0`` maps a line to itself
     if and only if it passes through ``(−2, 1)``. With this point added, the lower convex hull

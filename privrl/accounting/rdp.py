@@ -34,7 +34,7 @@ from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum
 
-_FEW = 32  # releases whose cost at all orders is quickly had
+_FEW = 32  # costs that are quickly had at all orders
 _LAST_ORDER = 1e100  # up to which no divergence overflows
 _MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
 
@@ -66,7 +66,7 @@ class RdpAccountant(KeepsLedger):
     Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
     end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
 
-    Dirichlet and Gaussian releases are worked out when a number is asked for, all at once and at
+    Dirichlet and Gaussian costs are worked out when a number is asked for, all at once and at
     the orders that matter to it (`privrl.accounting.pending`); all others when they are composed.
     """
 
