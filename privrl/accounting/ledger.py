@@ -66,7 +66,7 @@ class Ledger(Sequence[Entry]):
         return Ledger(found) if isinstance(found, tuple) else found
 
     @property
-    def size(self) -> str:
+    def _size(self) -> str:
         """How many charges in how many entries, in words."""
         charges, entries = sum(entry.count for entry in self), len(self)
         return f"{charges} charge{'s' * (charges != 1)} in {entries} entr" + (
@@ -83,11 +83,11 @@ class Ledger(Sequence[Entry]):
             f"{count:>{widths[0]}}  {first:<{widths[1]}}  {last:<{widths[2]}}  {_cut(cost, left)}"
             for count, first, last, cost in rows
         ]
-        title = _cut(f"Ledger: {self.size}, {self._relation}", _WIDTH)
+        title = _cut(f"Ledger: {self._size}, {self._relation}", _WIDTH)
         return "\n".join([title, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
-        caption = escape(f"Ledger: {self.size}, {self._relation}" if self else repr(self))
+        caption = escape(f"Ledger: {self._size}, {self._relation}" if self else repr(self))
         head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEAD)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
@@ -109,7 +109,7 @@ class Ledger(Sequence[Entry]):
         between = self[_ENDS:-_ENDS]
         return [
             *(_cells(entry) for entry in self[:_ENDS]),
-            ("…", "", "", f"… {between.size} …"),
+            ("…", "", "", f"… {between._size} …"),
             *(_cells(entry) for entry in self[-_ENDS:]),
         ]
 
@@ -200,7 +200,7 @@ class KeepsLedger(ABC):
             "spent": self._spent_in_words(),
             "budget": f"{len(budget)} targets" if isinstance(budget, Sequence) else str(budget),
             "relation": str(self.relation),
-            "ledger": self.ledger.size,
+            "ledger": self.ledger._size,
         }
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from typing import Self
 
@@ -231,12 +231,15 @@ class RdpAccountant(KeepsLedger):
         return other
 
     def _spent_in_words(self) -> str:
-        where = {target: _where(target) for target in self._budgets}
+        # Of a copy: whether somebody looks must not change how sums are rounded.
+        seen, where = copy(self), {target: _where(target) for target in self._budgets}
+        if self._budget is None:
+            seen._only = None  # whose own profile is tighter, but may take a minute
         values = {
             target: np.ravel(
-                self.spent(target.order)
+                seen.spent(target.order)
                 if isinstance(target, Rdp)
-                else self.epsilon(USUAL_DELTA if target is None else target.delta)
+                else seen.epsilon(USUAL_DELTA if target is None else target.delta)
             )
             for target in where
         }
@@ -245,7 +248,8 @@ class RdpAccountant(KeepsLedger):
         spent = [float(row[i % len(row)]) for i, row in enumerate(each)]
         least, most = up(min(spent)), up(max(spent))
         epsilon = most if rows == 1 else f"{least} to {most} in {rows} rows"
-        return f"epsilon {epsilon} at {' or '.join(dict.fromkeys(where.values()))}"
+        at_most = "at most " if self._only is not None and self._budget is None else ""
+        return f"epsilon {at_most}{epsilon} at {' or '.join(dict.fromkeys(where.values()))}"
 
     def _rdp_of(self, cost: Cost) -> FloatArray:
         """Return a cost's curve; that of the last one is kept if it cannot have changed."""

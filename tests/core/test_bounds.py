@@ -31,7 +31,7 @@ from privrl.costs.relations import (
 from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp, dps_prior
-from privrl.samplers.dirichlet import Diffuse, DirichletSampler
+from privrl.samplers.dirichlet import Diffuse
 
 RECORD = ReplaceRecord()
 RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(3)]
@@ -343,7 +343,7 @@ def test_figure_3_claims_are_close_to_the_divergence(order: float, epsilon: floa
 def test_settings_are_what_a_sampler_takes() -> None:
     weight, alpha, cost = dkl_algorithm_1(Rdp(2, 1), relation=RECORD)
     assert Diffuse(weight=weight, alpha=alpha, relation=RECORD, bound="dkl").cost == cost
-    assert DirichletSampler(weight=weight, alpha=alpha, cost=cost).cost == cost
+    assert DirichletMechanism(weight=weight, alpha=alpha, bound="dkl").cost == cost
     steps = dkl_algorithm_1(Rdp(2, 1), relation=ReplaceStep(), table="rewards")
     assert steps.cost.table == "rewards"
     assert steps.weight == dkl_algorithm_1(Rdp(2, 1), relation=RECORD).weight

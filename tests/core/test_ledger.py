@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass
 from datetime import UTC, datetime, timedelta
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from privrl.costs import (
     BatchCost,
     DirichletCost,
     GaussianCost,
+    LaplaceCost,
     ReplaceRecord,
     ReplaceStep,
     Together,
@@ -235,6 +237,23 @@ def test_unused_and_without_a_budget() -> None:
         "<RdpAccountant spent: epsilon 0 at delta 1e-05, budget: None, relation: None, "
         "ledger: 0 charges in 0 entries>"
     )
+
+
+def test_looking_takes_no_time_and_changes_nothing() -> None:
+    """A profile of many costs at once may take a minute; sums at every order are rounded anew."""
+    parts = [LaplaceCost(scale=50 + i, relation=RECORD) for i in range(200)]
+    seen, unseen = RdpAccountant(), RdpAccountant()
+    for accountant in (seen, unseen):
+        accountant.compose(Together(parts))
+    start = process_time()
+    assert "spent: epsilon at most " in repr(seen)
+    assert process_time() - start < 1
+    costs = [DirichletCost(weight=0.01 * 1.1**i, alpha=9, relation=RECORD) for i in range(40)]
+    for cost in costs:
+        for accountant in (seen, unseen):
+            accountant.compose(cost)
+        repr(seen)
+    np.testing.assert_array_equal(seen.rdp, unseen.rdp)
 
 
 def test_rows_with_budgets_of_their_own() -> None:
