@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers
 from privrl._typing import FloatArray
-from privrl.accounting.calibration import Accountant
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import TabularMDP

@@ -20,16 +20,16 @@ class UCBVI(TabularAgent):
     """Add to the value of every action what its released counts leave open, and follow the best.
 
     Upper confidence bound value iteration (Azar, Osband and Munos, 2017), finite horizon,
-    time-homogeneous model. The samplers decide whose agent it is: `ExactCounts` is the original
+    time-homogeneous model. The samplers decide whose agent it is: `NonPrivate` is the original
     without privacy; `NoisyCounts` the central model, joint differential privacy (Vietri, Balle,
-    Krishnamurthy and Wu, 2020; Chowdhury and Zhou, 2022; Qiao and Wang, 2023); `LocalCounts` the
-    local one (Garcelon, Perchet, Pike-Burke and Pirotta, 2021). The bonus is wider by what noise
-    of the public size may have done.
+    Krishnamurthy and Wu, 2020; Chowdhury and Zhou, 2022; Qiao and Wang, 2023), or with `LocalNoise`
+    the local one (Garcelon, Perchet, Pike-Burke and Pirotta, 2021). The bonus is wider by what
+    noise of the public size may have done.
 
     Parameters
     ----------
     n_states, n_actions, horizon, **options
-        See `TabularAgent`. The sampler is `NoisyCounts`, `LocalCounts` or `ExactCounts`; the
+        See `TabularAgent`. The sampler is `NoisyCounts` or `NonPrivate`; the
         rewards are `KnownRewards`, or `BetaRewards` or `NoisyRewards` with such a sampler.
     bonus : float
         Multiplies every width of the confidence sets, > 0. With theory's constants, which are
@@ -157,12 +157,12 @@ class UCBVI(TabularAgent):
     def _check_released(self, transition: Posterior, reward: Posterior) -> None:
         if not isinstance(transition, NoisyPosterior):
             raise ValueError(
-                "sampler must release counts and the size of their noise, as NoisyCounts, "
-                f"LocalCounts and ExactCounts do, got {self._sampler!r}."
+                "sampler must release counts and the size of their noise, as NoisyCounts "
+                f"and NonPrivate do, got {self._sampler!r}."
             )
         ranged = isinstance(reward, BetaPosterior) and isinstance(reward.rows, NoisyPosterior)
         if not (self._known or ranged):
             raise ValueError(
-                "rewards must be KnownRewards, or BetaRewards or NoisyRewards with NoisyCounts, "
-                f"LocalCounts or ExactCounts, got {type(self._rewards).__name__} without these."
+                "rewards must be KnownRewards, or BetaRewards or NoisyRewards with NoisyCounts "
+                f"or NonPrivate, got {type(self._rewards).__name__} without these."
             )

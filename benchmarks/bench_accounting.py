@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
@@ -19,6 +18,7 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.samplers.noisy_counts import NoisyCounts
 
 _DELTA = 1e-5
@@ -177,12 +177,12 @@ def test_calibration(measure, what, count, target):
     if what == "weight":
 
         def calibrate(aim):
-            return calibrate_weight(aim, alpha=10.0, **options)
+            return DirichletMechanism.calibrated(aim, alpha=10.0, **options).weight
 
     elif what == "prior":
 
         def calibrate(aim):
-            return calibrate_alpha(aim, weight=0.5, **options)
+            return DirichletMechanism.calibrated(aim, weight=0.5, **options).alpha
 
     else:
         if target == "Rényi":
@@ -190,7 +190,9 @@ def test_calibration(measure, what, count, target):
         _needs_dp_accounting("pld")
 
         def calibrate(aim):
-            return calibrate_weight(aim, alpha=10.0, accountant=PldAccountant, **options)
+            return DirichletMechanism.calibrated(
+                aim, alpha=10.0, accountant=PldAccountant, **options
+            ).weight
 
     rounds = 2 if "loss" in what else None
     measure(

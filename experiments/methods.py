@@ -27,10 +27,10 @@ from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
 from privrl.experiments.names import lookup, schedule_named
 from privrl.numerics.special import FloatArray
-from privrl.samplers.base import Sampler
-from privrl.samplers.dirichlet import Concentrated, Diffuse, stack
-from privrl.samplers.factorisations import FactorisationName
-from privrl.samplers.noisy_counts import DEFAULT_THRESHOLD, ExactCounts, LocalCounts, NoisyCounts
+from privrl.samplers.base import Sampler, stack
+from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
+from privrl.samplers.factorisations import FactorisationName, LocalNoise
+from privrl.samplers.noisy_counts import DEFAULT_THRESHOLD, NoisyCounts, NonPrivate
 
 _YARDSTICKS = {"random": "random policy", "oracle": "best policy"}  # they learn nothing
 RewardName = Literal["auto", "beta", "noisy", "known"]
@@ -240,7 +240,7 @@ def _reward_model(
     low, high = task.reward_range
     sampler = SAMPLERS[method.sampler](budgets, plan, "rewards")
     noisy = method.rewards == "noisy" or (
-        method.rewards == "auto" and isinstance(sampler, NoisyCounts | ExactCounts)
+        method.rewards == "auto" and isinstance(sampler, NoisyCounts | NonPrivate)
     )
     return (NoisyRewards if noisy else BetaRewards)(sampler, low=low, high=high)
 
@@ -284,7 +284,10 @@ class _Plan:
 Build = Callable[[Sequence[Rdp | None], _Plan, str], Sampler]
 
 
-def _dirichlet(kind: type[Diffuse] | type[Concentrated]) -> Build:
+def _calibrated(
+    kind: type[DirichletSampler] | type[NoisyCounts],
+    settings: Callable[[_Plan, str], dict[str, Any]],
+) -> Build:
     def build(budgets: Sequence[Rdp | None], plan: _Plan, table: str) -> Sampler:
         rows = [
             kind.calibrated(
@@ -293,7 +296,7 @@ def _dirichlet(kind: type[Diffuse] | type[Concentrated]) -> Build:
                 alpha=plan.prior(table),
                 relation=plan.relation,
                 table=table,
-                window=plan.method.window,
+                **settings(plan, table),
             )
             for budget in budgets
         ]
@@ -302,45 +305,24 @@ def _dirichlet(kind: type[Diffuse] | type[Concentrated]) -> Build:
     return build
 
 
-def _noisy(factorisation: FactorisationName) -> Build:
-    def build(budgets: Sequence[Rdp | None], plan: _Plan, table: str) -> Sampler:
-        rows = [
-            NoisyCounts.calibrated(
-                _known("budget", budget),
-                draws=plan.draws,
-                alpha=plan.prior(table),
-                relation=plan.relation,
-                table=table,
-                factorisation=factorisation,
-                loops=plan.loops(table),
-                threshold=plan.method.threshold,
-            )
-            for budget in budgets
-        ]
-        return rows[0] if plan.single else NoisyCounts.stacked(rows)
-
-    return build
+def _dirichlet(kind: type[DirichletSampler]) -> Build:
+    return _calibrated(kind, lambda plan, table: {"window": plan.method.window})
 
 
-def _local(budgets: Sequence[Rdp | None], plan: _Plan, table: str) -> Sampler:
-    rows = [
-        LocalCounts.calibrated(
-            _known("budget", budget),
-            users=plan.users,
-            alpha=plan.prior(table),
-            relation=plan.relation,
-            table=table,
-            loops=plan.loops(table),
-            threshold=plan.method.threshold,
-        )
-        for budget in budgets
-    ]
-    return rows[0] if plan.single else LocalCounts.stacked(rows)
+def _noisy(factorisation: FactorisationName | None) -> Build:
+    def settings(plan: _Plan, table: str) -> dict[str, Any]:
+        return {
+            "factorisation": factorisation or LocalNoise(plan.users),
+            "loops": plan.loops(table),
+            "threshold": plan.method.threshold,
+        }
+
+    return _calibrated(NoisyCounts, settings)
 
 
 def _exact(budgets: Sequence[Rdp | None], plan: _Plan, table: str) -> Sampler:
     del budgets
-    return ExactCounts(alpha=plan.prior(table), relation=plan.relation)
+    return NonPrivate(alpha=plan.prior(table), relation=plan.relation)
 
 
 #: From budgets, one for each row (or the only one), to a sampler of the named table.
@@ -352,7 +334,7 @@ SAMPLERS: dict[str, Build] = {
     "noisy-counts:optimal": _noisy("optimal"),
     "noisy-counts:tree": _noisy("tree"),
     "noisy-counts:independent": _noisy("independent"),
-    "local-counts": _local,
+    "local-counts": _noisy(None),
 }
 
 AGENTS: dict[str, Callable[..., TabularAgent]] = {

@@ -25,6 +25,8 @@ def check_between(name: str, value: float, low: float, high: float, hint: str = 
 
 def check_count(name: str, value: int, least: int = 1) -> int:
     """Return ``value`` as an int if it is a whole number of at least ``least``."""
+    if type(value) is int and value >= least:  # nearly always, and quick
+        return value
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
     return int(value)

@@ -14,7 +14,6 @@ import pages
 from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP
-from privrl.accounting.calibration import calibrate_weight
 from privrl.audit import (
     DirichletLaw,
     GaussianLaw,
@@ -25,9 +24,9 @@ from privrl.audit import (
     law_test,
 )
 from privrl.costs import ReplaceRecord
-from privrl.experiments.methods import Method
+from privrl.experiments import Method
 from privrl.experiments.palette import BLUE, GREEN, ORANGE, VERMILION
-from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
+from privrl.mechanisms import DirichletMechanism, GaussianMechanism, LaplaceMechanism
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 
@@ -72,7 +71,9 @@ def main() -> None:
 def _mechanism(noise: str, target: ApproxDP, error: float) -> Draw:
     """Return a mechanism that meets a target but for noise that is too small by a part."""
     if noise == "Dirichlet":
-        weight = calibrate_weight(target, alpha=PRIOR, relation=ReplaceRecord()) / (1 - error)
+        weight = DirichletMechanism.calibrated(
+            target, alpha=PRIOR, relation=ReplaceRecord()
+        ).weight / (1 - error)
         return lambda counts, rng: dirichlet_rows(weight * counts + PRIOR, rng)
     if noise == "Gaussian":
         sigma = GaussianMechanism.calibrated(target).sigma * (1 - error)

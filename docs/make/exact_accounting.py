@@ -8,11 +8,11 @@ import pages
 from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP, PldAccountant, RdpAccountant
-from privrl.accounting.calibration import calibrate_weight
 from privrl.accuracy import design, expected_loss
 from privrl.audit import audit_dirichlet
 from privrl.costs import Bound, DirichletCost, ReplaceRecord, SimplexCost
 from privrl.costs.conversion import rdp_to_epsilon
+from privrl.mechanisms import DirichletMechanism
 from privrl.mechanisms.papers import dkl_approximate_dp
 from privrl.samplers import Diffuse
 
@@ -98,7 +98,9 @@ def _designs() -> str:
 
 def _loss(target: ApproxDP, alpha: float, bound: Bound = "exact") -> float:
     """Return the loss on the histogram with this prior and the largest weight that it admits."""
-    weight = calibrate_weight(target, alpha=alpha, relation=ReplaceRecord(), bound=bound)
+    weight = DirichletMechanism.calibrated(
+        target, alpha=alpha, relation=ReplaceRecord(), bound=bound
+    ).weight
     return expected_loss(HISTOGRAM, weight, alpha)
 
 

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from privrl.accounting import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, policy_value
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import SweepSpec, plots, preset, run_sweep
+from privrl.experiments import Method, SweepSpec, preset, run_sweep
+from privrl.experiments.sweeps import plots
 
 RUNS = 100
 EPSILONS = (0.01, 0.1, 1.0)

@@ -4,19 +4,22 @@ What the paper's text leaves open of its Figure 1, the counts and the priors, is
 authors' published code.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
-from privrl.accounting.calibration import Rdp, calibrate_alpha
+from privrl.accounting.targets import Rdp
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
 from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.palette import BLUE, GREEN, GREY, VERMILION
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dps_prior
 from privrl.numerics.printing import up_to_places as up
 from privrl.numerics.special import FloatArray
@@ -150,12 +153,13 @@ PRINTED, SOLVED = "(8), trigamma(prior - 1) = 1", "(8), trigamma(prior - 1) = 1/
 def _compute_example(quick: bool) -> pd.DataFrame:
     del quick  # it takes no time
     target, relation = Rdp(ORDER, 1), ReplaceRecord()
+    solve = partial(DirichletMechanism.calibrated, target, weight=1, relation=relation)
     priors = {
         PRINTED: brentq(lambda a: polygamma(1, a - 1) - 1, 1.1, 9),
-        SOLVED: calibrate_alpha(target, weight=1, relation=relation, bound="dps"),
+        SOLVED: solve(bound="dps").cost.alpha,
         "printed result": 3.46,
         "closed form (9)": dps_prior(target, relation=relation),
-        "exact": calibrate_alpha(target, weight=1, relation=relation),
+        "exact": solve().cost.alpha,
     }
     rows = []
     for rule, alpha in priors.items():

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.accounting.calibration import Rdp, calibrate_alpha, calibrate_weight
+from privrl.accounting.targets import Rdp
 from privrl.accuracy.design import design, expected_loss
 from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.special import FloatArray
 
 EPSILONS = (0.01, 0.1, 1.0)  # at order 2
@@ -73,8 +74,8 @@ def losses(data: FloatArray, target: Rdp, rng: np.random.Generator) -> dict[str,
     """
     cells, n = data.shape[1], float(data[0].sum())
     p, corner = data / n, n * np.eye(cells)[:1]
-    prior = calibrate_alpha(target, weight=1, relation=RECORD, bound="dps")
-    small = calibrate_weight(target, alpha=1, relation=RECORD, bound="dps")
+    prior = DirichletMechanism.calibrated(target, weight=1, relation=RECORD, bound="dps").cost.alpha
+    small = DirichletMechanism.calibrated(target, alpha=1, relation=RECORD, bound="dps").weight
     best = design(target, n_records=n, n_cells=cells, loss="l2")
     gaussian = GaussianMechanism.calibrated(target)
     laplace = LaplaceMechanism.calibrated(target)

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
-from privrl.accounting.calibration import Rdp, calibrate_alpha
+from privrl.accounting.targets import Rdp
 from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
 from privrl.experiments.palette import BLUE, GREEN, VERMILION
+from privrl.mechanisms.dirichlet import DirichletMechanism
 
 ETAS = (0.1, 1.0, 10.0)
 _D = 20
@@ -27,8 +28,10 @@ _PRIOR = 1.0
 def _priors(epsilon: float) -> dict[str, float]:
     target = Rdp(2, epsilon)
     return {
-        "(8)": calibrate_alpha(target, weight=1, relation=RECORD, bound="dps"),
-        "exact": calibrate_alpha(target, weight=1, relation=RECORD),
+        "(8)": DirichletMechanism.calibrated(
+            target, weight=1, relation=RECORD, bound="dps"
+        ).cost.alpha,
+        "exact": DirichletMechanism.calibrated(target, weight=1, relation=RECORD).cost.alpha,
         "code": _at_order_1(epsilon),
     }
 

@@ -188,7 +188,7 @@ def gohari(
         )
 
     part = ApproxDP(epsilon / parts, delta / parts)
-    weight = calibrate(part, cost, costs="rise")
+    weight = calibrate(part, cost, rises=True)
     return TablesMechanism(
         shapes=shapes, mechanism="dirichlet", sizes=(weight,) * parts, alpha=_prior(weight)
     )

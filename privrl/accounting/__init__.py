@@ -1,18 +1,24 @@
 """What was spent, and what may be: targets, accountants, calibration.
 
 `RdpAccountant` adds Rényi divergences up; `PldAccountant` convolves privacy loss distributions,
-which is tighter (install ``privrl[pld]``). Both refuse what would exceed their budget. `calibrate`
-finds the parameter with which a mechanism just meets a target.
+which is tighter (install ``privrl[pld]``). Both refuse what would exceed their budget, and keep a
+`Ledger` of what they were charged. `calibrate` finds the parameter with which a mechanism just
+meets a target.
 """
 
+from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
+from privrl.accounting.ledger import Entry, Ledger
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 
 __all__ = [
+    "Accountant",
     "ApproxDP",
     "BudgetExceeded",
+    "Entry",
+    "Ledger",
     "PldAccountant",
     "Rdp",
     "RdpAccountant",

@@ -11,18 +11,12 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.numerics.special import FloatArray
 
 Released = TypeVar("Released")
 Draw = Callable[[FloatArray, np.random.Generator], Released]
-
-
-class Charged(Protocol):
-    """An accountant, as far as a release is concerned."""
-
-    def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record ``count`` releases, or refuse them."""
 
 
 class Watcher(Protocol):
@@ -55,7 +49,7 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(before)
 
 
-def charge(accountant: Charged | None, cost: Cost) -> None:
+def charge(accountant: Accountant | None, cost: Cost) -> None:
     """Tell an accountant, if there is one, what is about to be released; it may refuse."""
     if accountant is None:
         return

@@ -1,8 +1,8 @@
-"""Sums of Rényi divergences over many different releases, worked out where they are asked for.
+"""Sums of Rényi divergences over many different costs, worked out where they are asked for.
 
 What is composed waits in lists, one for each kind (`privrl.costs.base.Bulk`): class, table and
-bound, for all are about one relation. An order's sum is brought up to date when somebody wants it, for all waiting
-releases of a kind in one array.
+bound, for all are about one relation. An order's sum is brought up to date when somebody wants it,
+for all waiting costs of a kind in one array.
 
 **The best order without all orders.** Of every kind here the log-moment
 ``K(λ − 1) = (λ − 1) rdp(λ)`` is convex: the exact one is a logarithm of a mean of exponentials,
@@ -30,7 +30,7 @@ _SAMPLE = 200  # releases that tell where a search begins
 
 
 class Pending:
-    """What single releases of known kinds cost together at each of some orders.
+    """What single costs of known kinds are together at each of some orders.
 
     Parameters
     ----------
@@ -44,15 +44,15 @@ class Pending:
 
     @property
     def waiting(self) -> int:
-        """Releases that are not yet in the sum of every order."""
+        """How many costs are not yet in the sum of every order."""
         return sum(map(len, self._filled))
 
     def add(self, cost: InBulk, count: int) -> None:
-        """Put ``count`` releases on the list of their kind."""
+        """Put a cost, so many times, on the list of its kind."""
         self._list(cost).add(cost, count)
 
     def at_most(self, cost: InBulk, order: float) -> float:
-        """Return at once a bound on the divergence of a release of known kind."""
+        """Return at once a bound on the divergence of a cost of known kind."""
         return self._list(cost).bulk.at_most(cost, order)
 
     def sums(self, at: Indices) -> tuple[FloatArray, FloatArray]:
@@ -107,11 +107,11 @@ class Pending:
 
 
 class _List:
-    """Releases of one kind, and their sum: at each order that of the first so many."""
+    """Costs of one kind, and their sum: at each order that of the first so many."""
 
     def __init__(self, bulk: Bulk, orders: FloatArray) -> None:
         self.bulk = bulk
-        self._rows, self._width = array("d"), 1  # of each release: how often, and its numbers
+        self._rows, self._width = array("d"), 1  # of each cost: how often, and its numbers
         self.total, self.lost = np.zeros_like(orders), np.zeros_like(orders)
         self._orders = orders
         self._summed: Indices = np.zeros(len(orders), np.intp)  # how many, at each order
@@ -122,7 +122,7 @@ class _List:
         return len(self._rows) // self._width
 
     def add(self, cost: InBulk, count: int) -> None:
-        """Put ``count`` releases on the list, together with the last if that is equal."""
+        """Put a cost, so many times, on the list, together with the last if that is equal."""
         waits = self._most_summed < len(self)
         if waits and (self._last is cost or self._last == cost):
             self._rows[-self._width] += count
@@ -159,7 +159,7 @@ class _List:
         return weight * (counts[sample, 0] @ self.bulk.rdp(numbers[sample], self._orders))
 
     def _columns(self) -> tuple[FloatArray, FloatArray]:
-        """Return how often, shape (n, 1), and the numbers, shape (n, ...), of each release."""
+        """Return how often, shape (n, 1), and the numbers, shape (n, ...), of each cost."""
         rows = np.array(self._rows).reshape(-1, self._width)
         return rows[:, :1].copy(), rows[:, 1:].copy()
 

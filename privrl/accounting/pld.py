@@ -1,11 +1,11 @@
 """Accounting by privacy loss distributions: tighter than Rényi's sums, in the extra ``pld``.
 
-Every release is replaced by a pair of discrete distributions that is at least as easy to tell
-apart, made from the release's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
+Every cost is replaced by a pair of discrete distributions that is at least as easy to tell
+apart, made from the cost's own ``delta(epsilon)`` by *connecting the dots* (Doroshenko,
 Ghazi, Kamath, Kumar and Manurangsi, 2022). The privacy losses of independent pairs add up, so
 their distributions are convolved, by the Fourier transforms of the dp-accounting package.
 
-**Why this is an upper bound.** Write a release's profile as a function of ``t = exp(epsilon)``:
+**Why this is an upper bound.** Write a cost's profile as a function of ``t = exp(epsilon)``:
 ``H(t)``, the largest hockey-stick divergence of order ``t`` over ordered neighbours. It is
 convex, as a maximum of convex functions, and ``delta`` bounds it for ``t >= 1``. For ``t < 1``,
 
@@ -14,7 +14,7 @@ convex, as a maximum of convex functions, and ``delta`` bounds it for ``t >= 1``
 and where neighbours may be swapped ``delta`` bounds the last term too. So an upper bound on
 ``H`` is known everywhere from some dots at ``t >= 1``, and the lower convex hull of all dots
 lies between it and ``H``. A convex piecewise linear function is the profile of a discrete pair.
-A pair whose profile is nowhere below a release's may stand in for it under composition (Zhu,
+A pair whose profile is nowhere below a cost's may stand in for it under composition (Zhu,
 Dong and Wang, 2022): a composed profile is the mean of one part's profile, taken at ``t exp(−l)``
 over the losses ``l`` of the others, so that parts can be replaced one by one.
 """
@@ -24,33 +24,35 @@ import math
 from collections import Counter
 from collections.abc import Hashable
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from privrl._checks import check_count
+from privrl.accounting.ledger import USUAL_DELTA, Book, KeepsLedger
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import ApproxDP
 from privrl.costs.base import Cost, check_delta, check_epsilons
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
+from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
 SMALLEST_DELTA = 1e-12
 _TAIL = 1e-18  # of one release's delta; losses beyond it count as infinite
 _LARGEST_LOSS = 600.0  # nats; exp of it is still a float
-_ROUNDING = 1e-10  # relative, of the deltas that releases report
-_DOTS = 3200  # in all, for all kinds of releases together
+_ROUNDING = 1e-10  # relative, of the deltas that costs report
+_DOTS = 3200  # in all, for all kinds of costs together
 _MOST_DOTS = 256  # for one kind
 _STEP = 0.02  # of the grid, in root mean square deviations of a loss
 
 
 class _Kind(Cost, Hashable, Protocol):
-    """A release that can be counted: equal ones are accounted for together."""
+    """A cost that can be counted: equal ones are accounted for together."""
 
 
-class PldAccountant:
-    """Compose releases by convolving their privacy loss distributions.
+class PldAccountant(KeepsLedger):
+    """Compose costs by convolving their privacy loss distributions.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ class PldAccountant:
     Notes
     -----
     Whatever is reported is an upper bound, and never above what
-    `privrl.accounting.rdp.RdpAccountant` reports. Where a release's ``delta`` is exact, the slack
+    `privrl.accounting.rdp.RdpAccountant` reports. Where a cost's ``delta`` is exact, the slack
     in epsilon is about 0.02 % (0.2 % if each release costs several nats) for up to 12
     different releases, however many of each. Of more, each gets fewer dots: 0.3 % at 100
     different ones. Deltas that go through Rényi divergence make loss distributions that are
@@ -91,6 +93,7 @@ class PldAccountant:
         self._budget = budget
         self._spent = _Spent(Counter())
         self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
+        self._book = Book()
         if budget is not None:
             self._spent.epsilon(budget.delta)
 
@@ -101,32 +104,40 @@ class PldAccountant:
 
     @property
     def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first release."""
+        """The neighbouring relation of everything composed; None before the first cost."""
         return next((cost.relation for cost in self._spent.counts), None)
 
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record ``count`` releases of one kind, before anything of them is drawn.
+        """Record a cost ``count`` times, before anything that it pays for is drawn.
 
         Raises
         ------
         BudgetExceeded
             If the budget does not cover all of them; then none is recorded.
         ValueError
-            If the release is about another neighbouring relation than the earlier ones or
+            If the cost is about another neighbouring relation than the earlier ones or
             about one whose neighbours cannot be swapped, if it is of several runs or cannot be
             hashed, or if ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
         if not isinstance(cost, Hashable):
             raise ValueError(
-                f"release must be hashable, like a frozen dataclass, got {cost!r}; equal "
-                "releases are accounted for together."
+                f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
+                "accounted for together."
             )
         if cost not in self._spent.counts:
             self._check_new(cost)
         spent = _Spent(self._spent.counts + Counter({cost: count}))
         self._check_budget(spent)
         self._spent = spent
+        self._book.add(cost, count)
+
+    def __copy__(self) -> Self:
+        """Return an accountant that goes on by itself from here."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._book = self._book.copy()
+        return other
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta``, shape (), never rounded down.
@@ -143,23 +154,27 @@ class PldAccountant:
         """Return delta at ``epsilon`` >= 0 (nats), shape (), at least 1e-12."""
         return np.asarray(self._spent.delta(float(check_epsilons(epsilon))))
 
+    def _spent_in_words(self) -> str:
+        delta = USUAL_DELTA if self._budget is None else self._budget.delta
+        return f"epsilon {up(self._spent.epsilon(delta))} at delta {delta:g}"
+
     def _check_new(self, cost: _Kind) -> None:
         relation = cost.relation
         if self.relation is not None and relation != self.relation:
             raise ValueError(
-                f"release must be about the relation {str(self.relation)!r} like those before "
-                f"it, got {str(relation)!r}; use another accountant for it."
+                f"cost must be about the relation {str(self.relation)!r} like those before it, "
+                f"got {str(relation)!r}; use another accountant for it."
             )
         if not _is_symmetric(relation):
             raise ValueError(
-                "release must be about a relation whose neighbours can be swapped, got "
+                "cost must be about a relation whose neighbours can be swapped, got "
                 f"{str(relation)!r}, which lists a change vector without its opposite; list "
                 "both, or use RdpAccountant."
             )
         if _rdp(cost).ndim > 1:
             raise ValueError(
-                f"release must be of one run, got {cost!r}; use one accountant for each run, "
-                "or RdpAccountant."
+                f"cost must be of one run, got {cost!r}; use one accountant for each run, or "
+                "RdpAccountant."
             )
 
     def _check_budget(self, spent: "_Spent") -> None:
@@ -278,7 +293,7 @@ def _rdp(cost: _Kind) -> FloatArray:
 
 @lru_cache(maxsize=1024)
 def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
-    """Return a pair's losses whose profile is nowhere below the release's.
+    """Return a pair's losses whose profile is nowhere below the cost's.
 
     Seen from ``u = exp(epsilon) − 1 >= 0``, the reflection at ``u = 0`` maps a line to itself
     if and only if it passes through ``(−2, 1)``. With this point added, the lower convex hull
@@ -315,7 +330,7 @@ def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:
     deltas = cost.delta(epsilons)
     if deltas.shape != epsilons.shape or not np.all((deltas >= 0) & (deltas <= 1 + _ROUNDING)):
         raise ValueError(
-            f"release.delta must give a number from 0 to 1 for each epsilon, got {deltas!r} from "
+            f"cost.delta must give a number from 0 to 1 for each epsilon, got {deltas!r} from "
             f"{cost!r}."
         )
     return deltas * (1 + _ROUNDING)

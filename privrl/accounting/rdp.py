@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from typing import Self
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_orders
+from privrl.accounting.ledger import USUAL_DELTA, Book, KeepsLedger
 from privrl.accounting.pending import Indices, Pending
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import (
@@ -18,7 +19,7 @@ from privrl.costs.base import (
     Together,
     check_delta,
     check_epsilons,
-    has_bulk,
+    have_bulk,
     is_fixed,
 )
 from privrl.costs.conversion import (
@@ -29,10 +30,11 @@ from privrl.costs.conversion import (
     rdp_to_log_delta,
 )
 from privrl.costs.relations import Relation
+from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum
 
-_FEW = 32  # releases whose cost at all orders is quickly had
+_FEW = 32  # costs that are quickly had at all orders
 _LAST_ORDER = 1e100  # up to which no divergence overflows
 _MARGIN = 1e-8  # relative, for the rounding of a sum of quick bounds
 
@@ -41,8 +43,8 @@ class BudgetExceeded(ValueError):
     """A release was refused because it would spend more than the budget; nothing was spent."""
 
 
-class RdpAccountant:
-    """Compose releases by adding their Rényi divergences.
+class RdpAccountant(KeepsLedger):
+    """Compose costs by adding their Rényi divergences.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ class RdpAccountant:
     Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
     end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
 
-    Dirichlet and Gaussian releases are worked out when a number is asked for, all at once and at
+    Dirichlet and Gaussian costs are worked out when a number is asked for, all at once and at
     the orders that matter to it (`privrl.accounting.pending`); all others when they are composed.
     """
 
@@ -96,6 +98,7 @@ class RdpAccountant:
         self._limit = None if only_one is None else _Limit(only_one, self._orders)
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
+        self._book = Book()
 
     @property
     def orders(self) -> FloatArray:
@@ -115,34 +118,33 @@ class RdpAccountant:
 
     @property
     def relation(self) -> Relation | None:
-        """The neighbouring relation of everything composed; None before the first release."""
+        """The neighbouring relation of everything composed; None before the first cost."""
         return self._relation
 
     def compose(self, cost: Cost, count: int = 1) -> None:
-        """Record ``count`` releases of one kind, before anything of them is drawn.
+        """Record a cost ``count`` times, before anything that it pays for is drawn.
 
         Raises
         ------
         BudgetExceeded
             If the budget does not cover all of them; then none is recorded.
         ValueError
-            If the release is about another neighbouring relation than the earlier ones, or
+            If the cost is about another neighbouring relation than the earlier ones, or
             ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
         relation, ours = cost.relation, self._relation
         if ours is not None and relation is not ours and relation != ours:
             raise ValueError(
-                f"release must be about the relation {str(ours)!r} like those before it, got "
+                f"cost must be about the relation {str(ours)!r} like those before it, got "
                 f"{str(relation)!r}; use another accountant for it."
             )
         only = cost if ours is None and count == 1 else None
         parts = cost.parts if type(cost) is Together else (cost,)
-        in_bulk = tuple(part for part in parts if has_bulk(part))
-        if self._may_wait and self._sum.ndim == 1 and len(in_bulk) == len(parts):
+        if self._may_wait and self._sum.ndim == 1 and have_bulk(parts):
             if self._limit is not None:
-                self._check_limit(self._limit, in_bulk, count, only)
-            for part in in_bulk:
+                self._check_limit(self._limit, parts, count, only)
+            for part in parts:
                 self._pending.add(part, count)
         else:
             curve = product_up(count, self._rdp_of(cost))
@@ -154,6 +156,7 @@ class RdpAccountant:
             if self._limit is not None:
                 self._limit.spent = math.inf  # to be worked out again
         self._only, self._relation = only, relation
+        self._book.add(cost, count)
 
     def spent(self, order: float) -> FloatArray:
         """Return the Rényi divergence spent at one of `orders` (nats), shape (...).
@@ -224,17 +227,39 @@ class RdpAccountant:
         other.__dict__.update(self.__dict__)
         # These are written to; arrays of sums are not, each sum is a new one.
         other._pending, other._limit = deepcopy(self._pending), deepcopy(self._limit)
+        other._book = self._book.copy()
         return other
 
+    def _spent_in_words(self) -> str:
+        # Of a copy: whether somebody looks must not change how sums are rounded.
+        seen, where = copy(self), {target: _where(target) for target in self._budgets}
+        if self._budget is None:
+            seen._only = None  # whose own profile is tighter, but may take a minute
+        values = {
+            target: np.ravel(
+                seen.spent(target.order)
+                if isinstance(target, Rdp)
+                else seen.epsilon(USUAL_DELTA if target is None else target.delta)
+            )
+            for target in where
+        }
+        rows = max(len(self._budgets), *(len(each) for each in values.values()))
+        each = [values[self._budgets[i % len(self._budgets)]] for i in range(rows)]
+        spent = [float(row[i % len(row)]) for i, row in enumerate(each)]
+        least, most = up(min(spent)), up(max(spent))
+        epsilon = most if rows == 1 else f"{least} to {most} in {rows} rows"
+        at_most = "at most " if self._only is not None and self._budget is None else ""
+        return f"epsilon {at_most}{epsilon} at {' or '.join(dict.fromkeys(where.values()))}"
+
     def _rdp_of(self, cost: Cost) -> FloatArray:
-        """Return a release's curve; that of the last one is kept if it cannot have changed."""
+        """Return a cost's curve; that of the last one is kept if it cannot have changed."""
         fixed = is_fixed(cost)
         if fixed and self._curve is not None and self._curve[0] == cost:
             return self._curve[1]
         curve = cost.rdp(self._orders)
         if curve.shape[-1:] != self._orders.shape or not (curve >= 0).all():
             raise ValueError(
-                f"release must give a Rényi divergence >= 0 for each of {len(self._orders)} "
+                f"cost must give a Rényi divergence >= 0 for each of {len(self._orders)} "
                 f"orders, got {curve!r}."
             )
         if fixed:
@@ -244,7 +269,7 @@ class RdpAccountant:
     def _check_limit(
         self, limit: "_Limit", parts: tuple[InBulk, ...], count: int, only: Cost | None
     ) -> None:
-        """Refuse releases of known kinds if the budget does not cover them.
+        """Refuse costs of known kinds if the budget does not cover them.
 
         What is sure to fit, by a quick bound on its cost at one order, is let through at once.
         """
@@ -279,13 +304,20 @@ class RdpAccountant:
         if self._budget is not None and len(self._budgets) not in (1, len(rows)):
             raise ValueError(
                 f"budget must be one target, or one for each of the {len(rows)} rows of the "
-                f"release, got {len(self._budgets)}."
+                f"cost, got {len(self._budgets)}."
             )
         for i, row in enumerate(rows):
             budget = self._budgets[i % len(self._budgets)]
             if budget is not None and not _is_affordable(budget, self._orders, row, only, i):
                 where = f" in row {i}" if len(rows) > 1 else ""
                 raise _exceeded(budget, self._orders, row, where)
+
+
+def _where(target: Target | None) -> str:
+    """Return at which order, or at which delta, a target counts what is spent."""
+    if isinstance(target, Rdp):
+        return f"order {target.order:g}"
+    return f"delta {USUAL_DELTA if target is None else target.delta:g}"
 
 
 class _Limit:

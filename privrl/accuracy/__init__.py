@@ -13,7 +13,7 @@ simplex* (SIM below), sharpened where that is short, and mended where they fail.
 
 from privrl.accuracy.design import Design, Loss, design, expected_loss, typical_loss
 from privrl.accuracy.kl import VERTEX_ALPHA, KlBound, kl_quantile, kl_sample_size, kl_tail
-from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile, l2_sample_size
+from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
 from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl, simplex_variance
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "kl_sample_size",
     "kl_tail",
     "l2_quantile",
-    "l2_sample_size",
     "simplex_variance",
     "typical_loss",
 ]

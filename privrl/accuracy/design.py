@@ -14,8 +14,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betainc, digamma, roots_jacobi, xlogy
 
 from privrl._checks import check_count, check_positive, check_positive_array
-from privrl.accounting.calibration import calibrate_weight
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
+from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.numerics.special import FloatArray
 
@@ -85,7 +86,10 @@ def design(
     least = relation.convex_from or 0.0
 
     def weight_for(alpha: float) -> float:
-        return calibrate_weight(target, alpha=alpha, relation=relation, count=count)
+        def cost(weight: float) -> DirichletCost:
+            return DirichletCost(weight=weight, alpha=alpha, relation=relation)
+
+        return calibrate(target, cost, rises=True, count=count)
 
     def average(log_alpha: float) -> float:
         alpha = float(np.exp(log_alpha))

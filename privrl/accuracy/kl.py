@@ -10,11 +10,7 @@ from scipy.special import wrightomega
 
 from privrl._checks import check_between, check_count, check_positive, check_positive_array
 from privrl.accuracy.rows import check_failure, least_records
-from privrl.numerics.special import (
-    FloatArray,
-    digamma_excess,
-    lgamma_excess,
-)
+from privrl.numerics.special import FloatArray, digamma_excess, lgamma_excess
 
 KlBound = Literal["vertex", "lambert", "dkl"]
 #: The least prior with which the worst frequencies are known to be all in one cell.
@@ -61,15 +57,15 @@ def kl_tail(
     -----
     *Theorem 2* is printed for all ``alpha > 0``. Its proof uses ``log(x − 1/2) < ψ(x)`` for x
     that are only known to exceed alpha, and needs ``alpha >= 1/2``. Up to 1/4 it is false: the
-    smallest eta it allows is ``2 log(1 + n_cells alpha / total_weight)``, and with p uniform over many
-    cells, and a total_weight of about their number, nearly every draw is further off than that.
+    smallest eta it allows is ``2 log(1 + n_cells alpha / total_weight)``, and with p uniform over
+    many cells, and a total weight of about their number, nearly every draw is further off.
 
-    *Vertex.* By (19), ``log E exp(t KL)`` is a constant plus ``Σ h(p_i)``, where ``h(p) =
-    t p log p + log Γ((total_weight − t) p + alpha) − log Γ(total_weight p + alpha)``. If each h is convex,
-    the sum is largest with all of p in one cell, where ``KL = −log Beta(total_weight + alpha,
-    (n_cells − 1) alpha)``, and this is Chernoff's bound for that. Now ``p² h''(p)`` is the
-    increase of ``x − x² ψ'(x + alpha)`` from ``(total_weight − t) p`` to ``total_weight p``, and its slope
-    is ``∫ s φ''(s) e^(−xs) ds`` with ``φ(s) = s e^(−alpha s) / (1 − e^(−s))``. So it is enough
+    *Vertex.* With W for the total weight, by (19), ``log E exp(t KL)`` is a constant plus
+    ``Σ h(p_i)``, where ``h(p) = t p log p + log Γ((W − t) p + alpha) − log Γ(W p + alpha)``. If
+    each h is convex, the sum is largest with all of p in one cell, where ``KL = −log Beta(W +
+    alpha, (n_cells − 1) alpha)``, and this is Chernoff's bound for that. Now ``p² h''(p)`` is the
+    increase of ``x − x² ψ'(x + alpha)`` from ``(W − t) p`` to ``W p``, and its slope is
+    ``∫ s φ''(s) e^(−xs) ds`` with ``φ(s) = s e^(−alpha s) / (1 − e^(−s))``. So it is enough
     that φ is convex: ``(alpha − l')² >= −l''`` for ``l = log(s / (1 − e^(−s)))``. By the
     concavity of ``coth x − 1/x`` on x > 0, ``l' <= 1/2`` and ``−l'' <= 1/12``: this is where
     `VERTEX_ALPHA` comes from.
@@ -146,8 +142,8 @@ def kl_sample_size(
     Parameters
     ----------
     weight, alpha : float
-        Of the release: of `privrl.accuracy.design.design`, or of `privrl.mechanisms.papers.dkl_algorithm_1` for
-        DKL's own sample size.
+        Of the release: of `privrl.accuracy.design.design`, or of
+        `privrl.mechanisms.papers.dkl_algorithm_1` for DKL's own sample size.
     n_cells, eta, failure, bound
         As for `kl_tail` and `kl_quantile`.
 

@@ -1,4 +1,4 @@
-"""Error bars of a draw, or of noisy counts, in Euclidean distance; the records that they need."""
+"""Error bars of a draw, or of noisy counts, in Euclidean distance."""
 
 import math
 
@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammainccinv, polygamma
 
-from privrl._checks import check_between, check_count, check_positive, check_positive_array
-from privrl.accuracy.rows import check_failure, check_row, least_records
-from privrl.numerics.special import (
-    FloatArray,
-)
+from privrl._checks import check_count, check_positive, check_positive_array
+from privrl.accuracy.rows import check_failure, check_row
+from privrl.numerics.special import FloatArray
 
 
 def l2_quantile(
@@ -62,44 +60,6 @@ def l2_quantile(
     return np.minimum(
         np.sqrt(_worst_mean_square(total_weight, alpha, n_cells)) + spread, math.sqrt(2)
     )
-
-
-def l2_sample_size(
-    *, weight: float, alpha: float, n_cells: int, distance: float, failure: float
-) -> int:
-    """Return the number of records from which ``‖y − p‖₂ <= distance`` but for ``failure``.
-
-    Parameters
-    ----------
-    weight, alpha : float
-        Of the release ``y ~ Dirichlet(weight * counts + alpha)``; DPS's weight is 1.
-    n_cells, failure
-        As for `l2_quantile`.
-    distance : float
-        > 0.
-
-    Returns
-    -------
-    int
-        The least number, >= 1, whose `l2_quantile` is at most ``distance``: what DPS's (16)
-        gives the order of.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or more than 2^100 records are needed.
-    """
-    check_positive("weight", weight, "larger means less noise")
-    check_positive("distance", distance)
-    check_between("failure", failure, 0, 1)
-
-    def meets(total_weight: float) -> bool:
-        return bool(
-            l2_quantile(failure, total_weight=total_weight, alpha=alpha, n_cells=n_cells)
-            <= distance
-        )
-
-    return least_records(meets, weight, "distance", distance)
 
 
 def gaussian_l2_quantile(

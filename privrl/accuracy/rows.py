@@ -12,6 +12,7 @@ _MOST_RECORDS = 2**100
 
 
 def check_row(total_weight: ArrayLike, alpha: float, n_cells: int) -> tuple[FloatArray, float, int]:
+    """Return what a row is drawn with, if all of it is in range."""
     return (
         check_positive_array(
             "total_weight", total_weight, "it is the weight times the number of records"
@@ -22,6 +23,7 @@ def check_row(total_weight: ArrayLike, alpha: float, n_cells: int) -> tuple[Floa
 
 
 def check_failure(failure: ArrayLike) -> FloatArray:
+    """Return probabilities as floats if each is strictly between 0 and 1."""
     failure = np.asarray(failure, np.float64)
     wrong = failure[~((failure > 0) & (failure < 1))]
     if wrong.size:

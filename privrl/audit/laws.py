@@ -282,8 +282,22 @@ def _dependence(scores: FloatArray) -> float:
 # Noise on counts -------------------------------------------------------------------------------
 
 
+class _NoiseLaw(Law):
+    """Noise around a centre."""
+
+    centre: ArrayLike
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the centre."""
+        return np.shape(self.centre)
+
+    def _noise(self, draws: FloatArray) -> FloatArray:
+        return (draws - np.asarray(self.centre)).reshape(len(draws), -1)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GaussianLaw(Law):
+class GaussianLaw(_NoiseLaw):
     """Gaussian noise around a centre.
 
     Parameters
@@ -295,8 +309,8 @@ class GaussianLaw(Law):
     covariance : array_like, shape (T, T), optional
         Of the numbers along the last axis of a draw, in units of ``sigma**2``; by default they
         are independent. For running sums it is ``B Bᵀ`` with the factor B of
-        `privrl.samplers.factorisations.Factorisation`, and ``sigma`` the standard deviation paid for times
-        its ``column_norm``.
+        `privrl.samplers.factorisations.Factorisation`, and ``sigma`` the standard deviation paid
+        for times its ``column_norm``.
 
     Raises
     ------
@@ -317,11 +331,6 @@ class GaussianLaw(Law):
                     "covariance must be of the last axis of centre, shape "
                     f"{size}, got {np.shape(self.covariance)}."
                 )
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the centre."""
-        return np.shape(self.centre)
 
     @property
     def parameters(self) -> FloatArray:
@@ -353,8 +362,8 @@ class GaussianLaw(Law):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LaplaceLaw(Law):
-    """Independent Laplace noise, of density proportional to ``exp(−|x| / scale)``.
+class _ScaleLaw(_NoiseLaw):
+    """Independent noise, of density or probability proportional to ``exp(−|x| / scale)``.
 
     Parameters
     ----------
@@ -376,11 +385,6 @@ class LaplaceLaw(Law):
         check_positive("scale", self.scale)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the centre."""
-        return np.shape(self.centre)
-
-    @property
     def parameters(self) -> FloatArray:
         """One over the scale."""
         return np.array(1 / self.scale)
@@ -393,6 +397,23 @@ class LaplaceLaw(Law):
         """Minus the sum of absolute values."""
         return -np.abs(self._noise(draws)).sum(axis=1)
 
+
+class LaplaceLaw(_ScaleLaw):
+    """Independent Laplace noise, of density proportional to ``exp(−|x| / scale)``.
+
+    Parameters
+    ----------
+    scale : float
+        Of every number, > 0.
+    centre : array_like
+        As for `GaussianLaw`.
+
+    Raises
+    ------
+    ValueError
+        If ``scale`` is not > 0 and finite.
+    """
+
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Up to a constant, the logarithm of the scale for each number."""
         return -math.prod(self.shape) * math.log(parameters)
@@ -402,19 +423,9 @@ class LaplaceLaw(Law):
         noise = self._noise(draws)
         return _bounded(-np.sign(noise) * ndtri(np.exp(-np.abs(noise) / self.scale) / 2))
 
-    def _noise(self, draws: FloatArray) -> FloatArray:
-        return (draws - np.asarray(self.centre)).reshape(len(draws), -1)
 
-
-class _DiscreteLaw(Law):
+class _DiscreteLaw(_NoiseLaw):
     """Independent noise on the whole numbers."""
-
-    centre: ArrayLike
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the centre."""
-        return np.shape(self.centre)
 
     def check(self, draws: ArrayLike) -> FloatArray:
         """Return draws as floats, if they are whole numbers beside the centre.
@@ -438,9 +449,6 @@ class _DiscreteLaw(Law):
         lower = self._beyond(size) + within * (self._beyond(size - 1) - self._beyond(size))
         # At 0 the tail beyond −1 is the other half and 0 itself, so both signs are covered.
         return _bounded(np.where(noise < 0, 1, -1) * ndtri(lower))
-
-    def _noise(self, draws: FloatArray) -> FloatArray:
-        return (draws - np.asarray(self.centre)).reshape(len(draws), -1)
 
     @abstractmethod
     def _beyond(self, x: FloatArray) -> FloatArray:
@@ -496,8 +504,7 @@ class DiscreteGaussianLaw(_DiscreteLaw):
         return tails[np.minimum(x + 1 + reach, 2 * reach + 1).astype(np.intp)]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DiscreteLaplaceLaw(_DiscreteLaw):
+class DiscreteLaplaceLaw(_DiscreteLaw, _ScaleLaw):
     """Independent whole numbers, of probability proportional to ``exp(−|x| / scale)``.
 
     Parameters
@@ -512,25 +519,6 @@ class DiscreteLaplaceLaw(_DiscreteLaw):
     ValueError
         If ``scale`` is not > 0 and finite.
     """
-
-    scale: float
-    centre: ArrayLike = 0.0
-
-    def __post_init__(self) -> None:
-        check_positive("scale", self.scale)
-
-    @property
-    def parameters(self) -> FloatArray:
-        """One over the scale."""
-        return np.array(1 / self.scale)
-
-    def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Noise of a scale that is smaller by the error."""
-        return {"noise": self.parameters / (1 - error)}
-
-    def statistics(self, draws: FloatArray) -> FloatArray:
-        """Minus the sum of absolute values."""
-        return -np.abs(self._noise(draws)).sum(axis=1)
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Logarithm of the sum over all whole numbers, for each number."""

@@ -1,6 +1,5 @@
 """privrl account."""
 
-import math
 from typing import Annotated, Any
 
 import typer
@@ -52,10 +51,10 @@ def account(
     Example: privrl account --weight 1 --epsilon 1 --order 2
     """
     with friendly():
-        from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
-        from privrl.accounting.rdp import RdpAccountant
-        from privrl.costs.dirichlet import DirichletCost
+        from privrl.accounting import ApproxDP, Rdp, RdpAccountant
+        from privrl.costs import DirichletCost
         from privrl.experiments.names import RELATIONS, lookup
+        from privrl.mechanisms import DirichletMechanism
 
         if relation == "replace-episode" and horizon is None:
             raise ValueError("horizon must be given for replace-episode; pass --horizon.")
@@ -70,15 +69,13 @@ def account(
                 missing = "weight" if weight is None else "alpha"
                 raise ValueError(f"give --{missing}, or --epsilon to solve for it.")
             target = ApproxDP(epsilon, delta) if order is None else Rdp(order, epsilon)
-            if weight is None:
-                assert alpha is not None
-                weight = calibrate_weight(target, alpha=alpha, count=count, **common)
-                if math.isinf(weight):
-                    raise ValueError(f"relation {relation!r} never changes this table: any weight.")
-                OUT.print(f"largest weight that meets {target}: [bold]{weight!r}[/]")
-            else:
-                alpha = calibrate_alpha(target, weight=weight, count=count, **common)
-                OUT.print(f"smallest alpha that meets {target}: [bold]{alpha!r}[/]")
+            solved = "largest weight" if weight is None else "smallest alpha"
+            made = DirichletMechanism.calibrated(
+                target, weight=weight, alpha=alpha, count=count, **common
+            )
+            value = made.weight if weight is None else made.cost.alpha
+            weight, alpha = made.weight, made.cost.alpha
+            OUT.print(f"{solved} that meets {target}: [bold]{value!r}[/]")
         elif epsilon is not None or order is not None:
             raise ValueError("epsilon and order are for solving; leave out --weight or --alpha.")
         cost = DirichletCost(weight=weight, alpha=alpha, **common)

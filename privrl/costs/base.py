@@ -83,9 +83,9 @@ def is_fixed(cost: Cost) -> bool:
     return "fixed" in vars(type(cost)) and bool(cost.fixed)  # type: ignore[attr-defined] # it has
 
 
-def has_bulk(cost: Cost) -> TypeGuard[InBulk]:
-    """Whether a cost's class says for itself how many like it are worked out at once."""
-    return "bulk" in vars(type(cost))
+def have_bulk(costs: tuple[Cost, ...]) -> TypeGuard[tuple[InBulk, ...]]:
+    """Whether each cost's class says for itself how many like it are worked out at once."""
+    return all("bulk" in vars(type(cost)) for cost in costs)
 
 
 class PairsCost(ABC):
@@ -142,7 +142,7 @@ class NoPrivacy:
 
 @dataclass(frozen=True)
 class Together(PairsCost):
-    """Several releases of the same data made at once: their Rényi divergences add up.
+    """What several releases of the same data cost at once: their Rényi divergences add up.
 
     Made by `together`, which also takes batches. For the transitions and rewards of one draw,
     say, each with a prior and weight of its own. ``delta`` is that of products of the parts'
@@ -158,9 +158,9 @@ class Together(PairsCost):
 
     def __init__(self, parts: Sequence[Cost]) -> None:
         object.__setattr__(self, "parts", tuple(parts))
-        _common_relation(self.parts)
+        _check_one_relation("parts", self.parts)
         if any(isinstance(part, BatchCost) for part in self.parts):
-            raise ValueError("parts must be single releases, got a BatchCost; use together().")
+            raise ValueError("parts must be costs of one run, got a BatchCost; use together().")
 
     @property
     def relation(self) -> Relation:
@@ -201,7 +201,7 @@ class Together(PairsCost):
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Releases of independent runs, side by side: one leading axis, nothing is added up.
+    """Costs of independent runs, side by side: one leading axis, nothing is added up.
 
     Raises
     ------
@@ -213,7 +213,7 @@ class BatchCost:
 
     def __init__(self, rows: Sequence[Cost]) -> None:
         object.__setattr__(self, "rows", tuple(rows))
-        _common_relation(self.rows)
+        _check_one_relation("rows", self.rows)
 
     @property
     def fixed(self) -> bool:
@@ -245,7 +245,7 @@ def together(parts: Sequence[Cost]) -> Cost:
     ----------
     parts : sequence of Cost
         Their relations agree, and so do the numbers of rows of those that are a
-        `BatchCost`; a single release goes with every row.
+        `BatchCost`; the cost of a single release goes with every row.
 
     Returns
     -------
@@ -258,14 +258,14 @@ def together(parts: Sequence[Cost]) -> Cost:
     if not sizes:
         return Together(parts)
     if len(sizes) > 1:
-        raise ValueError(f"batches of releases must have equally many rows, got {sorted(sizes)}.")
+        raise ValueError(f"batches of costs must have equally many rows, got {sorted(sizes)}.")
     (size,) = sizes
     columns = [p.rows if isinstance(p, BatchCost) else (p,) * size for p in parts]
     return BatchCost([together(row) for row in zip(*columns, strict=True)])
 
 
 def tables_released(cost: Cost) -> set[str | None]:
-    """Return the names of the relation's tables that a release is about, where it says so."""
+    """Return the names of the relation's tables that a cost is about, where it says so."""
     match cost:
         case Together():
             return {name for part in cost.parts for name in tables_released(part)}
@@ -396,12 +396,12 @@ def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArr
     return log_delta
 
 
-def _common_relation(releases: tuple[Cost, ...]) -> None:
-    if not releases:
-        raise ValueError("releases must hold at least one release, got none.")
-    for cost in releases[1:]:
-        if cost.relation != releases[0].relation:
+def _check_one_relation(name: str, costs: tuple[Cost, ...]) -> None:
+    if not costs:
+        raise ValueError(f"{name} must hold at least one cost, got none.")
+    for cost in costs[1:]:
+        if cost.relation != costs[0].relation:
             raise ValueError(
-                "releases must share one neighbouring relation, got "
-                f"{str(releases[0].relation)!r} and {str(cost.relation)!r}."
+                f"{name} must share one neighbouring relation, got "
+                f"{str(costs[0].relation)!r} and {str(cost.relation)!r}."
             )

@@ -1,4 +1,4 @@
-"""Releases that add noise to a table of counts: Gaussian, Laplace, and both on the integers.
+"""What noise on a table of counts costs: Gaussian, Laplace, and both on the integers.
 
 Every cell gets noise of its own, so the privacy loss of a change vector is the sum of its cells'
 losses, and each cell's pair is the noise moved by the amount against the noise where it was.
@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -84,14 +84,58 @@ def _float_up(value: Fraction | int) -> float:
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
-class NoiseCost(PairsCost):
-    """What releases share that add independent noise to every cell of a table.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NoisyTable:
+    """A table of counts with independent noise on every cell.
 
-    A subclass is a frozen dataclass with a relation, a table and the size of its noise.
+    What noise costs, and mechanisms that add it, are such; each adds the size of its noise.
+
+    Parameters
+    ----------
+    relation : Relation
+        Which data sets are neighbours.
+    table : str, optional
+        The relation's table that is released; by default its first.
     """
 
     relation: Relation
-    table: str | None
+    table: str | None = None
+
+    _named: ClassVar[Literal["sigma", "scale"]]  # the field that is the size of the noise
+
+    @property
+    def _size(self) -> float:
+        size: float = getattr(self, self._named)
+        return size
+
+    def __repr__(self) -> str:
+        size = f"{self._named}={self._size!r}"
+        return f"{type(self).__name__}({size}, relation={self.relation!r}, table={self.table!r})"
+
+
+class NoiseCost(NoisyTable, PairsCost):
+    """What noise costs; a subclass is a frozen dataclass with the size of its noise."""
+
+    _whole: ClassVar[bool] = False  # whether the noise, and so each change, is a whole number
+    _by_norm: ClassVar[bool] = False  # whether all that matters is the norm of a change
+
+    def __post_init__(self) -> None:
+        size = check_between(self._named, self._size, *_DOMAIN, "larger means more privacy")
+        object.__setattr__(self, self._named, size)
+        if not isinstance(self.relation, Relation):
+            raise ValueError(
+                f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."
+            )
+        if not self._by_norm:
+            check_cells(self.relation, self.table)
+        for amount in chain.from_iterable(self.changes):
+            if self._whole and not amount.is_integer():
+                raise ValueError(
+                    "relation must change cells by whole numbers where noise is discrete, got "
+                    f"{amount!r} in {str(self.relation)!r}; use noise on the real line."
+                )
+        if self.table is None:
+            object.__setattr__(self, "table", self.relation.tables[0][0])
 
     @property
     def changes(self) -> tuple[ChangeVector, ...]:
@@ -129,30 +173,14 @@ class NoiseCost(PairsCost):
         distinct = {tuple(sorted(map(abs, vector))) for vector in self.changes}
         return [self._pairs(Counter(amounts)) for amounts in sorted(distinct)]
 
-    def _settle(self, name: str, *, whole: bool = False, cells: bool = True) -> None:
-        """Check the fields and fill in the table; ``name`` is that of the size of the noise."""
-        size = check_between(name, getattr(self, name), *_DOMAIN, "larger means more privacy")
-        object.__setattr__(self, name, size)
-        if not isinstance(self.relation, Relation):
-            raise ValueError(
-                f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."
-            )
-        if cells:
-            check_cells(self.relation, self.table)
-        for amount in chain.from_iterable(self.changes):
-            if whole and not amount.is_integer():
-                raise ValueError(
-                    "relation must change cells by whole numbers where noise is discrete, got "
-                    f"{amount!r} in {str(self.relation)!r}; use noise on the real line."
-                )
-        if self.table is None:
-            object.__setattr__(self, "table", self.relation.tables[0][0])
 
-
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _PureCost(NoiseCost):
-    """Releases with a bounded loss: delta is zero from some epsilon on."""
+    """The cost of noise with a bounded loss: delta is zero from some epsilon on."""
 
     scale: float
+
+    _named = "scale"
 
     @property
     def pure_epsilon(self) -> float:
@@ -171,7 +199,7 @@ class _PureCost(NoiseCost):
         return np.minimum(super().epsilon(delta), self.pure_epsilon)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GaussianCost(NoiseCost):
     """A table of counts with independent Gaussian noise on every cell.
 
@@ -179,10 +207,8 @@ class GaussianCost(NoiseCost):
     ----------
     sigma : float
         Standard deviation of the noise, in counts, > 0; larger is more private.
-    relation : Relation
-        Which data sets are neighbours.
-    table : str, optional
-        The relation's table that is released; by default its first.
+    relation, table
+        As for `NoisyTable`.
 
     Raises
     ------
@@ -196,13 +222,10 @@ class GaussianCost(NoiseCost):
     """
 
     sigma: float
-    relation: Relation
-    table: str | None = None
 
     fixed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self._settle("sigma", cells=False)
+    _named = "sigma"
+    _by_norm = True
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
@@ -250,7 +273,6 @@ class GaussianBulk:
         return order * self._square / cost.sigma / cost.sigma / 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class LaplaceCost(_PureCost):
     """A table of counts with independent Laplace noise on every cell.
 
@@ -259,10 +281,8 @@ class LaplaceCost(_PureCost):
     scale : float
         Of the noise, whose density is proportional to ``exp(−|x| / scale)``, in counts, > 0;
         larger is more private.
-    relation : Relation
-        Which data sets are neighbours.
-    table : str, optional
-        The relation's table that is released; by default its first.
+    relation, table
+        As for `NoisyTable`.
 
     Raises
     ------
@@ -277,14 +297,7 @@ class LaplaceCost(_PureCost):
     a relation that is sound in Rényi divergence only (`ReplaceEpisode`) it follows from ``rdp``.
     """
 
-    scale: float
-    relation: Relation
-    table: str | None = None
-
     fixed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self._settle("scale")
 
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
         pairs: Counter[Pair] = Counter()
@@ -295,7 +308,6 @@ class LaplaceCost(_PureCost):
         return +pairs
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiscreteLaplaceCost(_PureCost):
     """A table of whole counts with independent discrete Laplace noise on every cell.
 
@@ -304,10 +316,8 @@ class DiscreteLaplaceCost(_PureCost):
     scale : float
         Of the noise, a whole number ``x`` with probability proportional to
         ``exp(−|x| / scale)``; in counts, > 0; larger is more private.
-    relation : Relation
-        Which data sets are neighbours; its amounts are whole numbers.
-    table : str, optional
-        The relation's table that is released; by default its first.
+    relation, table
+        As for `NoisyTable`; amounts are whole numbers.
 
     Raises
     ------
@@ -321,14 +331,8 @@ class DiscreteLaplaceCost(_PureCost):
     beyond, and under a relation that is sound in Rényi divergence only, as for `LaplaceCost`.
     """
 
-    scale: float
-    relation: Relation
-    table: str | None = None
-
     fixed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self._settle("scale", whole=True)
+    _whole = True
 
     def _pairs(self, amounts: "Counter[float]") -> "Counter[Pair]":
         shifts = tuple(int(amount) for amount in amounts.elements())
@@ -337,7 +341,7 @@ class DiscreteLaplaceCost(_PureCost):
         return Counter(DiscreteLaplacePair(self.scale, (shift,)) for shift in shifts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DiscreteGaussianCost(NoiseCost):
     """A table of whole counts with independent discrete Gaussian noise on every cell.
 
@@ -346,10 +350,8 @@ class DiscreteGaussianCost(NoiseCost):
     sigma : float
         Of the noise, a whole number ``x`` with probability proportional to
         ``exp(−x² / (2 sigma²))``; in counts, > 0; larger is more private.
-    relation : Relation
-        Which data sets are neighbours; its amounts are whole numbers.
-    table : str, optional
-        The relation's table that is released; by default its first.
+    relation, table
+        As for `NoisyTable`; amounts are whole numbers.
 
     Raises
     ------
@@ -367,13 +369,10 @@ class DiscreteGaussianCost(NoiseCost):
     """
 
     sigma: float
-    relation: Relation
-    table: str | None = None
 
     fixed: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self._settle("sigma", whole=True)
+    _named = "sigma"
+    _whole = True
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""

@@ -38,11 +38,11 @@ class Relation:
         state that is arrived in, so that replacing that state changes the reward too.
     norm_only : collection of str
         Tables whose vectors bound the Euclidean norm of a change and say nothing of its cells:
-        enough for Gaussian noise, and refused by every other release.
+        enough for Gaussian noise, and refused by every other cost.
     convex_from : float, optional
         If given, each listed vector also stands for every way of spreading its gains, and
         its losses, over more cells. That is sound in Rényi divergence only, and only for
-        priors of at least this much (convexity in the amount); releases with a smaller one
+        priors of at least this much (convexity in the amount); costs with a smaller one
         are refused, and their ``delta`` goes through Rényi divergence.
 
     Raises

@@ -4,12 +4,12 @@ Every cell of the table gets noise of its own, whether it is empty or not: a tab
 the cells that occurred tells which ones did. What is released may be negative; `normalise` turns
 it into probabilities, which is post-processing and free.
 
-Discrete noise is drawn exactly as accounted for (`privrl.numerics.discrete_noise`). Noise on the real
-line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise leaves
-in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must lie on
-the grid: rounding them to it could double a small change. Whole numbers always do, for the grid is
-a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact, the
-Gaussian's divergences are below the continuous ones (Canonne, Kamath and Steinke), and the
+Discrete noise is drawn exactly as accounted for (`privrl.numerics.discrete_noise`). Noise on the
+real line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise
+leaves in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must
+lie on the grid: rounding them to it could double a small change. Whole numbers always do, for the
+grid is a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact,
+the Gaussian's divergences are below the continuous ones (Canonne, Kamath and Steinke), and the
 Laplace's other ones above them by less than 1e-15.
 
 References
@@ -30,13 +30,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_between, check_count, check_positive
-from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.base import Accountant
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.noise import (
     DiscreteGaussianCost,
@@ -44,6 +45,7 @@ from privrl.costs.noise import (
     GaussianCost,
     LaplaceCost,
     NoiseCost,
+    NoisyTable,
 )
 from privrl.costs.relations import DAMPED, ChangeVector, Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
@@ -62,22 +64,28 @@ _GRID = 2.0**-30  # of the size of the noise
 _LARGEST_COUNT = 2.0**53  # up to which floats hold every whole number
 
 
-class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     """What mechanisms share that add independent noise to every cell.
 
-    A subclass is a frozen dataclass with the fields of its release.
+    A subclass is a frozen dataclass with the size of its noise.
+
+    Parameters
+    ----------
+    relation : Relation
+        Which data sets are neighbours; by default `ReplaceRecord`.
+    table : str, optional
+        The relation's table that the counts are; by default its first.
     """
 
-    relation: Relation
-    table: str | None
+    relation: Relation = field(default_factory=ReplaceRecord)
 
-    _release: ClassVar[Callable[..., NoiseCost]]
-    _size: ClassVar[Literal["sigma", "scale"]]  # the field that is the size of the noise
-    _least: ClassVar[float] = 0.0  # of that size
+    _costs: ClassVar[Callable[..., NoiseCost]]
+    _least: ClassVar[float] = 0.0  # of the size of the noise
     _whole: ClassVar[bool] = False  # whether the noise, and so the counts, are whole numbers
 
     def __post_init__(self) -> None:
-        for name, value in vars(self.cost).items():  # as the release has checked them
+        for name, value in vars(self.cost).items():  # as the cost has checked them
             object.__setattr__(self, name, value)
         if self.table == DAMPED:
             raise ValueError(
@@ -88,7 +96,7 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
     @property
     def cost(self) -> NoiseCost:
         """What one release costs."""
-        return type(self)._release(**vars(self))
+        return type(self)._costs(**vars(self))
 
     @classmethod
     def calibrated(
@@ -106,15 +114,10 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
         ----------
         target : Rdp or ApproxDP
             What all the releases together may spend.
-        relation : Relation, optional
-            Which data sets are neighbours; by default `ReplaceRecord`.
-        table : str, optional
-            The relation's table that the counts are; by default its first.
-        count : int
-            How many releases, >= 1.
-        accountant : callable, optional
-            Makes the accountant that an `ApproxDP` target is to be met under, if another:
-            `privrl.accounting.pld.PldAccountant`.
+        relation, table
+            As for the class.
+        count, accountant
+            As for `privrl.accounting.calibration.calibrate`.
 
         Raises
         ------
@@ -125,11 +128,11 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
         relation = ReplaceRecord() if relation is None else relation
 
         def cost(size: float) -> NoiseCost:
-            return cls._release(**{cls._size: size, "relation": relation, "table": table})
+            return cls._costs(**{cls._named: size, "relation": relation, "table": table})
 
         _check_changes(cost(1.0))
         size = calibrate(
-            target, cost, costs="fall", count=count, accountant=accountant, least=cls._least
+            target, cost, rises=False, count=count, accountant=accountant, least=cls._least
         )
         return cls(**vars(cost(size)))
 
@@ -147,20 +150,20 @@ class AdditiveMechanism(Mechanism[Noisy], Generic[Noisy]):
             raise ValueError("data must be counts <= 2**53 everywhere; check what was counted.")
         return counts
 
+    @staticmethod
     @abstractmethod
-    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
+    def _noise(size: float, shape: tuple[int, ...], rng: np.random.Generator, /) -> IntArray:
         """Draw discrete noise of a size for every cell."""
 
 
 class _Continuous(AdditiveMechanism[FloatArray]):
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_drawable(self._size, max(getattr(self, self._size), SMALLEST))  # any small one is
+        check_drawable(self._named, max(self._size, SMALLEST))  # any small one is
 
     @property
     def _grid(self) -> float:
-        size: float = getattr(self, self._size)
-        return min(2.0 ** math.floor(math.log2(size * _GRID)), 1.0)
+        return min(2.0 ** math.floor(math.log2(self._size * _GRID)), 1.0)
 
     def check(self, data: ArrayLike) -> FloatArray:
         counts = super().check(data)
@@ -174,8 +177,7 @@ class _Continuous(AdditiveMechanism[FloatArray]):
         return counts
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
-        size: float = getattr(self, self._size)
-        steps = self._noise(size / self._grid, data.shape, rng)
+        steps = self._noise(self._size / self._grid, data.shape, rng)
         # Both terms are exact, so their sum is rounded as the exact sum is: post-processing.
         return data + steps * self._grid
 
@@ -185,14 +187,19 @@ class _Discrete(AdditiveMechanism[IntArray]):
     _whole = True
 
     def __post_init__(self) -> None:
-        check_drawable(self._size, getattr(self, self._size))
+        check_drawable(self._named, self._size)
         super().__post_init__()
 
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> IntArray:
-        return data.astype(np.int64) + self._noise(getattr(self, self._size), data.shape, rng)
+        return data.astype(np.int64) + self._noise(self._size, data.shape, rng)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
+    scale: float
+
+    _named = "scale"
+
     @classmethod
     def pure(
         cls,
@@ -215,17 +222,17 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
         """
         epsilon = check_between("epsilon", epsilon, 1e-30, 1e30, "smaller means more privacy")
         relation = ReplaceRecord() if relation is None else relation
-        changes = _check_changes(cls._release(scale=1.0, relation=relation, table=table))
+        changes = _check_changes(cls._costs(scale=1.0, relation=relation, table=table))
         largest = max(sum(abs(Fraction(m)) for m in vector) for vector in changes)
         wanted = largest * check_count("count", count) / Fraction(epsilon)
         scale = float(wanted)
         if scale < wanted:
             scale = math.nextafter(scale, math.inf)
-        made = cls._release(scale=max(scale, cls._least), relation=relation, table=table)
+        made = cls._costs(scale=max(scale, cls._least), relation=relation, table=table)
         return cls(**vars(made))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GaussianMechanism(_Continuous):
     """Counts with independent Gaussian noise.
 
@@ -233,10 +240,8 @@ class GaussianMechanism(_Continuous):
     ----------
     sigma : float
         Standard deviation of the noise, in counts, > 0; larger is more private.
-    relation : Relation
-        Which data sets are neighbours; by default `ReplaceRecord`.
-    table : str, optional
-        The relation's table that the counts are; by default its first.
+    relation, table
+        As for `AdditiveMechanism`.
 
     Raises
     ------
@@ -250,17 +255,13 @@ class GaussianMechanism(_Continuous):
     """
 
     sigma: float
-    relation: Relation = field(default_factory=ReplaceRecord)
-    table: str | None = None
 
-    _release = GaussianCost
-    _size = "sigma"
-
-    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-        return discrete_gaussian(size, shape, rng)
+    _named = "sigma"
+    _costs = GaussianCost
+    _noise = staticmethod(discrete_gaussian)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     """Counts with independent Laplace noise.
 
@@ -269,10 +270,8 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     scale : float
         Of the noise, whose density is proportional to ``exp(−|x| / scale)``, in counts, > 0;
         larger is more private.
-    relation : Relation
-        Which data sets are neighbours; by default `ReplaceRecord`.
-    table : str, optional
-        The relation's table that the counts are; by default its first.
+    relation, table
+        As for `AdditiveMechanism`.
 
     Raises
     ------
@@ -285,18 +284,11 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     ``scale * 2**-30``.
     """
 
-    scale: float
-    relation: Relation = field(default_factory=ReplaceRecord)
-    table: str | None = None
-
-    _release = LaplaceCost
-    _size = "scale"
-
-    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-        return discrete_laplace(size, shape, rng)
+    _costs = LaplaceCost
+    _noise = staticmethod(discrete_laplace)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DiscreteGaussianMechanism(_Discrete):
     """Whole counts with independent discrete Gaussian noise, drawn exactly.
 
@@ -305,10 +297,8 @@ class DiscreteGaussianMechanism(_Discrete):
     sigma : float
         Of the noise, a whole number ``x`` with probability proportional to
         ``exp(−x² / (2 sigma²))``; from 1e-3 to 2**40 counts; larger is more private.
-    relation : Relation
-        Which data sets are neighbours; by default `ReplaceRecord`.
-    table : str, optional
-        The relation's table that the counts are; by default its first.
+    relation, table
+        As for `AdditiveMechanism`.
 
     Raises
     ------
@@ -321,17 +311,13 @@ class DiscreteGaussianMechanism(_Discrete):
     """
 
     sigma: float
-    relation: Relation = field(default_factory=ReplaceRecord)
-    table: str | None = None
 
-    _release = DiscreteGaussianCost
-    _size = "sigma"
-
-    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-        return discrete_gaussian(size, shape, rng)
+    _named = "sigma"
+    _costs = DiscreteGaussianCost
+    _noise = staticmethod(discrete_gaussian)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     """Whole counts with independent discrete Laplace noise, drawn exactly.
 
@@ -340,10 +326,8 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     scale : float
         Of the noise, a whole number ``x`` with probability proportional to
         ``exp(−|x| / scale)``; from 1e-3 to 2**40 counts; larger is more private.
-    relation : Relation
-        Which data sets are neighbours; by default `ReplaceRecord`.
-    table : str, optional
-        The relation's table that the counts are; by default its first.
+    relation, table
+        As for `AdditiveMechanism`.
 
     Raises
     ------
@@ -355,15 +339,8 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
-    scale: float
-    relation: Relation = field(default_factory=ReplaceRecord)
-    table: str | None = None
-
-    _release = DiscreteLaplaceCost
-    _size = "scale"
-
-    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-        return discrete_laplace(size, shape, rng)
+    _costs = DiscreteLaplaceCost
+    _noise = staticmethod(discrete_laplace)
 
 
 def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
@@ -399,7 +376,7 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
 
 
 def _check_changes(cost: NoiseCost) -> tuple[ChangeVector, ...]:
-    """Return the change vectors of a release if there are any."""
+    """Return the change vectors of a cost's table if there are any."""
     if not cost.changes:
         raise ValueError(
             f"relation {str(cost.relation)!r} never changes the table {cost.table!r}, so it "

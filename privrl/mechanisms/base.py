@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_numbers, check_rng
 from privrl.accounting import gate
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.numerics.special import FloatArray
 
@@ -48,7 +48,7 @@ class Mechanism(ABC, Generic[Released]):
         """Draw the release of data that `check` has returned."""
 
     def release(
-        self, data: ArrayLike, rng: np.random.Generator, *, accountant: Charged | None = None
+        self, data: ArrayLike, rng: np.random.Generator, *, accountant: Accountant | None = None
     ) -> Released:
         """Check the data, tell the accountant, then draw.
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_positive
-from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.base import Accountant
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Rdp, Target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
@@ -64,8 +65,12 @@ class DirichletMechanism(Mechanism[FloatArray]):
     lower_bound: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.alpha, Sequence | np.ndarray):
-            cells = tuple(check_positive("alpha", float(a)) for a in self.alpha)
+        weight = check_positive("weight", self.weight, "larger means less noise")
+        object.__setattr__(self, "weight", weight)
+        if isinstance(self.alpha, Sequence | np.ndarray) and not isinstance(
+            self.alpha, str | bytes
+        ):
+            cells = tuple(check_positive("alpha", a) for a in self.alpha)
             object.__setattr__(self, "alpha", cells)
             if not cells:
                 raise ValueError("alpha must hold one number for each cell, got none.")
@@ -75,7 +80,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
             raise ValueError(
                 f"lower_bound must be >= 0 and finite, got {self.lower_bound!r}; 0 is always true."
             )
-        object.__setattr__(self, "weight", self.cost.weight)
+        _ = self.cost  # refuses what it cannot account for
 
     @property
     def cost(self) -> DirichletCost:
@@ -141,20 +146,24 @@ class DirichletMechanism(Mechanism[FloatArray]):
         Raises
         ------
         ValueError
-            If both or neither of weight and alpha are given, or the target cannot be met or
-            does not bind.
+            If both or neither of weight and alpha are given, the target cannot be met or does
+            not bind, or the relation never changes the table.
         """
         relation = ReplaceRecord() if relation is None else relation
+        least = (relation.convex_from or 0.0) if isinstance(relation, Relation) else 0.0
         made = partial(cls, relation=relation, table=table, bound=bound, lower_bound=lower_bound)
+        if not made(weight=1.0, alpha=max(1.0, least)).cost.changes:
+            raise ValueError(
+                f"relation {str(relation)!r} never changes the table {table!r}, so any weight and "
+                "any prior are private; use those that you would use without privacy."
+            )
         solve = partial(calibrate, target, count=count, accountant=accountant)
         if alpha is not None and weight is None:
-            largest = solve(lambda value: made(weight=value, alpha=alpha).cost, costs="rise")
+            largest = solve(lambda value: made(weight=value, alpha=alpha).cost, rises=True)
             return made(weight=largest, alpha=alpha)
         if weight is not None and alpha is None:
             smallest = solve(
-                lambda value: made(weight=weight, alpha=value).cost,
-                costs="fall",
-                least=relation.convex_from or 0.0,
+                lambda value: made(weight=weight, alpha=value).cost, rises=False, least=least
             )
             return made(weight=weight, alpha=smallest)
         raise ValueError(
@@ -188,8 +197,6 @@ class DirichletMechanism(Mechanism[FloatArray]):
         cls,
         target: Target,
         *,
-        g: Callable[[float], float] | None = None,
-        lower_bound: float = 0.0,
         relation: Relation | None = None,
         table: str | None = None,
         count: int = 1,
@@ -201,11 +208,6 @@ class DirichletMechanism(Mechanism[FloatArray]):
         target : Rdp or ApproxDP
             What all the releases may spend; (epsilon, delta) by DKL's conversion (13), at the
             order under which the prior weighs least.
-        g : callable, optional
-            Remark 1: another function of the weight than ``3 (λ − 1) weight Δ∞``; with an `Rdp`
-            target only.
-        lower_bound : float
-            Remark 2, as for the mechanism.
         relation, table
             As for the mechanism.
         count : int
@@ -216,27 +218,20 @@ class DirichletMechanism(Mechanism[FloatArray]):
         DirichletMechanism
             With ``bound="dkl"``, the paper's claim;
             ``dataclasses.replace(mechanism, bound="exact")`` costs less.
+
+        See Also
+        --------
+        privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
         """
         check_count("count", count)
         relation = ReplaceRecord() if relation is None else relation
         if isinstance(target, Rdp):
             part = Rdp(target.order, target.epsilon / count * (1 - 1e-12))
-            setting = dkl_algorithm_1(
-                part, relation=relation, table=table, g=g, lower_bound=lower_bound
-            )
+            setting = dkl_algorithm_1(part, relation=relation, table=table)
         else:
-            if g is not None:
-                raise ValueError("g is for Rdp targets; with ApproxDP the paper's own is used.")
-            setting = dkl_approximate_dp(
-                target, relation=relation, table=table, lower_bound=lower_bound, count=count
-            )
+            setting = dkl_approximate_dp(target, relation=relation, table=table, count=count)
         return cls(
-            weight=setting.weight,
-            alpha=setting.alpha,
-            relation=relation,
-            table=table,
-            bound="dkl",
-            lower_bound=lower_bound,
+            weight=setting.weight, alpha=setting.alpha, relation=relation, table=table, bound="dkl"
         )
 
 

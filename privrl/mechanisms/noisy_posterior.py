@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_positive, check_positive_array
-from privrl.accounting.calibration import Accountant
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.noise import NoiseCost
 from privrl.costs.relations import Relation

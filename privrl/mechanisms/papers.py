@@ -39,8 +39,8 @@ def dps_prior(
     Returns
     -------
     float
-        A prior that meets the target; ``calibrate_alpha(target, bound="dps")`` is the least
-        one under the same theorem, ``calibrate_alpha(target)`` the least one there is.
+        A prior that meets the target. `privrl.mechanisms.DirichletMechanism.calibrated` with
+        ``bound="dps"`` finds the least one under the same theorem, without it the least there is.
     """
     check_positive("weight", weight, "larger means less noise")
     squares, largest = _changes(relation, table)
@@ -84,11 +84,11 @@ def dkl_algorithm_1(
     Returns
     -------
     DklSetting
-        ``weight`` and ``alpha`` to draw with, as in ``Diffuse(..., bound="dkl")``, and the
-        ``release``, whose bound is ``"dkl"``; ``dataclasses.replace(release, bound="exact")``
-        is the truth about it. What is known of the counts acts as a prior, so the release's
-        is ``alpha + weight * lower_bound``, and that is all there is to Remark 2. Nobody
-        checks that fact: with a lower bound, compose the release yourself.
+        ``weight`` and ``alpha`` to draw with, as in ``DirichletMechanism(..., bound="dkl")``, and
+        the ``cost``, whose bound is ``"dkl"``; ``dataclasses.replace(cost, bound="exact")`` is the
+        truth about it. What is known of the counts acts as a prior, so that of the cost is
+        ``alpha + weight * lower_bound``, and that is all there is to Remark 2: draw with
+        ``DirichletMechanism(..., lower_bound=lower_bound)``, which sees to it.
 
     Raises
     ------

@@ -172,7 +172,7 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
             prior, n, _MOST_TO_CALIBRATE, "or give the constructor an epsilon, at any size it takes"
         )
         make = partial(cls, prior, n, sensitivity=sensitivity, delta=delta)
-        epsilon = calibrate(target, lambda each: make(each).cost, costs="rise", count=count)
+        epsilon = calibrate(target, lambda each: make(each).cost, rises=True, count=count)
         return make(epsilon)
 
     @property

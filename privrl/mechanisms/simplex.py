@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive
-from privrl.accounting.calibration import Accountant, calibrate
+from privrl.accounting.base import Accountant
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.simplex import SimplexCost, simplex_relation
@@ -207,7 +208,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
         largest = calibrate(
             target,
             lambda weight: made(weight=weight).cost,
-            costs="rise",
+            rises=True,
             count=count,
             accountant=accountant,
             least=least,

@@ -6,7 +6,8 @@ once in every table, so that one replaced record changes two cells of each, and 
 add up. How much of the target each of them gets, and with which mechanism, is settled by public
 facts alone: the shapes, the target, and a guess at the number of records.
 
-What is released is noisy, and may be negative; `privrl.models.estimates` turns it into probabilities.
+What is released is noisy, and may be negative; `privrl.models.estimates` turns it into
+probabilities.
 """
 
 import math
@@ -307,7 +308,7 @@ def _cost(
 
 def _noise(name: str, target: Target, factors: FloatArray, relation: Relation) -> float:
     """Return the size of noise that, times the factors, meets the target."""
-    return _calibrated(target, lambda size: _cost(name, size * factors, 1.0, relation), "fall")
+    return _calibrated(target, lambda size: _cost(name, size * factors, 1.0, relation), rises=False)
 
 
 def _designed(
@@ -317,7 +318,7 @@ def _designed(
     factors: FloatArray,
     relation: Relation,
 ) -> float:
-    """Return the prior of least expected divergence, by the criterion of `privrl.accuracy.design`."""
+    """Return the prior of least expected divergence, as `privrl.accuracy.design` has it."""
     kinds = Counter(zip(factors.tolist(), shapes, strict=True))
 
     def loss(log_alpha: float) -> float:
@@ -339,15 +340,13 @@ def _dirichlet_weight(
 ) -> float:
     """Return the weight that, over the factors, meets the target with a prior."""
     return _calibrated(
-        target, lambda weight: _cost("dirichlet", weight / factors, alpha, relation), "rise"
+        target, lambda weight: _cost("dirichlet", weight / factors, alpha, relation), rises=True
     )
 
 
-def _calibrated(
-    target: Target, cost: Callable[[float], Cost], costs: Literal["rise", "fall"]
-) -> float:
+def _calibrated(target: Target, cost: Callable[[float], Cost], *, rises: bool) -> float:
     accountant = _OneByOne if _by_parts(target, cost(1.0)) else None
-    return calibrate(target, cost, costs=costs, accountant=accountant)
+    return calibrate(target, cost, rises=rises, accountant=accountant)
 
 
 def _meets(target: Target, cost: Cost) -> bool:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from privrl._checks import check_count, check_rng
 from privrl._typing import FloatArray
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.mechanisms.tables import TablesMechanism
@@ -33,7 +33,7 @@ def discretise(
     bins: int = 10,
     grid: int = 200,
     missing: bool = False,
-    accountant: Charged | None = None,
+    accountant: Accountant | None = None,
 ) -> dict[str, Bins]:
     """Return bins with about equally many records each, for several columns at once.
 

@@ -2,22 +2,25 @@
 
 `Diffuse` and `Concentrated` draw from a Dirichlet posterior at every update, and pay for each;
 `NoisyCounts` pays once for a whole stream of running counts; `NonPrivate` makes no claim. `draw`
-checks the counts, charges the accountant and updates, in one call.
+checks the counts, charges the accountant and updates, in one call; `stack` puts samplers side by
+side.
 """
 
-from privrl.samplers.base import PaidSampler, Posterior, Sampler, draw
+from privrl.samplers.base import PaidSampler, Posterior, Sampler, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
-from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
+from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 __all__ = [
     "Concentrated",
     "Diffuse",
     "DirichletSampler",
-    "ExactCounts",
-    "LocalCounts",
+    "LocalNoise",
     "NoisyCounts",
+    "NonPrivate",
     "PaidSampler",
     "Posterior",
     "Sampler",
     "draw",
+    "stack",
 ]

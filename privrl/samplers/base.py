@@ -1,27 +1,21 @@
 """Samplers: new counts in, a private posterior out.
 
 A sampler is updated with each new batch of counts and returns a `Posterior`; drawing from
-that is free. What the next update costs is the sampler's ``release``, and `draw` is the one
-call that tells the accountant first and updates after. Raw counts stop here.
-
-The samplers of this module return the one draw that they made from
-``Dirichlet(weight * counts + alpha)``, after Ponnoprat, *Differential privacy of Dirichlet
-posterior sampling*, section 5.
+that is free. The sampler tells what its next update costs, and `draw` is the one call that charges
+the accountant first and updates after. Raw counts stop here.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, SupportsIndex
+from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import (
-    check_numbers,
-    check_rng,
-)
+from privrl._checks import check_numbers, check_rng
 from privrl.accounting import gate
-from privrl.accounting.rdp import RdpAccountant
-from privrl.costs.base import Cost, tables_released, together
+from privrl.accounting.base import Accountant
+from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED
 from privrl.numerics.special import FloatArray
 
@@ -63,7 +57,7 @@ class Sampler(Protocol):
 
 
 def draw(
-    accountant: RdpAccountant,
+    accountant: Accountant,
     updates: Sequence[tuple[Sampler, ArrayLike]],
     rng: np.random.Generator,
 ) -> list[Posterior]:
@@ -71,7 +65,7 @@ def draw(
 
     Parameters
     ----------
-    accountant : RdpAccountant
+    accountant : Accountant
         Is charged for all updates at once, before any of them is made.
     updates : sequence of (sampler, counts)
         Each sampler with its new batch of counts, shape (..., K).
@@ -116,14 +110,27 @@ def draw(
         raise
 
 
-class PaidSampler:
+class PaidSampler(ABC):
     """What samplers share that go on with what they have been paid for.
 
-    ``_done`` counts the updates; a subclass sets everything that it remembers in ``_forget``.
+    ``_done`` counts the updates; a subclass sets everything that it remembers in ``_forget``, and
+    in ``_cost`` what is charged.
     """
 
+    _numbers: ClassVar[tuple[str, ...]]  # the arrays of which each run has an entry of its own
+    _alpha: FloatArray
+    _cost: Cost
     _done: int
     _spoiled: bool
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Prior pseudo-count of every cell, one number or one for each run; read-only."""
+        return self._alpha
+
+    @abstractmethod
+    def _goes_with(self, other: "PaidSampler") -> bool:
+        """Whether runs of both can be side by side: all but their numbers is the same."""
 
     def _forget(self) -> None:
         self._done, self._spoiled = 0, False
@@ -164,6 +171,48 @@ class PaidSampler:
                 f"{self._done}; sampler.fresh() has its settings, and pays anew."
             )
         return super().__reduce_ex__(protocol)
+
+
+Paid = TypeVar("Paid", bound=PaidSampler)
+
+
+def stack(samplers: Sequence[Paid]) -> Paid:
+    """Put samplers side by side on a leading axis: independent runs in one array program.
+
+    Parameters
+    ----------
+    samplers : sequence of samplers
+        One for each row, unused: all of them Dirichlet samplers of one window, or all of them
+        `NoisyCounts` that differ in sigma and alpha only.
+
+    Returns
+    -------
+    sampler
+        Of the first one's kind, for counts of shape ``(len(samplers), ..., K)``; its cost is a
+        `BatchCost`.
+
+    Raises
+    ------
+    ValueError
+        If there is none, one has been used or is itself a stack, or they do not go together.
+    """
+    if not samplers or any(
+        sampler._done or isinstance(sampler._cost, BatchCost) for sampler in samplers
+    ):
+        raise ValueError(
+            f"samplers must be at least one, unused, and none of them a stack, got {samplers!r}."
+        )
+    made = samplers[0].fresh()
+    for sampler in samplers:
+        if not made._goes_with(sampler):
+            raise ValueError(
+                "samplers must be of one kind, with one window, one number of updates, one "
+                f"factorisation, one threshold and the same loops, got {samplers!r}."
+            )
+    for name in made._numbers:
+        setattr(made, name, frozen(np.array([getattr(sampler, name) for sampler in samplers])))
+    made._cost = BatchCost([sampler._cost for sampler in samplers])
+    return made
 
 
 def check_batch(
@@ -235,7 +284,7 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
     Raises
     ------
     ValueError
-        If its release is of another table of the relation.
+        If its cost is of another table of the relation.
     """
     cost = sampler.fresh().cost  # a used one may not tell what it has paid for
     stated = tables_released(cost) if cost is not None else set()

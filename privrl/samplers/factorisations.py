@@ -11,6 +11,7 @@ That holds for streams that react to what was released, if B and C are lower tri
 optimal private linear operators on adaptive streams*, 2022).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
@@ -27,9 +28,37 @@ _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
 FactorisationName = Literal["square-root", "optimal", "tree", "independent"]
 
 
+@dataclass(frozen=True)
+class LocalNoise:
+    """Noise that every user adds to what they send, before anyone sees it, in place of a name.
+
+    Local privacy: no curator is trusted, and what one user sends costs its own noise alone. The
+    noise of so many users adds up. (`NoisyCounts` simulates that: it is given the counts, and
+    adds the sum of all their noise.) The relation says what of one user's data is replaced, all
+    of it under `privrl.costs.relations.ReplaceEpisode`.
+
+    Parameters
+    ----------
+    users : sequence of int
+        How many users each update's batch comes from, a public number >= 0; a user is in one
+        batch. With fewer than there are, there is less noise than is paid for.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole and >= 0.
+    """
+
+    users: tuple[int, ...]
+
+    def __init__(self, users: Sequence[int]) -> None:
+        checked = tuple(check_count("users", number, least=0) for number in users)
+        object.__setattr__(self, "users", checked)
+
+
 @dataclass(frozen=True, eq=False)
 class Factorisation:
-    """A factorisation ``A = B C`` of the prefix sums of n batches.
+    """A factorisation ``A = B C`` of the prefix sums of n batches, or `LocalNoise`'s B and C = 1.
 
     Attributes
     ----------
@@ -65,7 +94,7 @@ class Factorisation:
 
 
 @lru_cache(maxsize=16)
-def factorise(name: FactorisationName, n: int) -> Factorisation:
+def factorise(name: FactorisationName | LocalNoise, n: int) -> Factorisation:
     """Return a factorisation of the prefix sums of n batches.
 
     Parameters
@@ -80,13 +109,15 @@ def factorise(name: FactorisationName, n: int) -> Factorisation:
           Shi and Song; Dwork, Naor, Pitassi and Rothblum, 2010).
         - ``"independent"``: every batch has noise of its own, C = 1: the least for a handful of
           batches, and the square root of n in the end.
+        - `LocalNoise`: the same, times the root of how many users there are.
     n : int
         How many batches, >= 1.
 
     Raises
     ------
     ValueError
-        If the name is unknown or ``n`` no whole number of at least 1.
+        If the name is unknown, ``n`` no whole number of at least 1, or users are planned for
+        another number of batches.
     """
     n = check_count("n", n)
     if n > _LARGEST:
@@ -106,6 +137,12 @@ def factorise(name: FactorisationName, n: int) -> Factorisation:
             return _tree(n)
         case "independent":
             return Factorisation(np.tril(np.ones((n, n))), np.eye(n))
+        case LocalNoise(users):
+            if len(users) != n:
+                raise ValueError(
+                    f"users must be planned for each of {n} updates, got {len(users)} numbers."
+                )
+            return Factorisation(np.tril(np.ones((n, n))) * np.sqrt(users), np.eye(n))
     raise ValueError(
         f"factorisation must be one of {', '.join(map(repr, get_args(FactorisationName)))}, "
         f"got {name!r}."

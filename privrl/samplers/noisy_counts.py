@@ -1,29 +1,28 @@
 """A sampler that pays once: running counts under Gaussian noise, posteriors of them for free.
 
 Each batch of counts enters a running sum whose noise is correlated over time
-(`privrl.samplers.factorisations`), so that the sums of the whole stream cost each record one Gaussian
-mechanism, however many there are. What is computed from them is post-processing: any number
-of posterior samples, at any time.
+(`privrl.samplers.factorisations`), so that the sums of the whole stream cost each record one
+Gaussian mechanism, however many there are. What is computed from them is post-processing: any
+number of posterior samples, at any time.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._checks import check_positive
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
-from privrl.costs.base import BatchCost, Cost, NoPrivacy
+from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
-from privrl.samplers.factorisations import Factorisation, FactorisationName, factorise
+from privrl.samplers.factorisations import FactorisationName, LocalNoise, factorise
 
 DEFAULT_THRESHOLD = 1.5  # deviations
 _MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
@@ -85,8 +84,9 @@ class NoisyCounts(PaidSampler):
         only.
     table : str, optional
         The relation's table that is counted; by default its first.
-    factorisation : {"square-root", "optimal", "tree", "independent"}
-        How the noise is correlated, see `privrl.samplers.factorisations.factorise`.
+    factorisation : {"square-root", "optimal", "tree", "independent"} or LocalNoise
+        How the noise is correlated, see `privrl.samplers.factorisations.factorise`; with
+        `LocalNoise` every user adds their own, and what one of them sends costs as much.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
         is paid for is the relation's `privrl.costs.relations.DAMPED`: these cells get √2 times the
@@ -107,10 +107,12 @@ class NoisyCounts(PaidSampler):
     Notes
     -----
     The batches may depend on what was released before, as an agent's do. Their counts are whole,
-    or other multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record changes
-    them by no more than the relation says is for whoever made them fractional to show, as
+    or other multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record
+    changes them by no more than the relation says is for whoever made them fractional to show, as
     `privrl.agents.NoisyRewards` does.
     """
+
+    _numbers = ("_sigma", "_alpha")
 
     def __init__(
         self,
@@ -120,28 +122,19 @@ class NoisyCounts(PaidSampler):
         alpha: float = 1.0,
         relation: Relation | None = None,
         table: str | None = None,
-        factorisation: FactorisationName = "square-root",
+        factorisation: FactorisationName | LocalNoise = "square-root",
         loops: ArrayLike | None = None,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         relation = ReplaceStep() if relation is None else relation
         cost = GaussianCost(sigma=sigma, relation=relation, table=_table_paid_for(table, loops))
-        factors = factorise(factorisation, updates)
+        self._cost: Cost = cost
+        self._sigma = frozen(np.asarray(cost.sigma))
+        self._alpha = frozen(np.asarray(check_positive("alpha", alpha)))
+        self._factors = factorise(factorisation, updates)
+        self._factorisation = factorisation
         self._loops = None if loops is None else _check_loops(loops)
         self._threshold = _check_threshold(threshold)
-        self._setup(np.asarray(cost.sigma), np.asarray(alpha), cost, factors)
-
-    def _setup(
-        self,
-        sigma: FloatArray,
-        alpha: FloatArray,
-        cost: Cost,
-        factors: Factorisation,
-    ) -> None:
-        self._sigma = frozen(check_positive_array("sigma", sigma, "larger means more privacy"))
-        self._alpha = frozen(check_positive_array("alpha", alpha))
-        self._cost = cost
-        self._factors = factors
         self._forget()
 
     def _forget(self) -> None:
@@ -149,6 +142,16 @@ class NoisyCounts(PaidSampler):
         self._total: FloatArray | None = None
         self._noise: FloatArray = np.empty(0)
         self._ahead: FloatArray = np.empty(0)  # sums of the noises, of a block of updates
+
+    def _goes_with(self, other: PaidSampler) -> bool:
+        return (
+            isinstance(other, NoisyCounts)
+            and other._factorisation == self._factorisation
+            and other.updates == self.updates
+            and other._threshold == self._threshold
+            and (other._loops is None) == (self._loops is None)
+            and np.array_equal(other._loops, self._loops)  # type: ignore[arg-type] # both or none
+        )
 
     def __repr__(self) -> str:
         return (
@@ -161,14 +164,14 @@ class NoisyCounts(PaidSampler):
         return self._sigma
 
     @property
-    def alpha(self) -> FloatArray:
-        """Prior pseudo-count of every cell, one number or one for each run."""
-        return self._alpha
-
-    @property
     def loops(self) -> NDArray[np.bool_] | None:
         """In which cells a state follows itself, if they are damped; read-only."""
         return self._loops
+
+    @property
+    def factorisation(self) -> FactorisationName | LocalNoise:
+        """How the noise is correlated."""
+        return self._factorisation
 
     @property
     def updates(self) -> int:
@@ -194,7 +197,8 @@ class NoisyCounts(PaidSampler):
         Raises
         ------
         ValueError
-            As `privrl.samplers.base.check_batch` does, and if all planned updates have been made.
+            As `privrl.samplers.base.check_batch` does, if all planned updates have been made, and
+            if there are counts where no users were planned.
         """
         self._check_unspoiled()
         if self._done == self.updates:
@@ -210,8 +214,12 @@ class NoisyCounts(PaidSampler):
             raise ValueError(
                 f"counts must end with the axes of loops, {self._loops.shape}, got {counts.shape}."
             )
-        runs = np.broadcast_shapes(self._sigma.shape, self._alpha.shape)
-        check_batch(counts, runs, before, past)
+        check_batch(counts, self._sigma.shape, before, past)
+        local = self._factorisation if isinstance(self._factorisation, LocalNoise) else None
+        if local is not None and local.users[self._done] == 0 and counts.any():
+            raise ValueError(
+                "counts must be 0 in a batch of no users; plan users as their data come."
+            )
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
         """Add a batch of counts, shape (..., K), and return the posterior; call through `draw`.
@@ -258,11 +266,26 @@ class NoisyCounts(PaidSampler):
         alpha: float = 1.0,
         relation: Relation | None = None,
         table: str | None = None,
-        factorisation: FactorisationName = "square-root",
+        factorisation: FactorisationName | LocalNoise = "square-root",
         loops: ArrayLike | None = None,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> Self:
-        """Return the sampler whose ``draws`` updates together just meet ``target``."""
+        """Return the sampler whose ``draws`` updates together just meet ``target``.
+
+        Parameters
+        ----------
+        target : Rdp or ApproxDP
+            What the whole stream may spend; with `LocalNoise`, what every user may.
+        draws : int
+            How many updates there will be at the most, a public number.
+        alpha, relation, table, factorisation, loops, threshold
+            As for the class.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or the target cannot be met.
+        """
         relation = ReplaceStep() if relation is None else relation
         sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
         return cls(
@@ -276,126 +299,8 @@ class NoisyCounts(PaidSampler):
             threshold=threshold,
         )
 
-    @staticmethod
-    def stacked(samplers: "Sequence[NoisyCounts]") -> "NoisyCounts":
-        """Put samplers side by side on a leading axis: independent runs in one array program.
 
-        Parameters
-        ----------
-        samplers : sequence of NoisyCounts
-            One for each row, unused, with one plan of updates and factorisation.
-
-        Raises
-        ------
-        ValueError
-            If there is none, or they differ in more than sigma and alpha.
-        """
-        if not samplers or any(sampler._done for sampler in samplers):
-            raise ValueError(f"samplers must be at least one, and unused, got {samplers!r}.")
-        factors = samplers[0]._factors
-        for sampler in samplers[1:]:
-            if (
-                not np.array_equal(sampler._factors.left, factors.left)
-                or sampler._threshold != samplers[0]._threshold
-                or not _same_loops(sampler._loops, samplers[0]._loops)
-            ):
-                raise ValueError(
-                    "samplers must be of one number of updates, one factorisation, one "
-                    f"threshold and the same loops, got {samplers!r}."
-                )
-        made = samplers[0].fresh()
-        made._setup(
-            np.array([sampler.sigma for sampler in samplers]),
-            np.array([sampler.alpha for sampler in samplers]),
-            BatchCost([sampler._cost for sampler in samplers]),
-            factors,
-        )
-        return made
-
-
-class LocalCounts(NoisyCounts):
-    """Counts to which every user adds noise of their own before anyone sees them.
-
-    Local privacy: no curator is trusted, and what one user sends costs
-    ``GaussianCost(sigma=sigma, …)`` alone. The noise of so many users adds up. (This class
-    simulates that: it is given the counts, and adds the sum of all their noise.)
-
-    Parameters
-    ----------
-    sigma, alpha, relation, table, loops, threshold
-        As for `NoisyCounts`; the relation says what of one user's data is replaced, all of it
-        under `privrl.costs.relations.ReplaceEpisode`.
-    users : sequence of int
-        How many users each update's batch comes from, a public number >= 0; a user is in one
-        batch. With fewer than there are, there is less noise than is paid for.
-    """
-
-    def __init__(
-        self,
-        *,
-        sigma: float,
-        users: Sequence[int],
-        alpha: float = 1.0,
-        relation: Relation | None = None,
-        table: str | None = None,
-        loops: ArrayLike | None = None,
-        threshold: float = DEFAULT_THRESHOLD,
-    ) -> None:
-        relation = ReplaceStep() if relation is None else relation
-        cost = GaussianCost(sigma=sigma, relation=relation, table=_table_paid_for(table, loops))
-        self._loops = None if loops is None else _check_loops(loops)
-        self._threshold = _check_threshold(threshold)
-        self._users = tuple(check_count("users", number, least=0) for number in users)
-        each = np.sqrt(self._users)
-        factors = Factorisation(np.tril(np.ones((len(each), len(each)))) * each, np.eye(len(each)))
-        self._setup(np.asarray(cost.sigma), np.asarray(alpha), cost, factors)
-
-    @property
-    def users(self) -> tuple[int, ...]:
-        """How many users each update's batch comes from."""
-        return self._users
-
-    def check(self, counts: FloatArray) -> None:
-        """Check a batch of counts, shape (..., K), and that no users have sent nothing.
-
-        Raises
-        ------
-        ValueError
-            As `NoisyCounts.check` does, and if there are counts where no users were planned.
-        """
-        super().check(counts)
-        if self._users[self._done] == 0 and counts.any():
-            raise ValueError(
-                "counts must be 0 in a batch of no users; plan users as their data come."
-            )
-
-    @classmethod
-    def calibrated(  # type: ignore[override]  # users say how many draws there are
-        cls,
-        target: Target,
-        *,
-        users: Sequence[int],
-        alpha: float = 1.0,
-        relation: Relation | None = None,
-        table: str | None = None,
-        loops: ArrayLike | None = None,
-        threshold: float = DEFAULT_THRESHOLD,
-    ) -> Self:
-        """Return the sampler with which every user just meets ``target``."""
-        relation = ReplaceStep() if relation is None else relation
-        sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
-        return cls(
-            sigma=sigma,
-            users=users,
-            alpha=alpha,
-            relation=relation,
-            table=table,
-            loops=loops,
-            threshold=threshold,
-        )
-
-
-class ExactCounts:
+class NonPrivate:
     """Running counts as they are, for comparison: no claim is made, and every budget refuses it.
 
     Parameters
@@ -412,7 +317,7 @@ class ExactCounts:
         self._total: FloatArray | None = None
 
     def __repr__(self) -> str:
-        return f"ExactCounts(alpha={self._alpha})"
+        return f"NonPrivate(alpha={self._alpha})"
 
     @property
     def alpha(self) -> float:
@@ -480,12 +385,6 @@ def _check_loops(loops: ArrayLike) -> NDArray[np.bool_]:
     return mask
 
 
-def _same_loops(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
-
-
 def _check_threshold(threshold: float) -> float:
     if not 0 <= threshold < np.inf:
         raise ValueError(f"threshold must be >= 0 and finite, got {threshold!r}; 1.5 is usual.")
@@ -501,7 +400,7 @@ def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> 
     return calibrate(
         target,
         lambda sigma: GaussianCost(sigma=sigma, relation=relation, table=table),
-        costs="fall",
+        rises=False,
     )
 
 

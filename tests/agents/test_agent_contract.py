@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.accounting.calibration import Rdp
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import Rdp
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -26,8 +26,9 @@ from privrl.agents import (
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import Support, riverswim
 from privrl.experiments.training.loop import train
-from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler, NonPrivate, stack
-from privrl.samplers.noisy_counts import ExactCounts, NoisyCounts, NoisyPosterior
+from privrl.samplers.base import stack
+from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
+from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
 
 MDP = riverswim(n_states=4, horizon=6)
 Make = Callable[..., TabularAgent]
@@ -54,7 +55,7 @@ ALL_AGENTS: dict[str, Make] = {
         Concentrated(alpha=40.0), KnownRewards(MDP.expected_reward), **o
     ),
     "noisy": lambda **o: agent(noisy("transitions"), NoisyRewards(noisy("rewards")), **o),
-    "ucbvi": lambda **o: agent(ExactCounts(), BetaRewards(ExactCounts()), UCBVI, **o),
+    "ucbvi": lambda **o: agent(NonPrivate(), BetaRewards(NonPrivate()), UCBVI, **o),
     "noisy-ucbvi": lambda **o: agent(
         noisy("transitions"), NoisyRewards(noisy("rewards")), UCBVI, **o
     ),
@@ -592,7 +593,7 @@ def test_rewards_on_arrival_need_a_relation_that_covers_them() -> None:
 
 
 @pytest.mark.parametrize("kind", [PSRL, UCBVI])
-@pytest.mark.parametrize("sampler", [noisy("transitions"), ExactCounts()], ids=repr)
+@pytest.mark.parametrize("sampler", [noisy("transitions"), NonPrivate()], ids=repr)
 def test_known_rows_are_used_as_they_are(kind, sampler) -> None:
     """With all rows and rewards known the policy is the best one, whatever was released."""
     rewards = KnownRewards(MDP.expected_reward)

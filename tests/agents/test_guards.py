@@ -17,8 +17,8 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privrl.accounting.calibration import Rdp
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import Rdp
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -31,13 +31,15 @@ from privrl.agents import (
     Transition,
     self_loops,
 )
+from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, Relation, ReplaceEpisode, ReplaceStep
 from privrl.envs import RiverSwimVectorEnv, Support, TabularVectorEnv, riverswim
 from privrl.experiments.training.loop import train
-from privrl.samplers.base import GRID, draw
-from privrl.samplers.dirichlet import Concentrated, Diffuse, NonPrivate, stack
-from privrl.samplers.noisy_counts import LocalCounts, NoisyCounts
+from privrl.samplers.base import GRID, draw, stack
+from privrl.samplers.dirichlet import Concentrated, Diffuse
+from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 SIZES = S, A, H = 4, 2, 6
 DPS = riverswim(n_states=S, horizon=H, variant="dps")
@@ -53,8 +55,16 @@ def noisy(table: str, **options: Any) -> NoisyCounts:
     return NoisyCounts(**{"sigma": 5.0, "updates": 40, "table": table, **options})
 
 
-def local(table: str, **options: Any) -> LocalCounts:
-    return LocalCounts(sigma=5.0, users=(9,) * 40, table=table, **options)
+def claimless(**options: Any) -> Diffuse:
+    """A sampler of Dirichlet draws that claims nothing about them."""
+    sampler = Diffuse(**options)
+    sampler._cost = NoPrivacy(UNIT)
+    return sampler
+
+
+def local(table: str, **options: Any) -> NoisyCounts:
+    users = LocalNoise((9,) * 40)
+    return NoisyCounts(sigma=5.0, updates=40, factorisation=users, table=table, **options)
 
 
 def windowed(table: str, **options: Any) -> Diffuse:
@@ -156,10 +166,10 @@ def test_training_lets_through_what_pays_for_actions_or_claims_nothing() -> None
 
 
 def test_one_row_that_makes_a_claim_decides_for_a_batch() -> None:
-    rows = [NonPrivate(alpha=1.0), Diffuse(weight=0.1, alpha=1.0, table="rewards")]
+    rows = [claimless(alpha=1.0), Diffuse(weight=0.1, alpha=1.0, table="rewards")]
     for sampler, covers in ((stack(rows), False), (stack(rows[:1] * 2), True)):
         rewards = BetaRewards(sampler)
-        agent = learner(rewards=rewards, sampler=stack([NonPrivate()] * 2), batch_shape=(2,))
+        agent = learner(rewards=rewards, sampler=NonPrivate(), batch_shape=(2,))
         assert agent.covers_arrival is covers
 
 
@@ -429,7 +439,7 @@ class OwnDirichlet(Diffuse):
         Diffuse(weight=0.1, alpha=1.0, table="rewards"),
         Diffuse(weight=0.1, alpha=1.0, table="rewards", window=1),
         Concentrated(alpha=9.0, table="rewards"),
-        stack([NonPrivate(), Diffuse(weight=0.1, alpha=1.0, table="rewards")]),
+        stack([claimless(), Diffuse(weight=0.1, alpha=1.0, table="rewards")]),
         OwnDirichlet(weight=0.1, alpha=1.0, table="rewards"),
     ],
     ids=repr,
@@ -444,7 +454,7 @@ def test_rewards_are_not_split_between_cells_of_a_dirichlet_draw(sampler: Any) -
             NoisyRewards(each)
         BetaRewards(each)
     NoisyRewards(NonPrivate())
-    NoisyRewards(stack([NonPrivate()]))
+    NoisyRewards(stack([claimless()]))
 
 
 # Damped self-loops ---------------------------------------------------------------------------
@@ -456,9 +466,7 @@ def test_the_cost_of_damped_counts_is_not_for_counts_as_they_are(relation: Relat
     options = {"relation": relation, "table": DAMPED}
     for make in (
         lambda: NoisyCounts(sigma=1.0, updates=3, **options),
-        lambda: LocalCounts(sigma=1.0, users=(1, 2), **options),
         lambda: NoisyCounts.calibrated(Rdp(2, 1.0), draws=3, **options),
-        lambda: LocalCounts.calibrated(Rdp(2, 1.0), users=(1, 2), **options),
     ):
         with pytest.raises(ValueError, match="needs loops, the cells that are damped"):
             make()

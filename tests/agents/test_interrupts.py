@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import privrl
-from privrl.accounting.calibration import ApproxDP, Rdp
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -26,6 +26,7 @@ from privrl.agents import (
     Transition,
     self_loops,
 )
+from privrl.costs.base import together
 from privrl.samplers.base import draw
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts
@@ -37,7 +38,7 @@ RELEASING = (
     "agents/rewards.py",
     *(f"samplers/{n}.py" for n in ("base", "dirichlet", "noisy_counts")),
 )
-SPENDING = ("accounting/rdp.py", "accounting/pending.py")
+SPENDING = ("accounting/rdp.py", "accounting/pending.py", "accounting/ledger.py")
 
 
 class Interrupter:
@@ -221,7 +222,7 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
         batch, rng = np.ones((2, 3)), np.random.default_rng(0)
         draws = [[(one, batch), (two, batch)], [(two, batch)], [(three, batch)]]
         draws += [[(two, batch)], [(one, batch), (three, batch)]]
-        owed, done = RdpAccountant(orders=FEW), 0
+        owed, done, written = RdpAccountant(orders=FEW), 0, Counter[Any]()
         for number, updates in enumerate(draws):
 
             def call(updates: Any = updates) -> None:
@@ -232,9 +233,16 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
                 for sampler, _ in updates:
                     owed.compose(sampler.cost)
                 done += 1
+                written[together([sampler.cost for sampler, _ in updates])] += 1
         assert done >= 4
         assert (accountant.rdp >= owed.rdp * (1 - 1e-9)).all()
         assert accountant.epsilon(1e-5) >= owed.epsilon(1e-5) * (1 - 1e-9)
+        # The one that was interrupted may be in the ledger or not; all others are, as they were.
+        in_ledger = Counter[Any]()
+        for entry in accountant.ledger:
+            in_ledger[entry.cost] += entry.count
+        assert written <= in_ledger
+        assert in_ledger.total() <= len(draws)
 
     for which in (2, 4):  # another than the last one, and several
         whole = Interrupter(None, SPENDING, instructions=True)

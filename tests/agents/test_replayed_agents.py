@@ -34,8 +34,9 @@ from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransitio
 from privrl.envs.support import Support
 from privrl.envs.wrappers import Discretised, FlattenDiscrete
 from privrl.experiments.training.loop import train
-from privrl.samplers.dirichlet import Concentrated, Diffuse, NonPrivate
-from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts
+from privrl.samplers.dirichlet import Concentrated, Diffuse
+from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 S, A, H = 3, 2, 4
 SUPPORTS = {
@@ -62,14 +63,14 @@ class Setup:
 
     @property
     def is_noisy(self) -> bool:
-        return self.sampler.split()[0] in ("noisy", "damped", "local", "exact")
+        return self.sampler.split()[0] in ("noisy", "damped", "local", "non-private")
 
 
 SETUPS = st.builds(
     Setup,
     agent=st.sampled_from(["psrl", "ucbvi"]),
     sampler=st.sampled_from(
-        ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private", "exact",
+        ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private",
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
          "damped square-root", "local"]
     ),
@@ -105,8 +106,9 @@ def sampler_of(setup: Setup, updates: int) -> Any:
         ),
         "concentrated": lambda: Concentrated(alpha=5.0, relation=relation),
         "non-private": lambda: NonPrivate(relation=relation),
-        "exact": lambda: ExactCounts(relation=relation),
-        "local": lambda: LocalCounts(sigma=2.0, users=[9] * updates, relation=relation),
+        "local": lambda: NoisyCounts(
+            sigma=2.0, updates=updates, factorisation=LocalNoise([9] * updates), relation=relation
+        ),
         "noisy": lambda: NoisyCounts(
             sigma=2.0, updates=updates, factorisation=more[0], relation=relation
         ),

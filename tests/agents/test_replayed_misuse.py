@@ -24,7 +24,8 @@ from privrl.audit import audit_replay
 from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep
 from privrl.samplers.base import draw
 from privrl.samplers.dirichlet import Diffuse
-from privrl.samplers.noisy_counts import LocalCounts, NoisyCounts
+from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A = 3, 2
 
@@ -159,7 +160,9 @@ def test_the_damped_table_without_damping(kind: str) -> None:
         if kind == "noisy":
             sampler: Any = _noisy(table=DAMPED)
         else:
-            sampler = LocalCounts(sigma=1.0, users=[5] * 4, table=DAMPED)
+            sampler = NoisyCounts(
+                sigma=1.0, updates=4, factorisation=LocalNoise([5] * 4), table=DAMPED
+            )
         return _told(_agent(sampler, _known()), history)
 
     _nothing_is_found(pipeline, LOOPS, LEAVES)

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from privrl.agents import BetaRewards, KnownRewards, NoisyRewards, RewardModel
-from privrl.samplers.dirichlet import Diffuse, NonPrivate
-from privrl.samplers.noisy_counts import NoisyCounts
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 ALL_MODELS = [
     KnownRewards(np.arange(6.0).reshape(3, 2) / 6),

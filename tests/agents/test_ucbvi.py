@@ -21,8 +21,10 @@ from privrl.envs import riverswim
 from privrl.envs.planning import plan
 from privrl.envs.support import Support
 from privrl.experiments.training.loop import learn_counts
-from privrl.samplers.dirichlet import Diffuse, NonPrivate
-from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
+from privrl.samplers.base import stack
+from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
 
 MDP = riverswim(n_states=4, horizon=6)
 SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
@@ -172,13 +174,13 @@ def test_without_noise_it_is_the_agent_without_privacy() -> None:
     counts = np.random.default_rng(3).integers(1, 500, (4, 2, 4))
     values = []
     for sampler in (
-        ExactCounts(),
+        NonPrivate(),
         NoisyCounts(sigma=1e-9, updates=2),
-        LocalCounts(sigma=1e-9, users=(10, 10)),
+        NoisyCounts(sigma=1e-9, updates=2, factorisation=LocalNoise((10, 10))),
     ):
         paying = (
-            ExactCounts()
-            if isinstance(sampler, ExactCounts)
+            NonPrivate()
+            if isinstance(sampler, NonPrivate)
             else NoisyCounts(sigma=1e-9, updates=2, table="rewards")
         )
         learner = ucbvi(sampler, NoisyRewards(paying), bonus=0.1)
@@ -229,7 +231,7 @@ def test_theory_is_optimistic_and_no_bonus_is_not(sigma: float) -> None:
 
     def tables():
         if not sigma:
-            return ExactCounts(), NoisyRewards(ExactCounts())
+            return NonPrivate(), NoisyRewards(NonPrivate())
         noisy = (NoisyCounts(sigma=sigma, updates=15, table=t) for t in ("transitions", "rewards"))
         return next(noisy), NoisyRewards(next(noisy))
 
@@ -245,7 +247,7 @@ def test_theory_is_optimistic_and_no_bonus_is_not(sigma: float) -> None:
 
 def test_learns_by_far_better_than_chance() -> None:
     """20 runs of 3000 episodes; over seeds the standard deviation of the mean is below 0.005."""
-    _, share = river_agent(ExactCounts(), BetaRewards(ExactCounts()))
+    _, share = river_agent(NonPrivate(), BetaRewards(NonPrivate()))
     chance = RandomPolicy(
         *(RIVER.n_states, RIVER.n_actions, RIVER.horizon),
         rng=np.random.default_rng(0),
@@ -276,7 +278,9 @@ def test_learns_from_local_counts() -> None:
     schedule = Geometric(1.05)
     starts = list(schedule.starts(3000))
     users = [0, *(int(n) for n in np.diff(starts))]
-    local = LocalCounts.calibrated(Rdp(2, 50.0), users=users, relation=ReplaceEpisode(30))
+    local = NoisyCounts.calibrated(
+        Rdp(2, 50.0), draws=len(users), factorisation=LocalNoise(users), relation=ReplaceEpisode(30)
+    )
     rewards = KnownRewards(RIVER.expected_reward)
     learner, share = river_agent(
         local, rewards, schedule=schedule, accountant=RdpAccountant(budget=Rdp(2, 50.0))
@@ -287,7 +291,7 @@ def test_learns_from_local_counts() -> None:
 
 def test_every_run_can_have_noise_of_its_own() -> None:
     """Means of 1000 noisy runs: the least of them is ten standard errors above."""
-    sampler = NoisyCounts.stacked([NoisyCounts(sigma=s, updates=1) for s in (1e-9, 1e3)])
+    sampler = stack([NoisyCounts(sigma=s, updates=1) for s in (1e-9, 1e3)])
     values = upper_values(
         ucbvi(sampler, KnownRewards(MDP.expected_reward), batch_shape=(2, 1000), bonus=0.01)
     )
@@ -301,19 +305,19 @@ def test_every_run_can_have_noise_of_its_own() -> None:
 
 def test_other_samplers_are_refused_before_anything_is_spent() -> None:
     known = KnownRewards(MDP.expected_reward)
-    with pytest.raises(ValueError, match=r"as NoisyCounts, LocalCounts and ExactCounts.*Diffuse"):
+    with pytest.raises(ValueError, match=r"as NoisyCounts and NonPrivate.*Diffuse"):
         ucbvi(Diffuse(weight=0.1), known)
     with pytest.raises(ValueError, match="must be KnownRewards, or BetaRewards or NoisyRewa"):
-        ucbvi(ExactCounts(), BetaRewards(NonPrivate()))
+        ucbvi(NonPrivate(), BetaRewards(Diffuse(weight=0.1, table="rewards")))
 
 
 @pytest.mark.parametrize("bonus", [0, -1.0, np.nan, np.inf, True, "1"])
 def test_bad_bonus(bonus) -> None:
     with pytest.raises(ValueError, match="bonus must be a number > 0"):
-        ucbvi(ExactCounts(), KnownRewards(MDP.expected_reward), bonus=bonus)
+        ucbvi(NonPrivate(), KnownRewards(MDP.expected_reward), bonus=bonus)
 
 
 def test_no_values_before_the_first_episode() -> None:
-    learner = ucbvi(ExactCounts(), KnownRewards(MDP.expected_reward))
+    learner = ucbvi(NonPrivate(), KnownRewards(MDP.expected_reward))
     with pytest.raises(ValueError, match="begin_episode"):
         _ = learner.upper_values

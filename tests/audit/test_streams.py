@@ -14,8 +14,8 @@ import pytest
 from privrl.accounting.targets import Rdp
 from privrl.audit import GaussianLaw, LawResult, law_test, separation
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep
-from privrl.samplers.factorisations import factorise
-from privrl.samplers.noisy_counts import LocalCounts, NoisyCounts
+from privrl.samplers.factorisations import LocalNoise, factorise
+from privrl.samplers.noisy_counts import NoisyCounts
 
 Array = np.ndarray
 NAMES = ["square-root", "optimal", "tree", "independent"]
@@ -183,7 +183,9 @@ def test_local_noise_is_that_of_every_user() -> None:
     """Increments of 1, 2 and 5 users; 5 % less from each user is found."""
     users = (0, 1, 2, 5)
     for epsilon, found in ((EPSILON, False), (EPSILON / 0.95**2, True)):
-        sampler = LocalCounts.calibrated(Rdp(2, epsilon), users=users, relation=ReplaceEpisode(4))
+        sampler = NoisyCounts.calibrated(
+            Rdp(2, epsilon), draws=4, factorisation=LocalNoise(users), relation=ReplaceEpisode(4)
+        )
         rng, batch = np.random.default_rng(8), np.zeros((8000, 2))
         seen = np.stack([sampler.update(batch, rng).counts.ravel() for _ in users], axis=-1)
         assert not seen[:, 0].any()

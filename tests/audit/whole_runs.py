@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
@@ -31,6 +30,7 @@ from privrl.costs.base import together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.factorisations import factorise
 from privrl.samplers.noisy_counts import NoisyCounts
@@ -388,9 +388,11 @@ def audit_dirichlet_agent(
         target, common = Rdp(ORDER, share * MODEST), {"relation": relation, "table": table}
         weight, alpha = 1.0, prior
         if method.sampler == "diffuse":
-            weight = calibrate_weight(target, alpha=prior, count=touched, **common)
+            weight = DirichletMechanism.calibrated(
+                target, alpha=prior, count=touched, **common
+            ).weight
         else:
-            alpha = calibrate_alpha(target, weight=1.0, count=touched, **common)
+            alpha = DirichletMechanism.calibrated(target, weight=1.0, count=touched, **common).alpha
         costs.append(DirichletCost(weight=weight, alpha=alpha, **common))
     laws = [
         [

@@ -46,11 +46,11 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def of_size(kind: Any, size: float, **more: Any) -> AdditiveMechanism[Any]:
-    return kind(**{kind._size: size}, **more)
+    return kind(**{kind._named: size}, **more)
 
 
 def size_of(mechanism: AdditiveMechanism[Any]) -> float:
-    return float(getattr(mechanism, mechanism._size))
+    return float(mechanism._size)
 
 
 # What is released -------------------------------------------------------------------------------

@@ -24,7 +24,9 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.samplers.dirichlet import Diffuse, NonPrivate, SingleDraw, stack
+from privrl.samplers.base import stack
+from privrl.samplers.dirichlet import Diffuse, SingleDraw
+from privrl.samplers.noisy_counts import NonPrivate
 
 Array = np.ndarray
 Rng = np.random.Generator

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.base import BatchCost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceRecord
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import bregman_lgamma
 
@@ -166,23 +167,35 @@ def test_delta_of_a_target(value: object) -> None:
 @pytest.mark.parametrize("target", TARGETS, ids=repr)
 @pytest.mark.parametrize("value", NOT_POSITIVE + NOT_A_NUMBER)
 def test_what_calibration_is_told(target: Rdp | ApproxDP, value: object) -> None:
-    refused("alpha", value, lambda: calibrate_weight(target, alpha=value, relation=RECORD))
-    refused("weight", value, lambda: calibrate_alpha(target, weight=value, relation=RECORD))
+    refused(
+        "alpha",
+        value,
+        lambda: DirichletMechanism.calibrated(target, alpha=value, relation=RECORD).weight,
+    )
+    refused(
+        "weight",
+        value,
+        lambda: DirichletMechanism.calibrated(target, weight=value, relation=RECORD).alpha,
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=repr)
 @pytest.mark.parametrize("value", NOT_A_COUNT)
 def test_count_of_a_calibration(target: Rdp | ApproxDP, value: object) -> None:
     common = {"relation": RECORD, "count": value}
-    refused("count", value, lambda: calibrate_weight(target, alpha=1, **common))
-    refused("count", value, lambda: calibrate_alpha(target, weight=1, **common))
+    refused("count", value, lambda: DirichletMechanism.calibrated(target, alpha=1, **common).weight)
+    refused("count", value, lambda: DirichletMechanism.calibrated(target, weight=1, **common).alpha)
 
 
 @pytest.mark.parametrize("name", ["bound", "table"])
 def test_names_of_a_calibration(name: str) -> None:
     common = {"relation": RECORD, name: "nonesuch"}
-    refused(name, "nonesuch", lambda: calibrate_weight(Rdp(2, 1), alpha=1, **common))
-    refused(name, "nonesuch", lambda: calibrate_alpha(Rdp(2, 1), weight=1, **common))
+    refused(
+        name, "nonesuch", lambda: DirichletMechanism.calibrated(Rdp(2, 1), alpha=1, **common).weight
+    )
+    refused(
+        name, "nonesuch", lambda: DirichletMechanism.calibrated(Rdp(2, 1), weight=1, **common).alpha
+    )
 
 
 # Arrays ----------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from scipy.integrate import quad
 from scipy.special import betainc, gammaln, polygamma, psi
 from scipy.stats import beta
 
-from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.base import Together
@@ -30,8 +29,9 @@ from privrl.costs.relations import (
     ReplaceTransition,
 )
 from privrl.costs.simplex import SimplexCost, probability_some_below
+from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp, dps_prior
-from privrl.samplers.dirichlet import Diffuse, DirichletSampler
+from privrl.samplers.dirichlet import Diffuse
 
 RECORD = ReplaceRecord()
 RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(3)]
@@ -140,8 +140,10 @@ def test_curves_rise_with_order_and_weight_and_fall_with_the_prior(name) -> None
 @each_name
 def test_releases_with_a_bound_go_everywhere(name) -> None:
     """Calibrated, composed and drawn from under its name; never at less cost than it has."""
-    alpha = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD, bound=name)
-    weight = calibrate_weight(Rdp(2, 1), alpha=4, relation=RECORD, count=10, bound=name)
+    alpha = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD, bound=name).alpha
+    weight = DirichletMechanism.calibrated(
+        Rdp(2, 1), alpha=4, relation=RECORD, count=10, bound=name
+    ).weight
     assert 1 - 1e-9 <= float(cost(name, 1, alpha, RECORD).rdp(2)) <= 1 or name == "dkl"
     sampler = Diffuse(weight=weight, alpha=4, relation=RECORD, bound=name)
     accountant = RdpAccountant()
@@ -214,7 +216,7 @@ def test_dps_histogram_example() -> None:
     """Section 3.3: a prior of 3.46 for order 2, epsilon 1; and 4 by (9)."""
     assert float(cost("dps", 1, 3.46, RECORD).rdp(2.0)) == pytest.approx(0.99998, abs=5e-6)
     assert dps_prior(Rdp(2, 1), relation=RECORD) == 4
-    needed = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD, bound="dps")
+    needed = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD, bound="dps").alpha
     assert 3.455 < needed < 3.46
 
 
@@ -245,7 +247,9 @@ def test_dps_prior_is_equation_9_and_meets_the_target(
     by_hand = order * (weight**2 * squares) / (2 * epsilon) + (order - 1) * weight * largest + 1
     assert alpha == pytest.approx(by_hand, rel=1e-14)
     assert float(cost("dps", weight, alpha, relation).rdp(order)) < epsilon
-    least = calibrate_alpha(Rdp(order, epsilon), weight=weight, relation=relation, bound="dps")
+    least = DirichletMechanism.calibrated(
+        Rdp(order, epsilon), weight=weight, relation=relation, bound="dps"
+    ).alpha
     assert least < alpha < least + 1  # ψ'(x) lies between 1/x and 1/(x − 1)
 
 
@@ -339,7 +343,7 @@ def test_figure_3_claims_are_close_to_the_divergence(order: float, epsilon: floa
 def test_settings_are_what_a_sampler_takes() -> None:
     weight, alpha, cost = dkl_algorithm_1(Rdp(2, 1), relation=RECORD)
     assert Diffuse(weight=weight, alpha=alpha, relation=RECORD, bound="dkl").cost == cost
-    assert DirichletSampler(weight=weight, alpha=alpha, cost=cost).cost == cost
+    assert DirichletMechanism(weight=weight, alpha=alpha, bound="dkl").cost == cost
     steps = dkl_algorithm_1(Rdp(2, 1), relation=ReplaceStep(), table="rewards")
     assert steps.cost.table == "rewards"
     assert steps.weight == dkl_algorithm_1(Rdp(2, 1), relation=RECORD).weight

@@ -10,14 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle_mpmath import pair_delta, relation_divergence
 
-from privrl.accounting.calibration import (
-    ApproxDP,
-    Rdp,
-    calibrate,
-    calibrate_alpha,
-    calibrate_weight,
-)
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import (
     AddRemoveRecord,
@@ -27,6 +22,7 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
+from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = ReplaceRecord()
 RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
@@ -47,7 +43,7 @@ def meets(target: Rdp | ApproxDP, cost: DirichletCost, count: int) -> bool:
 
 
 def check_weight(target: Rdp | ApproxDP, alpha: float, count: int, **options) -> None:
-    weight = calibrate_weight(target, alpha=alpha, count=count, **options)
+    weight = DirichletMechanism.calibrated(target, alpha=alpha, count=count, **options).weight
     assert 0 < weight < math.inf
     assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
     more = DirichletCost(weight=weight * (1 + NUDGE), alpha=alpha, **options)
@@ -55,7 +51,7 @@ def check_weight(target: Rdp | ApproxDP, alpha: float, count: int, **options) ->
 
 
 def check_alpha(target: Rdp | ApproxDP, weight: float, count: int, **options) -> None:
-    alpha = calibrate_alpha(target, weight=weight, count=count, **options)
+    alpha = DirichletMechanism.calibrated(target, weight=weight, count=count, **options).alpha
     assert 0 < alpha < math.inf
     assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
     if alpha == 0.5 and isinstance(options["relation"], ReplaceEpisode):
@@ -117,8 +113,8 @@ def test_any_rdp_target(
 
 
 def test_printed_priors() -> None:
-    exact = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD)
-    paper = calibrate_alpha(Rdp(2, 1), weight=1, relation=RECORD, bound="dps")
+    exact = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD).alpha
+    paper = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD, bound="dps").alpha
     assert exact == pytest.approx(2.163953, abs=5e-7)
     assert paper == pytest.approx(3.46, abs=5e-3)
     assert paper < 3.46
@@ -127,14 +123,16 @@ def test_printed_priors() -> None:
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 def test_the_true_divergence_is_the_target(relation: Relation) -> None:
     for count, order, epsilon in ((1, 2.0, 1.0), (3000, 2.0, 1.0), (65, 9.0, 0.01)):
-        weight = calibrate_weight(Rdp(order, epsilon), alpha=3, relation=relation, count=count)
+        weight = DirichletMechanism.calibrated(
+            Rdp(order, epsilon), alpha=3, relation=relation, count=count
+        ).weight
         true = count * relation_divergence(relation.changes(), order, weight=weight, alpha=3)
         assert float(true / epsilon) == pytest.approx(1, rel=1e-9)
 
 
 @pytest.mark.parametrize("target", DP_TARGETS, ids=repr)
 def test_the_true_delta_is_the_target(target: ApproxDP) -> None:
-    weight = calibrate_weight(target, alpha=3, relation=RECORD)
+    weight = DirichletMechanism.calibrated(target, alpha=3, relation=RECORD).weight
     true = pair_delta(target.epsilon, shift=weight, alpha=3)
     assert float(true / target.delta) == pytest.approx(1, rel=1e-6)
 
@@ -142,7 +140,7 @@ def test_the_true_delta_is_the_target(target: ApproxDP) -> None:
 def test_exact_accounting_always_gains() -> None:
     for target in (*RDP_TARGETS, *DP_TARGETS[:3]):
         weights = [
-            calibrate_weight(target, alpha=3, relation=RECORD, bound=bound)
+            DirichletMechanism.calibrated(target, alpha=3, relation=RECORD, bound=bound).weight
             for bound in ("exact", "dps")
         ]
         assert weights[0] > weights[1]
@@ -153,18 +151,21 @@ def test_exact_accounting_always_gains() -> None:
 
 def test_a_table_that_never_changes() -> None:
     never = {"relation": ReplaceTransition(), "table": "rewards"}
-    assert math.isinf(calibrate_weight(Rdp(2, 1), alpha=1, **never))
-    with pytest.raises(ValueError, match="rewards"):
-        calibrate_alpha(Rdp(2, 1), weight=1, **never)
+    for one in ({"alpha": 1}, {"weight": 1}):
+        with pytest.raises(ValueError, match="'rewards', so any weight and any prior are private"):
+            DirichletMechanism.calibrated(Rdp(2, 1), **one, **never)
 
 
 def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None:
-    assert calibrate_alpha(Rdp(2, 100), weight=1e-6, relation=ReplaceEpisode(3)) == 0.5
+    assert (
+        DirichletMechanism.calibrated(Rdp(2, 100), weight=1e-6, relation=ReplaceEpisode(3)).alpha
+        == 0.5
+    )
 
 
 def test_a_prior_that_the_relation_refuses() -> None:
     with pytest.raises(ValueError, match=r"alpha.*0\.3"):
-        calibrate_weight(Rdp(2, 1), alpha=0.3, relation=ReplaceEpisode(3))
+        DirichletMechanism.calibrated(Rdp(2, 1), alpha=0.3, relation=ReplaceEpisode(3))
 
 
 @dataclass(frozen=True)
@@ -181,18 +182,22 @@ class Stairs:
         return np.full(np.shape(orders), np.ceil(size * self.steps) / self.steps)
 
 
-@pytest.mark.parametrize("costs", ["rise", "fall"])
-def test_the_root_of_a_cost_with_steps_is_on_the_safe_side(costs: str) -> None:
+@pytest.mark.parametrize("rises", [True, False])
+def test_the_root_of_a_cost_with_steps_is_on_the_safe_side(rises: bool) -> None:
     """At a step a solver ends on either side; twenty of them, so that one is wrong by chance."""
     for steps in range(20, 40):
-        target, cost = Rdp(2, 0.5 + 0.3 / steps), partial(Stairs, steps, costs == "rise")
-        size = calibrate(target, cost, costs=costs)
+        target, cost = Rdp(2, 0.5 + 0.3 / steps), partial(Stairs, steps, rises)
+        size = calibrate(target, cost, rises=rises)
         assert float(cost(size).rdp(2.0)) <= target.epsilon
-        further = size * (1 + 1e-6 if costs == "rise" else 1 - 1e-6)
+        further = size * (1 + 1e-6 if rises else 1 - 1e-6)
         assert float(cost(further).rdp(2.0)) > target.epsilon
 
 
 def test_numpy_numbers_are_numbers() -> None:
     target = Rdp(np.float64(2), np.float32(1))
-    weight = calibrate_weight(target, alpha=np.float64(3), relation=RECORD, count=np.int32(4))
-    assert weight == calibrate_weight(Rdp(2, 1), alpha=3, relation=RECORD, count=4)
+    weight = DirichletMechanism.calibrated(
+        target, alpha=np.float64(3), relation=RECORD, count=np.int32(4)
+    ).weight
+    assert (
+        weight == DirichletMechanism.calibrated(Rdp(2, 1), alpha=3, relation=RECORD, count=4).weight
+    )

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.accuracy.design import Loss, design, expected_loss, typical_loss
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import AddRemoveRecord, ReplaceEpisode, ReplaceRecord
+from privrl.mechanisms.dirichlet import DirichletMechanism
 
 HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])  # of DKL's Figure 3
 LOSSES = ("kl", "l2", "l1")
@@ -44,9 +45,12 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
 @pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr)
 def test_no_other_prior_does_better(loss: Loss, target) -> None:
     best = design(target, n_records=1283, n_cells=6, loss=loss)
-    assert best.weight == calibrate_weight(target, alpha=best.alpha, relation=ReplaceRecord())
+    assert (
+        best.weight
+        == DirichletMechanism.calibrated(target, alpha=best.alpha, relation=ReplaceRecord()).weight
+    )
     for alpha in best.alpha * np.array([0.03, 0.3, 0.9, 1.1, 3.0, 30.0]):
-        weight = calibrate_weight(target, alpha=alpha, relation=ReplaceRecord())
+        weight = DirichletMechanism.calibrated(target, alpha=alpha, relation=ReplaceRecord()).weight
         other = typical_loss(weight, alpha, n_records=1283, n_cells=6, loss=loss)
         assert other >= best.loss * (1 - 1e-6)
 
@@ -55,8 +59,8 @@ def test_a_design_beats_either_knob_alone() -> None:
     """Turning only the prior (weight 1), or only the weight (prior 1): both keep less."""
     target = Rdp(2, 0.01)
     best = design(target, n_records=1283, n_cells=6)
-    concentrated = calibrate_alpha(target, weight=1.0, relation=ReplaceRecord())
-    diffuse = calibrate_weight(target, alpha=1.0, relation=ReplaceRecord())
+    concentrated = DirichletMechanism.calibrated(target, weight=1.0, relation=ReplaceRecord()).alpha
+    diffuse = DirichletMechanism.calibrated(target, alpha=1.0, relation=ReplaceRecord()).weight
     mine = expected_loss(HISTOGRAM, best.weight, best.alpha)
     assert mine < 0.7 * expected_loss(HISTOGRAM, 1.0, concentrated)
     assert mine < 0.7 * expected_loss(HISTOGRAM, diffuse, 1.0)

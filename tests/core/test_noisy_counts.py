@@ -12,9 +12,9 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
-from privrl.samplers.base import draw
-from privrl.samplers.factorisations import factorise
-from privrl.samplers.noisy_counts import ExactCounts, LocalCounts, NoisyCounts, NoisyPosterior
+from privrl.samplers.base import draw, stack
+from privrl.samplers.factorisations import LocalNoise, factorise
+from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
 
 FALSE_ALARM = 1e-6
 NAMES = ["square-root", "optimal", "tree", "independent"]
@@ -213,7 +213,7 @@ def test_more_updates_hardly_cost_noise() -> None:
 def test_runs_side_by_side_are_the_runs_alone() -> None:
     """Each row of a stack has its own noise size; independent, and of the right deviation."""
     alone = [NoisyCounts(sigma=s, updates=4, alpha=a) for s, a in ((1.0, 0.5), (100.0, 2.0))]
-    stacked = NoisyCounts.stacked(alone)
+    stacked = stack(alone)
     rng = np.random.default_rng(2)
     posterior = stacked.update(np.full((2, 5000, 3), 1000.0), rng)
     spread = (posterior.counts - 1000).std(axis=(1, 2))
@@ -258,15 +258,14 @@ def test_damped_self_loops_have_more_noise_and_the_rest_less() -> None:
     with pytest.raises(ValueError, match="loops must be an array of bool"):
         NoisyCounts(sigma=1.0, updates=2, loops=[[1, 0]])
     with pytest.raises(ValueError, match="the same loops"):
-        NoisyCounts.stacked(
-            [NoisyCounts(sigma=1.0, updates=2, loops=mask) for mask in (loops, 0 * loops > 0)]
-        )
+        stack([NoisyCounts(sigma=1.0, updates=2, loops=mask) for mask in (loops, 0 * loops > 0)])
     with pytest.raises(ValueError, match="table must be one of"):
         NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord(), loops=loops)
 
 
 def test_local_noise_adds_up_over_users() -> None:
-    sampler = LocalCounts(sigma=5.0, users=(0, 1, 3, 12), relation=ReplaceEpisode(3))
+    local = LocalNoise((0, 1, 3, 12))
+    sampler = NoisyCounts(sigma=5.0, updates=4, factorisation=local, relation=ReplaceEpisode(3))
     np.testing.assert_allclose(sampler.deviations, 5 * np.sqrt([0, 1, 4, 16]))
     rng = np.random.default_rng(3)
     seen = [sampler.update(np.zeros(80_000), rng).counts for _ in range(4)]
@@ -275,7 +274,9 @@ def test_local_noise_adds_up_over_users() -> None:
         assert kstest(seen[t], norm(0, sampler.deviations[t]).cdf).pvalue > FALSE_ALARM
         assert kstest(seen[t], norm(0, 1.05 * sampler.deviations[t]).cdf).pvalue < FALSE_ALARM
     target = Rdp(2, 1.0)
-    made = LocalCounts.calibrated(target, users=(1, 1), relation=ReplaceEpisode(3))
+    made = NoisyCounts.calibrated(
+        target, draws=2, factorisation=LocalNoise((1, 1)), relation=ReplaceEpisode(3)
+    )
     assert made.cost is not None
     assert target.excess(made.cost) <= 0
 
@@ -283,7 +284,7 @@ def test_local_noise_adds_up_over_users() -> None:
 def test_data_where_no_users_were_planned_are_refused() -> None:
     """Their noise would be none."""
     accountant = RdpAccountant()
-    sampler = LocalCounts(sigma=5.0, users=(0, 2))
+    sampler = NoisyCounts(sigma=5.0, updates=2, factorisation=LocalNoise((0, 2)))
     with pytest.raises(ValueError, match="counts must be 0 in a batch of no users"):
         draw(accountant, [(sampler, np.ones((2, 3)))], np.random.default_rng(0))
     assert accountant.relation is None
@@ -300,7 +301,7 @@ def test_shared_factors_cannot_be_changed(name: Any) -> None:
 
 
 def test_exact_counts_claim_nothing() -> None:
-    sampler, rng = ExactCounts(alpha=2.0), np.random.default_rng(0)
+    sampler, rng = NonPrivate(alpha=2.0), np.random.default_rng(0)
     assert sampler.cost == NoPrivacy(ReplaceStep())
     sampler.update(np.array([1.0, 2.0]), rng)
     posterior = sampler.update(np.array([1.0, 2.0]), rng)
@@ -318,7 +319,8 @@ def test_exact_counts_claim_nothing() -> None:
         ({"updates": 0}, "must be a whole number >= 1"),
         ({"updates": 10**9}, "n must be at most 10,000"),
         ({"updates": 2.5}, "must be a whole number >= 1"),
-        ({"alpha": 0.0}, "must be > 0"),
+        ({"alpha": 0.0}, "alpha must be a number > 0"),
+        ({"factorisation": LocalNoise((1, 2))}, "users must be planned for each of 3 updates"),
         ({"factorisation": "root"}, "factorisation must be one of 'square-root'"),
         ({"table": "prices"}, "table must be one of"),
         ({"threshold": -1.0}, "threshold must be"),
@@ -341,12 +343,19 @@ def test_bad_counts_cost_nothing(counts: Any) -> None:
 
 def test_bad_stacks() -> None:
     with pytest.raises(ValueError, match="samplers must be at least one"):
-        NoisyCounts.stacked([])
-    with pytest.raises(ValueError, match="of one number of updates, one"):
-        NoisyCounts.stacked([NoisyCounts(sigma=1.0, updates=n) for n in (2, 3)])
+        stack([])
+    with pytest.raises(ValueError, match="one number of updates"):
+        stack([NoisyCounts(sigma=1.0, updates=n) for n in (2, 3)])
+    with pytest.raises(ValueError, match="one factorisation"):
+        stack(
+            [
+                NoisyCounts(sigma=1.0, updates=2, factorisation=name)
+                for name in ("tree", LocalNoise((1, 1)))
+            ]
+        )
     used = NoisyCounts(sigma=1.0, updates=2)
     used.update(np.ones(2), np.random.default_rng(0))
     with pytest.raises(ValueError, match="samplers must be at least one"):
-        NoisyCounts.stacked([used])
+        stack([used])
     with pytest.raises(ValueError, match="counts must have leading axes"):
-        NoisyCounts.stacked([NoisyCounts(sigma=1.0, updates=2)] * 2).check(np.ones((3, 2)))
+        stack([NoisyCounts(sigma=1.0, updates=2)] * 2).check(np.ones((3, 2)))

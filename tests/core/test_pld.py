@@ -17,7 +17,6 @@ from scipy.special import log_ndtr
 from scipy.stats import binom
 
 from privrl.accounting import pld
-from privrl.accounting.calibration import calibrate_alpha, calibrate_weight
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
@@ -30,6 +29,7 @@ from privrl.costs.relations import (
     ReplaceRecord,
     ReplaceStep,
 )
+from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = ReplaceRecord()
 RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
@@ -498,7 +498,7 @@ def test_a_way_back_may_be_part_of_a_longer_vector() -> None:
 
 
 def test_batches_are_refused() -> None:
-    with pytest.raises(ValueError, match="release must be of one run, got BatchCost"):
+    with pytest.raises(ValueError, match="cost must be of one run, got BatchCost"):
         PldAccountant().compose(BatchCost([RELEASE, RELEASE]))
 
 
@@ -506,7 +506,7 @@ def test_releases_that_cannot_be_hashed_are_refused() -> None:
     class Changing(Gaussian):
         __hash__ = None
 
-    with pytest.raises(ValueError, match="release must be hashable, like a frozen dataclass"):
+    with pytest.raises(ValueError, match="cost must be hashable, like a frozen dataclass"):
         PldAccountant().compose(Changing(1.0))
 
 
@@ -580,10 +580,13 @@ def test_no_warnings() -> None:
 
 def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
     target, relation = ApproxDP(1.0, 1e-5), ReplaceRecord()
-    weight = calibrate_weight(
+    weight = DirichletMechanism.calibrated(
         target, alpha=10, relation=relation, count=65, accountant=PldAccountant
+    ).weight
+    assert (
+        weight
+        > 1.05 * DirichletMechanism.calibrated(target, alpha=10, relation=relation, count=65).weight
     )
-    assert weight > 1.05 * calibrate_weight(target, alpha=10, relation=relation, count=65)
     cost = DirichletCost(weight=weight, alpha=10, relation=relation)
     PldAccountant(budget=target).compose(cost, 65)
     with pytest.raises(BudgetExceeded):
@@ -592,4 +595,6 @@ def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
 
 def test_renyi_targets_need_no_accountant() -> None:
     with pytest.raises(ValueError, match="accountant is for ApproxDP targets"):
-        calibrate_alpha(Rdp(2, 1), weight=1, relation=ReplaceRecord(), accountant=PldAccountant)
+        DirichletMechanism.calibrated(
+            Rdp(2, 1), weight=1, relation=ReplaceRecord(), accountant=PldAccountant
+        )

@@ -9,8 +9,8 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from privrl.accounting.calibration import ApproxDP, Rdp
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.audit import audit_mechanism
 from privrl.costs.base import Cost
 from privrl.costs.relations import ReplaceRecord

@@ -8,8 +8,8 @@ import pytest
 from mpmath import mpf
 from oracle_mpmath import converted_delta, converted_epsilon, relation_divergence
 
-from privrl.accounting.calibration import ApproxDP, Rdp, calibrate_alpha, calibrate_weight
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.base import BatchCost, NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import (
@@ -20,6 +20,7 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
+from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = ReplaceRecord()
 RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
@@ -226,7 +227,7 @@ BUDGETS = [Rdp(2, 1), Rdp(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 def test_exactly_the_affordable_number_is_accepted(
     budget: Rdp | ApproxDP, count: int, relation: Relation
 ) -> None:
-    weight = calibrate_weight(budget, alpha=3, relation=relation, count=count)
+    weight = DirichletMechanism.calibrated(budget, alpha=3, relation=relation, count=count).weight
     cost = DirichletCost(weight=weight, alpha=3, relation=relation)
     one_by_one, at_once = RdpAccountant(budget=budget), RdpAccountant(budget=budget)
     for _ in range(count):
@@ -242,7 +243,7 @@ def test_exactly_the_affordable_number_is_accepted(
 @pytest.mark.parametrize("count", [7, 65])
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 def test_a_refused_lot_leaves_the_budget_whole(budget: Rdp | ApproxDP, count: int) -> None:
-    alpha = calibrate_alpha(budget, weight=0.05, relation=RECORD, count=count)
+    alpha = DirichletMechanism.calibrated(budget, weight=0.05, relation=RECORD, count=count).alpha
     cost = DirichletCost(weight=0.05, alpha=alpha, relation=RECORD)
     accountant = RdpAccountant(budget=budget)
     before = state(accountant)
@@ -288,7 +289,7 @@ def test_each_row_of_a_batch_has_its_budget() -> None:
     budgets = [Rdp(2, 0.1), None, ApproxDP(1, 1e-5)]
     rows = [
         DirichletCost(
-            weight=calibrate_weight(target, alpha=3, relation=RECORD, count=4),
+            weight=DirichletMechanism.calibrated(target, alpha=3, relation=RECORD, count=4).weight,
             alpha=3,
             relation=RECORD,
         )
@@ -328,6 +329,6 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
 
 @pytest.mark.parametrize("count", [1, 65, 3000])
 def test_what_was_accepted_is_truly_within_the_budget(count: int) -> None:
-    weight = calibrate_weight(Rdp(2, 1), alpha=3, relation=RECORD, count=count)
+    weight = DirichletMechanism.calibrated(Rdp(2, 1), alpha=3, relation=RECORD, count=count).weight
     spent = count * relation_divergence(RECORD.changes(), 2, weight=weight, alpha=3)
     assert 1 - 1e-9 < float(spent) < 1 + 1e-12

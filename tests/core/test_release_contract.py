@@ -326,8 +326,8 @@ def test_relations_are_not_mixed(several: type) -> None:
 
 
 @pytest.mark.parametrize("several", [Together, BatchCost])
-def test_nothing_is_no_release(several: type) -> None:
-    with pytest.raises(ValueError, match="release"):
+def test_nothing_costs_nothing_to_add_up(several: type) -> None:
+    with pytest.raises(ValueError, match="must hold at least one cost"):
         several([])
 
 

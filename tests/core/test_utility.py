@@ -20,7 +20,7 @@ from privrl.accounting.targets import Rdp
 from privrl.accuracy import kl as the_module
 from privrl.accuracy.design import expected_loss
 from privrl.accuracy.kl import VERTEX_ALPHA, KlBound, kl_quantile, kl_sample_size, kl_tail
-from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile, l2_sample_size
+from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
 from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl, simplex_variance
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.papers import dkl_algorithm_1, dps_prior
@@ -331,15 +331,6 @@ def test_ours_is_better_than_theorem_5_where_there_are_many_cells() -> None:
         )
 
 
-@pytest.mark.parametrize("distance", [1e-3, 0.1, 0.9])
-def test_l2_sample_sizes_are_the_least(distance: float) -> None:
-    for weight, alpha, n_cells in itertools.product([0.01, 1.0], [0.1, 4.0], [2, 300]):
-        row = {"alpha": alpha, "n_cells": n_cells}
-        n = l2_sample_size(weight=weight, distance=distance, failure=0.01, **row)
-        assert l2_quantile(0.01, total_weight=weight * n, **row) <= distance
-        assert n == 1 or l2_quantile(0.01, total_weight=weight * (n - 1), **row) > distance
-
-
 @pytest.mark.parametrize("n_cells", [1, 2, 1000])
 def test_gaussian_quantile(n_cells: int) -> None:
     """The exact chi-square one, below the paper's (17)."""
@@ -357,8 +348,8 @@ def test_gaussian_noise_needs_fewer_records(target: Rdp, n_cells: int) -> None:
     sigma = math.sqrt(target.order * 2 / (2 * target.epsilon))
     once = float(gaussian_l2_quantile(0.05, n_records=1, n_cells=n_cells, sigma=sigma))
     for distance in (0.01, 0.1, 0.5):
-        n = l2_sample_size(weight=1, alpha=alpha, n_cells=n_cells, distance=distance, failure=0.05)
-        assert n > once / distance
+        row = {"total_weight": once / distance, "alpha": alpha, "n_cells": n_cells}
+        assert l2_quantile(0.05, **row) > distance
 
 
 def test_which_mechanism_is_better_with_few_records() -> None:
@@ -486,9 +477,6 @@ def test_what_must_be_positive(value: float) -> None:
     for name in ("weight", "alpha", "eta"):
         with pytest.raises(ValueError, match=f"{name} must be"):
             kl_sample_size(**RELEASE | {"eta": 0.1, "failure": 0.1} | {name: value})
-    for name in ("weight", "alpha", "distance"):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            l2_sample_size(**RELEASE | {"distance": 0.1, "failure": 0.1} | {name: value})
     with pytest.raises(ValueError, match="eta must be"):
         kl_tail([0.1, value], **ROW)
     for name in ("n_records", "sigma"):
@@ -513,8 +501,6 @@ def test_what_must_be_a_probability(value: float) -> None:
         gaussian_l2_quantile([0.1, value], n_records=10, n_cells=2, sigma=1.0)
     with pytest.raises(ValueError, match="failure must be"):
         kl_sample_size(**RELEASE, eta=0.1, failure=value)
-    with pytest.raises(ValueError, match="failure must be"):
-        l2_sample_size(**RELEASE, distance=0.1, failure=value)
     with pytest.raises(ValueError, match="p must be"):
         simplex_variance([0.5, value], 1.0)
 

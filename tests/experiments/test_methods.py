@@ -11,7 +11,7 @@ from privrl.costs.relations import ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.samplers.dirichlet import DirichletSampler
-from privrl.samplers.noisy_counts import LocalCounts
+from privrl.samplers.factorisations import LocalNoise
 
 MDP = riverswim(n_states=3, horizon=4)
 TASK = Task(
@@ -73,8 +73,7 @@ def test_every_budget_is_its_own() -> None:
 def test_users_are_those_whose_episodes_are_in_a_batch() -> None:
     """Draws before episodes 0, 1, 3, 7 and 15: one user too many is noise that nobody adds."""
     agent = made(Method(sampler="local-counts", schedule="geometric:2"), Rdp(2, 1.0))
-    assert isinstance(agent.sampler, LocalCounts)
-    assert agent.sampler.users == (0, 1, 2, 4, 8)
+    assert agent.sampler.factorisation == LocalNoise((0, 1, 2, 4, 8))
 
 
 def test_a_window_is_planned_for() -> None:

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.accounting.calibration import Rdp, calibrate_weight
 from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import Rdp
 from privrl.costs.base import Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
@@ -28,6 +28,7 @@ from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset, run_sweep
 from privrl.experiments.sweeps.jobs import run_job
 from privrl.experiments.workers import JobFailed
+from privrl.mechanisms.dirichlet import DirichletMechanism
 
 COLUMNS = [
     "method",
@@ -319,10 +320,10 @@ def test_epsilon_delta_covers_transitions_and_rewards() -> None:
     results = run_sweep(small(methods=(DIFFUSE,))).results
     unit = names.rl_relation("replace-step", horizon=30, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
-        reward_weight = calibrate_weight(
+        reward_weight = DirichletMechanism.calibrated(
             Rdp(2, DIFFUSE.reward_share * row["epsilon"]),
             alpha=1.0, relation=unit, count=row["draws"], table="rewards",
-        )  # fmt: skip
+        ).weight  # fmt: skip
         accountant = RdpAccountant()
         accountant.compose(
             Together(

@@ -26,8 +26,7 @@ from privrl.agents import (
 )
 from privrl.envs import RiverSwimVectorEnv, Support, TabularMDP, TabularVectorEnv, riverswim
 from privrl.experiments.training.loop import train
-from privrl.samplers.dirichlet import NonPrivate
-from privrl.samplers.noisy_counts import ExactCounts, NoisyCounts
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 FALSE_ALARM = 1e-6
 """Chance that a statistical test rejects code that is right; seeds are fixed on top of it."""
@@ -39,7 +38,7 @@ each_mode = pytest.mark.parametrize("mode", MODES, ids=[mode.value for mode in M
 
 def learner(sizes, kind=PSRL, **options):
     """Return an agent that is told rewards as they are: its tables show what it was told."""
-    exact = {"sampler": ExactCounts(), "rewards": NoisyRewards(ExactCounts())}
+    exact = {"sampler": NonPrivate(), "rewards": NoisyRewards(NonPrivate())}
     return kind(*sizes, **{**exact, "rng": np.random.default_rng(1), **options})
 
 

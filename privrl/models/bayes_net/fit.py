@@ -15,7 +15,7 @@ import pandas as pd
 
 from privrl._checks import check_positive, check_rng
 from privrl._typing import FloatArray
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Schema
 from privrl.data.schema.plain import listed
@@ -100,7 +100,7 @@ class PrivateBayesNet:
         return make_structure(self.parents, self.schema)
 
     def fit(
-        self, frame: pd.DataFrame, rng: np.random.Generator, *, accountant: Charged | None = None
+        self, frame: pd.DataFrame, rng: np.random.Generator, *, accountant: Accountant | None = None
     ) -> BayesNet:
         """Count the records, release the counts, and return the network they give.
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_count, check_rng
 from privrl._typing import IntArray
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.accuracy.design import Loss
 from privrl.costs.relations import Relation, ReplaceRecord
@@ -32,7 +32,7 @@ def histogram(
     loss: Loss = "kl",
     relation: Relation | None = None,
     n_records: float | None = None,
-    accountant: Charged | None = None,
+    accountant: Accountant | None = None,
 ) -> PrivateHistogram:
     """Release a histogram of private values.
 
@@ -130,7 +130,7 @@ def value_counts(
     loss: Loss = "kl",
     relation: Relation | None = None,
     n_records: float | None = None,
-    accountant: Charged | None = None,
+    accountant: Accountant | None = None,
 ) -> PrivateHistogram:
     """Release how often each of some public categories occurs.
 

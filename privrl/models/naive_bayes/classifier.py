@@ -17,7 +17,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from privrl._checks import check_between, check_count, check_positive
 from privrl._typing import FloatArray
 from privrl.accounting import gate
-from privrl.accounting.gate import Charged
+from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.saving import Saved
 from privrl.data.schema import Bins, Categories, Column, Schema
@@ -141,7 +141,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.temperature = temperature
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, accountant: Charged | None = None) -> Self:
+    def fit(self, X: Any, y: Any, *, accountant: Accountant | None = None) -> Self:
         """Release the tables of the records, once, and learn from what was released.
 
         Parameters

@@ -1,0 +1,241 @@
+"""The ledger of an accountant: what it was charged, how often and when.
+
+It holds costs, which are public settings, and the times of charging, and no data. What is spent
+is the accountant's own sum; nothing is computed from the ledger.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime
+from html import escape
+from time import time
+from typing import overload
+
+from privrl.costs.base import Cost, Together, is_fixed
+from privrl.costs.relations import Relation
+
+#: At which an accountant shows what was spent if no budget says.
+USUAL_DELTA = 1e-5
+_WIDTH = 100  # columns of a table of text
+_ENDS = 10  # entries shown of each end of a ledger
+_TIME = "%Y-%m-%d %H:%M:%S"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cost, and how often it was charged in a row.
+
+    Attributes
+    ----------
+    cost : Cost
+        What was charged; its ``relation`` says about which neighbours.
+    count : int
+        How often, >= 1.
+    first, last : datetime
+        When, in UTC.
+    """
+
+    cost: Cost
+    count: int
+    first: datetime
+    last: datetime
+
+
+class Ledger(Sequence[Entry]):
+    """What an accountant was charged, in order; shown as a table.
+
+    A ledger is of the moment when the accountant was asked for it, and can be written to by nobody.
+    Costs in a row are one entry if they are one object, or equal and of a class whose equal costs
+    cost the same.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = tuple(entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Ledger": ...
+    def __getitem__(self, place: int | slice) -> "Entry | Ledger":
+        found = self._entries[place]
+        return Ledger(found) if isinstance(found, tuple) else found
+
+    @property
+    def _size(self) -> str:
+        """How many charges in how many entries, in words."""
+        charges, entries = sum(entry.count for entry in self), len(self)
+        return f"{charges} charge{'s' * (charges != 1)} in {entries} entr" + (
+            "y" if entries == 1 else "ies"
+        )
+
+    def __repr__(self) -> str:
+        if not self:
+            return "Ledger: nothing was charged."
+        rows = [_HEAD, *self._rows()]
+        widths = [max(map(len, column)) for column in zip(*(row[:3] for row in rows), strict=True)]
+        left = _WIDTH - sum(widths) - 2 * len(widths)
+        lines = [
+            f"{count:>{widths[0]}}  {first:<{widths[1]}}  {last:<{widths[2]}}  {_cut(cost, left)}"
+            for count, first, last, cost in rows
+        ]
+        title = _cut(f"Ledger: {self._size}, {self._relation}", _WIDTH)
+        return "\n".join([title, *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        caption = escape(f"Ledger: {self._size}, {self._relation}" if self else repr(self))
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEAD)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        return (
+            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+    @property
+    def _relation(self) -> str:
+        return ", ".join(dict.fromkeys(str(entry.cost.relation) for entry in self))
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """Return the cells of the table; of a long one those of both ends."""
+        if len(self) <= 2 * _ENDS + 1:
+            return [_cells(entry) for entry in self]
+        between = self[_ENDS:-_ENDS]
+        return [
+            *(_cells(entry) for entry in self[:_ENDS]),
+            ("…", "", "", f"… {between._size} …"),
+            *(_cells(entry) for entry in self[-_ENDS:]),
+        ]
+
+
+class Book:
+    """What an accountant writes down as it charges; the ledger is made of it when asked for.
+
+    Charging is quick: a cost is compared with the one before when somebody reads, and numbers are
+    in an array, which gives a collector of garbage nothing to look at. An interrupt that comes
+    while something is written down may leave that out of the ledger, and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._costs: list[Cost] = []
+        self._numbers = array("d")  # of each cost: how often, and when for the first and last time
+
+    def add(self, cost: Cost, count: int) -> None:
+        """Write down a charge."""
+        costs, numbers, now = self._costs, self._numbers, time()
+        if len(numbers) > 3 * len(costs):  # of a cost that an interrupt has kept out
+            del numbers[3 * len(costs) :]
+        if costs and costs[-1] is cost:
+            numbers[-3] += count
+            numbers[-1] = now
+            return
+        numbers.extend((count, now, now))
+        costs.append(cost)
+
+    def ledger(self) -> Ledger:
+        """Return what is written."""
+        entries: list[Entry] = []
+        for i, cost in enumerate(self._costs):
+            count, first, last = self._numbers[3 * i : 3 * i + 3]
+            entry = Entry(cost, int(count), _utc(first), _utc(last))
+            before = entries[-1] if entries else None
+            if before and is_fixed(cost) and is_fixed(before.cost) and before.cost == cost:
+                entries[-1] = replace(before, count=before.count + entry.count, last=entry.last)
+            else:
+                entries.append(entry)
+        return Ledger(entries)
+
+    def copy(self) -> "Book":
+        """Return a book that goes on by itself from here."""
+        other = Book()
+        other._costs, other._numbers = self._costs.copy(), self._numbers[:]
+        return other
+
+
+class KeepsLedger(ABC):
+    """What accountants share: a ledger, and what they show of themselves."""
+
+    _book: Book
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was charged so far, in order; it is of this moment, and read-only."""
+        return self._book.ledger()
+
+    @property
+    @abstractmethod
+    def relation(self) -> Relation | None:
+        """The neighbouring relation of everything composed; None before the first cost."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> object:
+        """What may be spent in all."""
+
+    @abstractmethod
+    def _spent_in_words(self) -> str:
+        """Return what was spent, as the budget counts it."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {fact}" for name, fact in self._facts().items())
+        return f"<{type(self).__name__} {shown}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>"
+            for name, fact in self._facts().items()
+        )
+        caption = escape(type(self).__name__)
+        return f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"
+
+    def _facts(self) -> dict[str, str]:
+        budget = self.budget
+        return {
+            "spent": self._spent_in_words(),
+            "budget": f"{len(budget)} targets" if isinstance(budget, Sequence) else str(budget),
+            "relation": str(self.relation),
+            "ledger": self.ledger._size,
+        }
+
+
+_HEAD = ("count", "first (UTC)", "last", "cost")
+
+
+def _utc(time: float) -> datetime:
+    return datetime.fromtimestamp(time, UTC)
+
+
+def _cells(entry: Entry) -> tuple[str, str, str, str]:
+    same_day = entry.first.date() == entry.last.date()
+    last = entry.last.strftime(_TIME if not same_day else "%H:%M:%S")
+    return str(entry.count), entry.first.strftime(_TIME), last, _words(entry.cost)
+
+
+def _words(cost: Cost) -> str:
+    """Return a cost in short: without its relation, and what is as usual."""
+    if type(cost) is Together:
+        return " + ".join(map(_words, cost.parts))
+    if not (is_fixed(cost) and is_dataclass(cost)):
+        return " ".join(repr(cost).split())
+    shown = [
+        f"{field.name}={_value(value)}"
+        for field in sorted(fields(cost), key=lambda field: field.default is not MISSING)
+        if field.repr and field.name != "relation"
+        for value in [getattr(cost, field.name)]
+        if field.default is MISSING or value != field.default
+    ]
+    return f"{type(cost).__name__}({', '.join(shown)})"
+
+
+def _value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(repr(value).split())
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
