@@ -16,8 +16,8 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.interpolate import make_interp_spline
 
+from privrl._scipy import interpolate
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.envs import TabularMDP
@@ -159,7 +159,9 @@ def run_job(job: Job, mdp: TabularMDP) -> JobResult:
     agent = _agent(job, mdp, agent_rng, runs=job.runs)
     starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng)
     so_far = np.concatenate([np.zeros((1, job.runs)), rewards[:, 0].cumsum(axis=0)])
-    at = make_interp_spline([*starts, job.episodes], so_far, k=1)(curve_episodes(job.episodes))
+    at = interpolate.make_interp_spline([*starts, job.episodes], so_far, k=1)(
+        curve_episodes(job.episodes)
+    )
     at[-1] = so_far[-1]  # without the rounding of the interpolation
     private = job.method.is_private
     return JobResult(

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from scipy.optimize import brentq
-
 from privrl._checks import check_count, check_positive
+from privrl._scipy import optimize
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import Cost
@@ -135,7 +134,7 @@ def _last_that_fits(
             f"target must be one that binds, got {target}; it is met by every parameter from "
             f"{math.exp(start):.3g} to {end:.3g}. Choose the parameter yourself."
         )
-    root = float(brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
+    root = float(optimize.brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
     value, margin = math.exp(root), 1e-14
     above = over(root)
     while above > 0:

@@ -10,10 +10,9 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
-from scipy.special import betainc, digamma, roots_jacobi, xlogy
 
 from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._scipy import optimize, special
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
@@ -100,7 +99,9 @@ def design(
     grid = np.log(_PRIORS[least <= _PRIORS])
     best = int(np.argmin([average(point) for point in grid]))
     bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(average, bounds=bracket, method="bounded", options={"xatol": 1e-3})
+    found = optimize.minimize_scalar(
+        average, bounds=bracket, method="bounded", options={"xatol": 1e-3}
+    )
     alpha = float(np.exp(found.x))
     return Design(weight_for(alpha), alpha, float(found.fun))
 
@@ -114,7 +115,7 @@ def typical_loss(
     `design`. Each frequency then follows Beta(1, n_cells − 1), and the average over it is a
     Gauss-Jacobi sum.
     """
-    nodes, weights = roots_jacobi(128, n_cells - 2, 0)
+    nodes, weights = special.roots_jacobi(128, n_cells - 2, 0)
     p = (1 + nodes) / 2
     each = _cell_losses(p, weight * n_records, alpha, n_cells, _check_loss(loss))
     return float(n_cells * (weights @ each) / weights.sum())
@@ -161,10 +162,10 @@ def _cell_losses(
     b = total_weight * p + alpha
     mean = b / total
     if loss == "kl":
-        return xlogy(p, p) - p * (digamma(b) - digamma(total))
+        return special.xlogy(p, p) - p * (special.digamma(b) - special.digamma(total))
     if loss == "l2":
         return mean * (1 - mean) / (total + 1) + (mean - p) ** 2
-    below = p * betainc(b, total - b, p) - mean * betainc(b + 1, total - b, p)
+    below = p * special.betainc(b, total - b, p) - mean * special.betainc(b + 1, total - b, p)
     return 2 * below + mean - p
 
 

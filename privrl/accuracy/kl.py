@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import wrightomega
 
 from privrl._checks import check_between, check_count, check_positive, check_positive_array
+from privrl._scipy import special
 from privrl.accuracy.rows import check_failure, least_records
 from privrl.numerics.special import FloatArray, digamma_excess, lgamma_excess
 
@@ -216,7 +216,7 @@ def _lambert(excess: FloatArray) -> FloatArray:
 
     It is also where (20) is least: at ``t = total_weight w / (1 + w)``.
     """
-    w = np.maximum(wrightomega(1 + excess) - 1, 0.0)
+    w = np.maximum(special.wrightomega(1 + excess) - 1, 0.0)
     # One step of Newton's restores the digits that the subtraction lost.
     return np.maximum(w - (w + np.log1p(w) - excess) * (1 + w) / (2 + w), 0.0)
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammainccinv, polygamma
 
 from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._scipy import special
 from privrl.accuracy.rows import check_failure, check_row
 from privrl.numerics.special import FloatArray
 
@@ -56,7 +56,7 @@ def l2_quantile(
     """
     total_weight, alpha, n_cells = check_row(total_weight, alpha, n_cells)
     total = total_weight + n_cells * alpha
-    spread = np.sqrt(-polygamma(1, total + 1) * np.log(check_failure(failure)))
+    spread = np.sqrt(-special.polygamma(1, total + 1) * np.log(check_failure(failure)))
     return np.minimum(
         np.sqrt(_worst_mean_square(total_weight, alpha, n_cells)) + spread, math.sqrt(2)
     )
@@ -106,7 +106,7 @@ def gaussian_l2_quantile(
     check_count("n_cells", n_cells)
     check_positive("sigma", sigma)
     failure = check_failure(failure)
-    return sigma * np.sqrt(2 * gammainccinv(n_cells / 2, failure)) / n_records
+    return sigma * np.sqrt(2 * special.gammainccinv(n_cells / 2, failure)) / n_records
 
 
 def _worst_mean_square(total_weight: FloatArray, alpha: float, n_cells: int) -> FloatArray:

@@ -2,9 +2,9 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import kl_div
 
 from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._scipy import special
 from privrl.numerics.special import (
     FloatArray,
     bregman_lgamma,
@@ -55,7 +55,7 @@ def _relative_entropy(p: FloatArray, q: FloatArray) -> FloatArray:
     ratio = p / q
     close = np.abs(ratio - 1) < 0.5
     x = np.where(close, ratio - 1, 0.0)
-    each = np.where(close, (1 + x) * log1pmx(x) + x**2, kl_div(ratio, 1.0))
+    each = np.where(close, (1 + x) * log1pmx(x) + x**2, special.kl_div(ratio, 1.0))
     return (q * each).sum(-1)
 
 

@@ -43,9 +43,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainccinv, betaincinv, expit
 
 from privrl._checks import check_between, check_count
+from privrl._scipy import special
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation
@@ -351,9 +351,11 @@ def _clopper_pearson(
     """Bound the probabilities of ``score >= threshold``: the one from below, the other above."""
     draws = len(likely)
     hits = draws - np.searchsorted(np.sort(likely), threshold)
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), draws - hits + 1, error), 0.0)
+    low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 1), draws - hits + 1, error), 0.0)
     hits = draws - np.searchsorted(np.sort(unlikely), threshold)
-    high = np.where(hits < draws, betainccinv(hits + 1, np.maximum(draws - hits, 1), error), 1.0)
+    high = np.where(
+        hits < draws, special.betainccinv(hits + 1, np.maximum(draws - hits, 1), error), 1.0
+    )
     return low, high
 
 
@@ -365,7 +367,7 @@ def _log_ratio(likely: ArrayLike, unlikely: ArrayLike, delta: float) -> FloatArr
 def _spread(values: FloatArray) -> FloatArray:
     """Pick some of the values, evenly spread and ever denser by rank towards both ends."""
     reach = math.log(len(values))
-    ranks = expit(np.linspace(-reach, reach, 129)) * len(values)
+    ranks = special.expit(np.linspace(-reach, reach, 129)) * len(values)
     return np.unique(np.sort(values)[ranks.astype(np.intp)])
 
 

@@ -40,9 +40,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, chdtrc, gammaln, ndtr, ndtri
 
 from privrl._checks import check_between, check_numbers, check_positive
+from privrl._scipy import special
 from privrl.numerics.special import FloatArray
 
 _LEAST_CONCENTRATION = 0.1  # below it draws underflow, and are not what the law says
@@ -260,7 +260,7 @@ def _shape(scores: FloatArray) -> float:
     """Bound the chance that normal numbers' empirical distribution is so far from normal."""
     ordered = np.sort(scores, axis=None)
     size = ordered.size
-    chance = ndtr(ordered)
+    chance = special.ndtr(ordered)
     steps = np.arange(size + 1) / size
     distance = max(float((steps[1:] - chance).max()), float((chance - steps[:-1]).max()))
     return min(1.0, 2 * math.exp(-2 * size * distance**2))
@@ -276,7 +276,7 @@ def _dependence(scores: FloatArray) -> float:
         return 0.0
     below = np.tril(factor, -1)
     width = pairs.shape[1]
-    return float(chdtrc(width * (width - 1) / 2, (below**2).sum()))
+    return float(special.chdtrc(width * (width - 1) / 2, (below**2).sum()))
 
 
 # Noise on counts -------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ class LaplaceLaw(_ScaleLaw):
     def scores(self, draws: FloatArray) -> FloatArray:
         """Return normal numbers of the same ranks."""
         noise = self._noise(draws)
-        return _bounded(-np.sign(noise) * ndtri(np.exp(-np.abs(noise) / self.scale) / 2))
+        return _bounded(-np.sign(noise) * special.ndtri(np.exp(-np.abs(noise) / self.scale) / 2))
 
 
 class _DiscreteLaw(_NoiseLaw):
@@ -448,7 +448,7 @@ class _DiscreteLaw(_NoiseLaw):
         within = coins.random(size.shape)
         lower = self._beyond(size) + within * (self._beyond(size - 1) - self._beyond(size))
         # At 0 the tail beyond −1 is the other half and 0 itself, so both signs are covered.
-        return _bounded(np.where(noise < 0, 1, -1) * ndtri(lower))
+        return _bounded(np.where(noise < 0, 1, -1) * special.ndtri(lower))
 
     @abstractmethod
     def _beyond(self, x: FloatArray) -> FloatArray:
@@ -592,7 +592,9 @@ class DirichletLaw(Law):
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Logarithm of the multivariate Beta function, summed over rows."""
-        return float(gammaln(parameters).sum() - gammaln(parameters.sum(axis=-1)).sum())
+        return float(
+            special.gammaln(parameters).sum() - special.gammaln(parameters.sum(axis=-1)).sum()
+        )
 
     def scores(self, draws: FloatArray) -> FloatArray:
         """Each cell's part of what the cells before it leave, which is Beta; as normal numbers."""
@@ -601,8 +603,8 @@ class DirichletLaw(Law):
         rest = np.maximum(_reversed_sums(draws), _TINY)
         own, here = shapes[..., :-1], draws[..., :-1] / rest[..., :-1]
         left = rest[..., 1:] / rest[..., :-1]
-        lower = ndtri(betainc(own, ahead, here))
-        upper = -ndtri(betainc(ahead, own, left))
+        lower = special.ndtri(special.betainc(own, ahead, here))
+        upper = -special.ndtri(special.betainc(ahead, own, left))
         return _bounded(np.where(here < 0.5, lower, upper)).reshape(len(draws), -1)
 
     def _concentrations(self, weight: float, prior: float) -> FloatArray:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import nctdtr, ndtri
 
 from privrl._checks import check_between, check_numbers, check_positive
+from privrl._scipy import special
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +111,12 @@ def separation(
     pooled = math.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2)
     measured = gap / pooled if pooled > 0 else math.copysign(math.inf, gap) if gap else 0.0
     degrees, root = 2 * n - 2, math.sqrt(n / 2)
-    below = nctdtr(degrees, root * claimed, root * measured) if math.isfinite(measured) else 1.0
+    below = (
+        special.nctdtr(degrees, root * claimed, root * measured) if math.isfinite(measured) else 1.0
+    )
     more = claimed / (1 - error)
     spreads = [math.sqrt(2 + d * d / 4) for d in (claimed, more)]
-    reach = -ndtri(false_alarm) * spreads[0] + ndtri(power) * spreads[1]
+    reach = -special.ndtri(false_alarm) * spreads[0] + special.ndtri(power) * spreads[1]
     return SeparationResult(
         measured=measured,
         deviation=math.sqrt((2 + min(measured, 1e150) ** 2 / 4) / n),

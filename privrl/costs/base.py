@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from privrl._checks import check_orders
+from privrl._scipy import optimize
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair, product_profile
@@ -339,7 +339,7 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
     low = high / 4
     while low > 1e-300 and excess(low) <= 0:
         low, high = low / 4, low
-    epsilon, margin = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
+    epsilon, margin = float(optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
     # At the end of a bounded loss delta falls to nothing within the last digits of epsilon.
     while excess(epsilon) > 0:
         epsilon *= 1 + margin

@@ -13,8 +13,8 @@ They are what ``DirichletCost(bound=...)`` knows by name:
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from scipy.special import polygamma
 
+from privrl._scipy import special
 from privrl.costs.relations import ChangeVector
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import FEW
@@ -36,7 +36,7 @@ def dps_rdp(
     squares, largest = sensitivities([vector])
     argument = _furthest(largest, weight, alpha, orders)
     inside = np.where(argument > 0, argument, 1.0)
-    value = orders / 2 * weight**2 * squares * polygamma(1, inside)
+    value = orders / 2 * weight**2 * squares * special.polygamma(1, inside)
     return np.where(argument > 0, value, np.inf)
 
 

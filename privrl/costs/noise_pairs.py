@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import logsumexp
 
+from privrl._scipy import special
 from privrl.numerics.linear_losses import LEAST_LOG, grid_masses, log_tail_integral, loss_range
 from privrl.numerics.special import FloatArray, expm1mx
 from privrl.numerics.upwards import FEW
@@ -332,13 +332,13 @@ def _log_lattice_sum(width: float, offset: float, rise: float, start: FloatArray
     x, times = _lattice_nodes(edges, offset)
     with np.errstate(divide="ignore"):
         ahead = np.log(-np.expm1(-rise * np.maximum(x - start[:, None, None], 0.0)))
-        return np.asarray(logsumexp(ahead - (x / width) ** 2 / 2, b=times, axis=(1, 2)))
+        return np.asarray(special.logsumexp(ahead - (x / width) ** 2 / 2, b=times, axis=(1, 2)))
 
 
 def _log_theta(c: float, sigma: float) -> float:
     """Return the logarithm of the sum of ``exp(−(x − c)²/(2 sigma²))`` over the integers."""
     if sigma < 0.5:
-        return float(logsumexp(-((np.arange(-8, 9) - c) ** 2) / (2 * sigma**2)))
+        return float(special.logsumexp(-((np.arange(-8, 9) - c) ** 2) / (2 * sigma**2)))
     waves = 2 * sum(_dual_weight(k, sigma) * math.cos(2 * math.pi * k * c) for k in _ORDERS)
     return math.log(sigma) + math.log(2 * math.pi) / 2 + math.log1p(waves)
 

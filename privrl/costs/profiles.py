@@ -19,8 +19,8 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma, gammaln
 
+from privrl._scipy import special
 from privrl.costs.relations import ChangeVector
 from privrl.numerics.linear_losses import grid_masses, log_tail_integral, loss_range
 from privrl.numerics.special import (
@@ -117,7 +117,11 @@ def changes_rdp(
     terms = bregman_lgamma(base, np.concatenate([np.where(finite, far, 0.0), near], -1))
     rest = terms[..., -1:]
     if vast.any():
-        far_off = gammaln(alpha[..., None]) - gammaln(base) + moves * digamma(base)
+        far_off = (
+            special.gammaln(alpha[..., None])
+            - special.gammaln(base)
+            + moves * special.digamma(base)
+        )
         rest = np.where(vast, far_off, rest)
     each = np.where(finite, terms[..., :-1] / (orders - 1) + rest, np.inf)
     cost = dict(zip(amounts, each, strict=True))
@@ -220,7 +224,12 @@ def _start(factor: Factor) -> tuple[float, float]:
     gains = factor.shape is Shape.UP
     if a < 1:  # Γ(a) = Γ(1 + a) / a
         last = math.log(a + s if gains else a)
-        terms = [-apart / s, float(bregman_lgamma(1 + a, s)) / s, float(digamma(1 + a)), -last]
+        terms = [
+            -apart / s,
+            float(bregman_lgamma(1 + a, s)) / s,
+            float(special.digamma(1 + a)),
+            -last,
+        ]
     elif s < a:  # all small for large a
         terms = [float(bregman_lgamma(a, s)) / s, float(digamma_excess(a)), -apart * gains]
     else:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import betainc, digamma
 
 from privrl._checks import check_between, check_count, check_orders, check_positive
+from privrl._scipy import optimize, special
 from privrl.costs.base import check_epsilons, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation
@@ -154,10 +153,10 @@ class SimplexCost:
         a, c, s = self._parameters()
         # log B(a, c − a) / B(a + s, c − a − s), less its part that is linear in s
         bend = -bregman_lgamma(a, s) - bregman_lgamma(c - a, -s)
-        slopes = digamma(c - a), digamma(a)
+        slopes = special.digamma(c - a), special.digamma(a)
         log_ratio = (epsilon - bend) / s - (slopes[0] - slopes[1])
         log_ratio -= FEW * ((epsilon - bend) / s + abs(slopes[0]) + abs(slopes[1]))
-        least = max(digamma(a + s) - digamma(c - a - s), 0.0)
+        least = max(special.digamma(a + s) - special.digamma(c - a - s), 0.0)
         valid = log_ratio >= least
         small = np.exp(-np.where(valid, log_ratio, 0.0))
         return np.where(valid, small / (1 + (self.n_components - 1) * small), 1.0)
@@ -241,7 +240,7 @@ def probability_some_below(gamma: float, *, alpha: float, n: int, total: float) 
     height = alpha * log_t + (total - alpha - 1) * np.log1p(-t)
     weights = half * _WEIGHTS * np.exp(height - height.max())
     mean = float((weights * survival).sum() / weights.sum())
-    return min(n * float(betainc(alpha, total - alpha, gamma)) * mean, 1.0)
+    return min(n * float(special.betainc(alpha, total - alpha, gamma)) * mean, 1.0)
 
 
 def _log_beta(a: float, b: float) -> float:
@@ -258,7 +257,7 @@ def _window(log_gamma: float, a: float, b: float) -> tuple[float, float]:
 
     peak = min(log_gamma, math.log(a / (a + b - 1)))
     lowest = height(peak) - _DROP
-    low = brentq(lambda y: height(y) - lowest, lowest / a - 1, peak)
+    low = optimize.brentq(lambda y: height(y) - lowest, lowest / a - 1, peak)
     if height(log_gamma) >= lowest:
         return float(low), log_gamma
-    return float(low), float(brentq(lambda y: height(y) - lowest, peak, log_gamma))
+    return float(low), float(optimize.brentq(lambda y: height(y) - lowest, peak, log_gamma))

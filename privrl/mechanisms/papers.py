@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import polygamma
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._scipy import optimize, special
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.curves import sensitivities
@@ -108,7 +107,7 @@ def dkl_algorithm_1(
 
     def spent(weight: float) -> float:
         argument = 1 + gap(weight) + weight * lower_bound
-        return float(order / 2 * weight**2 * squares * polygamma(1, argument))
+        return float(order / 2 * weight**2 * squares * special.polygamma(1, argument))
 
     def setting(weight: float) -> DklSetting:
         alpha = 1 + gap(weight) + (order - 1) * weight * largest
@@ -119,7 +118,7 @@ def dkl_algorithm_1(
         return DklSetting(weight, alpha, cost)
 
     # At g = 0 and no lower bound the weight has a closed form (Remark 1), and is the least.
-    high = math.sqrt(2 * target.epsilon / (order * squares * float(polygamma(1, 1))))
+    high = math.sqrt(2 * target.epsilon / (order * squares * float(special.polygamma(1, 1))))
     low = high / 2
     while spent(high) < target.epsilon:
         low, high = high, 2 * high
@@ -128,7 +127,7 @@ def dkl_algorithm_1(
                 f"g grows so fast that no weight up to 1e30 spends epsilon = {target.epsilon:g}; "
                 "choose one that grows more slowly than the square of the weight."
             )
-    weight = float(brentq(lambda r: spent(r) - target.epsilon, low, high, xtol=1e-300))
+    weight = float(optimize.brentq(lambda r: spent(r) - target.epsilon, low, high, xtol=1e-300))
     margin = 1e-16
     while float(setting(weight).cost.rdp(order)) > target.epsilon:
         weight *= 1 - margin

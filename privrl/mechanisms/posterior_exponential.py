@@ -38,9 +38,9 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from privrl._checks import check_between, check_orders
+from privrl._scipy import optimize
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import check_epsilons, smallest_epsilon
@@ -405,7 +405,7 @@ def _last_multiple(weights: FloatArray, aim: float, start: float) -> float:
         low /= 2
     while excess(high) < 0:
         high *= 2
-    return float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10))
+    return float(optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-10))
 
 
 def _blocks(rows: IntArray, n_outputs: int) -> Iterator[IntArray]:

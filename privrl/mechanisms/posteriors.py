@@ -16,9 +16,9 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma
 
 from privrl._checks import check_between, check_count, check_positive_array
+from privrl._scipy import special
 from privrl.costs.base import check_delta
 from privrl.mechanisms.certificate import BLOCK, IntArray
 from privrl.numerics.special import FloatArray, bregman_lgamma
@@ -317,5 +317,5 @@ def _cell_table(alpha: float, n: int) -> FloatArray:
     table = np.empty(2 * n + 1)
     table[least:] = bregman_lgamma(middle, halves[least:] - n / 2)
     if least:
-        table[0] = table[2] - math.log(alpha) + digamma(middle)
+        table[0] = table[2] - math.log(alpha) + special.digamma(middle)
     return table

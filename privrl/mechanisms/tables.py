@@ -19,9 +19,9 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from privrl._checks import check_count, check_numbers, check_positive
+from privrl._scipy import optimize
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Target
@@ -331,7 +331,7 @@ def _designed(
 
     # There is one best prior between those that admit no weight and those that drown the data.
     bounds = (math.log(max(0.05, relation.convex_from or 0.0)), math.log(1e5))
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.05})
+    found = optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.05})
     return math.exp(float(found.x))
 
 

@@ -20,8 +20,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtbsv
 
+from privrl._scipy import blas
 from privrl.numerics.linear_losses import LEAST_LOG
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import LOG_DELTA, outward
@@ -116,7 +116,7 @@ def _recursion(inward: FloatArray, decay: float) -> FloatArray:
     """Return ``y[n] = inward[n] + decay y[n − 1]``: a triangular system with two diagonals."""
     diagonals = np.empty((2, len(inward)), order="F")
     diagonals[0], diagonals[1] = 1.0, -decay
-    return dtbsv(1, diagonals, inward, lower=1, diag=1)
+    return blas.dtbsv(1, diagonals, inward, lower=1, diag=1)
 
 
 @lru_cache(maxsize=64)

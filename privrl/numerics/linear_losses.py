@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
+from privrl._scipy import special
 from privrl.numerics.special import FloatArray
 
 BoolArray = NDArray[np.bool]
@@ -101,7 +101,7 @@ def log_tail_integral(density: Density, shift: float, start: FloatArray) -> Floa
     nodes = (grid[:, :-1] + half)[..., None] + half[..., None] * _NODES
     values = log_integrand(nodes.reshape(len(start), -1)).reshape(nodes.shape)
     weights = half[..., None] * _WEIGHTS
-    total = logsumexp(values, b=weights, axis=(1, 2)) + density.constant
+    total = special.logsumexp(values, b=weights, axis=(1, 2)) + density.constant
     return np.clip(total, LEAST_LOG, 0.0)
 
 

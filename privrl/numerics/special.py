@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, gammaln
 
 from privrl._checks import check_positive_array
+from privrl._scipy import special
 
 FloatArray = NDArray[np.float64]
 
@@ -70,7 +70,11 @@ def bregman_lgamma(a: ArrayLike, t: ArrayLike) -> FloatArray:
             part = at[i : i + _CHUNK]
             total[part] = way(a[part], t[part])
     if vast.any():
-        total[vast] = gammaln(a[vast] + t[vast]) - gammaln(a[vast]) - t[vast] * digamma(a[vast])
+        total[vast] = (
+            special.gammaln(a[vast] + t[vast])
+            - special.gammaln(a[vast])
+            - t[vast] * special.digamma(a[vast])
+        )
     return total.reshape(shape)
 
 
@@ -169,7 +173,7 @@ def lgamma_excess(a: ArrayLike) -> FloatArray:
     large = np.maximum(a, _SHIFT)
     series = np.log(2 * np.pi / large) / 2 + _polynomial(_STIRLING, 1 / large**2) / large
     little = np.minimum(a, _SHIFT)
-    return np.where(a < _SHIFT, gammaln(little) - little * np.log(little) + little, series)
+    return np.where(a < _SHIFT, special.gammaln(little) - little * np.log(little) + little, series)
 
 
 def digamma_excess(a: ArrayLike) -> FloatArray:
@@ -179,7 +183,7 @@ def digamma_excess(a: ArrayLike) -> FloatArray:
     slopes = [(2 * k + 1) * coefficient for k, coefficient in enumerate(_STIRLING)]
     series = -1 / (2 * large) - _polynomial(slopes, 1 / large**2) / large**2
     little = np.minimum(a, _SHIFT)
-    return np.where(a < _SHIFT, digamma(little) - np.log(little), series)
+    return np.where(a < _SHIFT, special.digamma(little) - np.log(little), series)
 
 
 def _polynomial(coefficients: Sequence[float], x: FloatArray) -> FloatArray:

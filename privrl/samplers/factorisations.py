@@ -17,9 +17,9 @@ from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.linalg import solve_triangular, toeplitz
 
 from privrl._checks import check_count
+from privrl._scipy import linalg
 from privrl.numerics.special import FloatArray
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
@@ -129,7 +129,7 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factorisation:
         case "square-root":
             steps = np.arange(1, n)
             coefficients = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
-            root = np.tril(toeplitz(coefficients))
+            root = np.tril(linalg.toeplitz(coefficients))
             return Factorisation(root, root)
         case "optimal":
             return _optimal(n)
@@ -175,7 +175,7 @@ def _optimal(n: int) -> Factorisation:
     scale = np.sqrt(weights)
     gram = root / scale[:, None] / scale
     right = np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]  # lower triangular, rightᵀ right
-    left = solve_triangular(right.T, sums.T, lower=False).T
+    left = linalg.solve_triangular(right.T, sums.T, lower=False).T
     return Factorisation(np.tril(left), right)
 
 

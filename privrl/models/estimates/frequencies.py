@@ -29,10 +29,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import erfcx, gammainc, xlogy
 
 from privrl._checks import check_count, check_numbers, check_positive
+from privrl._scipy import optimize, special
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (
@@ -96,7 +95,7 @@ def frequencies(
         high *= 2
     ends = excess(low), excess(high)
     if ends[0] * ends[1] < 0:
-        best = float(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+        best = float(optimize.brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
     else:  # such noise does not occur
         best = low if ends[0] <= 0 else high
     x = np.maximum(means(z / size, tilt(best)), _TINY)
@@ -190,7 +189,7 @@ def typical_loss(
     p = np.broadcast_to(p[:, None], q.shape)
     match loss:
         case "kl":
-            each = xlogy(p, p) - xlogy(p, q) - p + q
+            each = special.xlogy(p, p) - special.xlogy(p, q) - p + q
         case "l2":
             each = (p - q) ** 2
         case "l1":
@@ -227,7 +226,7 @@ def _gaussian_means(z: ArrayLike, tilt: float) -> FloatArray:
     u = np.asarray(z, np.float64) - tilt
     far = np.minimum(u, -1e3)
     near = np.maximum(u, -1e3)
-    hazard = math.sqrt(2 / math.pi) / erfcx(-near / math.sqrt(2))
+    hazard = math.sqrt(2 / math.pi) / special.erfcx(-near / math.sqrt(2))
     return np.where(u > -1e3, near + hazard, -(1 - 2 / far**2) / far)
 
 
@@ -236,7 +235,7 @@ def _laplace_means(z: FloatArray, tilt: float) -> FloatArray:
     ahead = 1 / (1 + tilt)  # mean length of the tail, beyond z
     v = np.maximum(z, 0.0)
     turn = np.maximum(np.abs(1 - tilt) * v, 1e-100)
-    mass, moment = v * gammainc(1, turn) / turn, v**2 * gammainc(2, turn) / turn**2
+    mass, moment = v * special.gammainc(1, turn) / turn, v**2 * special.gammainc(2, turn) / turn**2
     if tilt <= 1:  # from z downwards
         return v - (moment - ahead**2) / (mass + ahead)
     tail = np.exp(-turn) * ahead  # from 0 upwards

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
+from privrl._scipy import special
 from privrl._typing import FloatArray
 
 #: Deviation of a count that is exact, and the least that is taken: it is a whole number.
@@ -66,7 +66,7 @@ def posterior_counts(
         + np.log(power * width)
         + (power - 1) * np.log(_POINTS)
         + shape * np.log(rate)
-        - gammaln(shape)
+        - special.gammaln(shape)
         + (shape - 1) * np.log(x)
         - rate * x
     )

@@ -4,8 +4,8 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import betainc, betaincc, ndtri
 
+from privrl._scipy import special
 from privrl._typing import FloatArray
 from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
 from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
@@ -63,8 +63,8 @@ def count_bounds(released: Released, tail: float) -> tuple[FloatArray, FloatArra
         return used.weight * x + alpha, used.weight * (n - x) + (d - 1) * alpha
 
     # A cell's probability follows a Beta law that rises with its count.
-    low = _bisect(lambda x: betaincc(*below(x), y) < tail / 2, n, d)
-    high = _bisect(lambda x: betainc(*below(x), y) >= tail / 2, n, d)
+    low = _bisect(lambda x: special.betaincc(*below(x), y) < tail / 2, n, d)
+    high = _bisect(lambda x: special.betainc(*below(x), y) >= tail / 2, n, d)
     return low, high
 
 
@@ -132,7 +132,7 @@ def _reach(noise: AdditiveMechanism[Any], tail: float) -> float:
     """
     size = noise_size(noise)
     if isinstance(noise, GaussianMechanism | DiscreteGaussianMechanism):
-        reach = -size * float(ndtri(tail / 2))
+        reach = -size * float(special.ndtri(tail / 2))
     else:
         reach = -size * math.log(tail)
     if isinstance(noise, DiscreteGaussianMechanism | DiscreteLaplaceMechanism):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
     check_is_fitted,
@@ -15,6 +14,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._scipy import special
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
@@ -244,7 +244,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
         joint = self.predict_joint_log_proba(X)
-        return joint - logsumexp(joint, axis=1, keepdims=True)
+        return joint - special.logsumexp(joint, axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return each record's probabilities of the classes, in the order of ``classes_``.

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from privrl._checks import check_count, check_positive
+from privrl._scipy import special
 from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.saving import SPENT, check_entries, check_format, mechanism_of, plain_spent
@@ -154,7 +154,7 @@ def _logs_of(name: str, data: Any, shape: tuple[int, ...]) -> FloatArray:
     if entries.shape != shape or not {float, int, type(None)} >= set(map(type, entries.flat)):
         raise ValueError(f"{name} must be logarithms of shape {shape}.")
     logs = np.where(entries == None, -np.inf, entries).astype(np.float64)  # noqa: E711, each one
-    sums = logsumexp(logs, axis=-1)
+    sums = special.logsumexp(logs, axis=-1)
     if not (np.abs(sums) <= _ROUNDING).all():
         raise ValueError(f"{name} must be logarithms of probabilities that sum to 1.")
     return logs

@@ -1,0 +1,31 @@
+"""SciPy, loaded when something of it is first used: by itself it takes longer than all the rest.
+
+Write ``from privrl._scipy import special`` and ``special.digamma(x)``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+
+class _Lazily:
+    """A module that is imported when something of it is wanted."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._name), name)
+        setattr(self, name, value)  # from now on it is found at once
+        return value
+
+
+if TYPE_CHECKING:
+    from scipy import interpolate, linalg, optimize, special
+    from scipy.linalg import blas
+else:
+    blas, interpolate, linalg, optimize, special = (
+        _Lazily(f"scipy.{name}")
+        for name in ("linalg.blas", "interpolate", "linalg", "optimize", "special")
+    )
+
+__all__ = ["blas", "interpolate", "linalg", "optimize", "special"]
