@@ -170,7 +170,7 @@ class Observer:
     def check_covers_arrival(self) -> None:
         """Check that rewards may depend on the next state.
 
-        `privrl.experiments.training.loop.train` does so where an environment's public tables say
+        `privrl.experiments.train` does so where an environment's public tables say
         that they do. An agent that is told of steps one by one cannot see it.
 
         Raises

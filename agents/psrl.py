@@ -21,7 +21,7 @@ class PSRL(TabularAgent):
     resamples : Schedule, optional
         Before which episodes, beside those of a draw, to sample the released posterior again
         and plan afresh: free, and it changes something where the posterior is more than the one
-        draw made of it, as that of `privrl.samplers.noisy_counts.NoisyCounts` is.
+        draw made of it, as that of `privrl.samplers.NoisyCounts` is.
     """
 
     def __init__(

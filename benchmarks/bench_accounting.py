@@ -6,20 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privrl.accounting.pld import PldAccountant
-from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
-from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import (
+from privrl.accounting import ApproxDP, PldAccountant, Rdp, RdpAccountant
+from privrl.costs import (
     AddRemoveRecord,
+    DirichletCost,
+    GaussianCost,
     ReplaceEpisode,
     ReplaceRecord,
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.samplers.noisy_counts import NoisyCounts
+from privrl.mechanisms import DirichletMechanism
+from privrl.samplers import NoisyCounts
 
 _DELTA = 1e-5
 _RELATIONS = {

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting import Rdp
 from privrl.agents import PSRL, BetaRewards, Geometric, KnownRewards, NoisyRewards
 from privrl.envs import riverswim
 from privrl.experiments.training.loop import learn_counts
-from privrl.samplers.dirichlet import Diffuse
-from privrl.samplers.noisy_counts import NoisyCounts
+from privrl.samplers import Diffuse, NoisyCounts
 
 _RUNS = 200
 

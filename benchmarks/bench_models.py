@@ -5,8 +5,8 @@ import pytest
 from peers import CLOCK
 from synthetic import ADULT_RECORDS, ADULT_SIZES, adult_like, ages
 
-from privrl.accounting.targets import ApproxDP
-from privrl.models.histograms import histogram
+from privrl.accounting import ApproxDP
+from privrl.models import histogram
 
 _TARGET = ApproxDP(1.0, 1e-5)
 _VALUES = (10_000, 1_000_000)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from peers import CLOCK
 
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards, KnownRewards
-from privrl.costs.base import together
+from privrl.costs import together
 from privrl.envs import plan, plan_support, planning, riverswim
 from privrl.experiments.training.loop import learn_counts
-from privrl.samplers.dirichlet import Diffuse
+from privrl.samplers import Diffuse
 
 RUNS = 200
 _RUNS = (1, 10, 50, RUNS, 1000, 5000)

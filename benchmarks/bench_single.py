@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from privrl.agents import PSRL, BetaRewards, Geometric, NoisyRewards
-from privrl.experiments.training.loop import train
-from privrl.samplers.dirichlet import Diffuse
-from privrl.samplers.noisy_counts import NoisyCounts
+from privrl.experiments import train
+from privrl.samplers import Diffuse, NoisyCounts
 
 _HORIZON = 100
 _SCHEDULE = Geometric(1.05)

@@ -3,8 +3,8 @@
 import pytest
 from joblib import Parallel, delayed
 
-from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import SweepSpec, jobs_of, run_sweep
+from privrl.experiments import Method, SweepSpec, run_sweep
+from privrl.experiments.sweeps import jobs_of
 
 
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])

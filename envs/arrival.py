@@ -1,7 +1,7 @@
 """Whether rewards are paid on arrival: what an environment's public tables prove.
 
 A neighbouring relation has to say what a replaced state does to the reward for reaching it
-(`privrl.costs.relations.ReplaceStep`). That no reward depends on the next state is a fact about an
+(`privrl.costs.ReplaceStep`). That no reward depends on the next state is a fact about an
 environment which only its tables can show; that its mean rewards do not shows nothing.
 """
 

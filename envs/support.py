@@ -31,7 +31,8 @@ class Support:
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If ``next_states`` are not integers in ascending order within ``n_next``, one at least in
+        each row.
 
     Notes
     -----

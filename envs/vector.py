@@ -54,7 +54,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If ``num_envs`` is below 1 or the autoreset mode unknown.
 
     Notes
     -----

@@ -62,7 +62,7 @@ class Method:
         experiment has it. What is reported as spent includes it.
     threshold : float
         How many deviations are taken off noisy counts, see
-        `privrl.samplers.noisy_counts.NoisyCounts`.
+        `privrl.samplers.NoisyCounts`.
     support : bool
         Whether it is public which next states are possible.
     label : str, optional

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privrl._scipy import interpolate
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.envs import TabularMDP
@@ -25,6 +24,7 @@ from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
 from privrl.experiments.training.loop import learn_counts
+from privrl.numerics.scipy_lazily import interpolate
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts

@@ -103,7 +103,7 @@ class TrainResult:
     policy : array of int, shape (H, S)
         The private policy: an action for each step and state.
     record : pandas.DataFrame
-        What the agent earned, see `privrl.experiments.training.loop.train`; not covered by the
+        What the agent earned, see `privrl.experiments.train`; not covered by the
         guarantee.
     guarantee : dict
         What the policy cost: relation, order and epsilon, delta and epsilon, draws, and

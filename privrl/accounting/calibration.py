@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import cache, partial
 
 from privrl._checks import check_count, check_positive
-from privrl._scipy import optimize
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import Cost
+from privrl.numerics.scipy_lazily import optimize
 
 _EXTREME = math.log(1e30) * (1 - 1e-12)  # of the logarithm of a parameter
 
@@ -43,7 +43,7 @@ def calibrate(
         exactly, several by the sum of their Rényi divergences.
     accountant : callable, optional
         Makes the accountant that an `ApproxDP` target is to be met under, if another:
-        `privrl.accounting.pld.PldAccountant`.
+        `privrl.accounting.PldAccountant`.
     least : float
         The parameter is not made smaller than this.
 

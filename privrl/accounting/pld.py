@@ -69,7 +69,7 @@ class PldAccountant(KeepsLedger):
     Notes
     -----
     Whatever is reported is an upper bound, and never above what
-    `privrl.accounting.rdp.RdpAccountant` reports. Where a cost's ``delta`` is exact, the slack
+    `privrl.accounting.RdpAccountant` reports. Where a cost's ``delta`` is exact, the slack
     in epsilon is about 0.02 % (0.2 % if each release costs several nats) for up to 12
     different releases, however many of each. Of more, each gets fewer dots: 0.3 % at 100
     different ones. Deltas that go through Rényi divergence make loss distributions that are

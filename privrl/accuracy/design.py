@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_positive, check_positive_array
-from privrl._scipy import optimize, special
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray
 
 Loss = Literal["kl", "l2", "l1"]
@@ -31,7 +31,7 @@ class Design:
     Attributes
     ----------
     weight, alpha : float
-        For `privrl.costs.dirichlet.DirichletCost`: with them the target is met.
+        For `privrl.costs.DirichletCost`: with them the target is met.
     loss : float
         Expected loss of one release, averaged over histograms (`typical_loss`).
     """

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_between, check_count, check_positive, check_positive_array
-from privrl._scipy import special
 from privrl.accuracy.rows import check_failure, least_records
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, digamma_excess, lgamma_excess
 
 KlBound = Literal["vertex", "lambert", "dkl"]
@@ -51,7 +51,8 @@ def kl_tail(
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If ``eta`` or ``total_weight`` is not > 0, ``alpha`` below what the bound needs, or
+        ``n_cells`` below 2.
 
     Notes
     -----
@@ -142,7 +143,7 @@ def kl_sample_size(
     Parameters
     ----------
     weight, alpha : float
-        Of the release: of `privrl.accuracy.design.design`, or of
+        Of the release: of `privrl.accuracy.design`, or of
         `privrl.mechanisms.papers.dkl_algorithm_1` for DKL's own sample size.
     n_cells, eta, failure, bound
         As for `kl_tail` and `kl_quantile`.
@@ -201,7 +202,7 @@ def _check_kl(
     if not alpha >= 0.5:
         raise ValueError(
             f"alpha must be >= 0.5, got {alpha!r}; below, DKL's Theorem 2 is not proved, and up to "
-            "1/4 it is false. privrl.accuracy.design.expected_loss is exact for every prior."
+            "1/4 it is false. privrl.accuracy.expected_loss is exact for every prior."
         )
     if bound == "vertex" and not alpha >= VERTEX_ALPHA:
         raise ValueError(

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_positive, check_positive_array
-from privrl._scipy import special
 from privrl.accuracy.rows import check_failure, check_row
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
 
@@ -36,7 +36,8 @@ def l2_quantile(
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If ``failure`` is not between 0 and 1, ``total_weight`` or ``alpha`` not > 0, or ``n_cells``
+        below 2.
 
     Notes
     -----

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_positive, check_positive_array
-from privrl._scipy import special
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (
     FloatArray,
     bregman_lgamma,
@@ -88,7 +88,7 @@ def expected_posterior_kl(
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If a prior is below 1, ``p`` no distribution of its length, or ``n_records`` no count.
 
     Notes
     -----

@@ -45,10 +45,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count
-from privrl._scipy import special
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import Sampler
 

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_numbers, check_positive
-from privrl._scipy import special
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
 _LEAST_CONCENTRATION = 0.1  # below it draws underflow, and are not what the law says

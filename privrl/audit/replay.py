@@ -77,7 +77,7 @@ def audit_replay(pipeline: Pipeline[Data], data: Data, neighbour: Data) -> Repla
     pipeline : callable
         Takes the data, makes all of its agents, models and generators itself, and returns
         everything that anyone is to see: policies, models, printed lines, files' contents. Its
-        releases are those of `privrl.mechanisms.Mechanism` and `privrl.samplers.base.draw`. It must
+        releases are those of `privrl.mechanisms.Mechanism` and `privrl.samplers.draw`. It must
         do the same thing each time, so its generators need seeds.
     data, neighbour : object
         Two data sets that differ as the relation of the pipeline's costs allows. The pipeline gets

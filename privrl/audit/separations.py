@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_numbers, check_positive
-from privrl._scipy import special
+from privrl.numerics.scipy_lazily import special
 
 
 @dataclass(frozen=True, kw_only=True)

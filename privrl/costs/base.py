@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_orders
-from privrl._scipy import optimize
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair, product_profile
+from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import (
     FEW,

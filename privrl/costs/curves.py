@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from privrl._scipy import special
 from privrl.costs.relations import ChangeVector
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import FEW
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from privrl._scipy import special
 from privrl.numerics.linear_losses import LEAST_LOG, grid_masses, log_tail_integral, loss_range
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, expm1mx
 from privrl.numerics.upwards import FEW
 

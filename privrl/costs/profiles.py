@@ -20,9 +20,9 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._scipy import special
 from privrl.costs.relations import ChangeVector
 from privrl.numerics.linear_losses import grid_masses, log_tail_integral, loss_range
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (
     FloatArray,
     bregman_lgamma,

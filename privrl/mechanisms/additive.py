@@ -90,7 +90,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         if self.table == DAMPED:
             raise ValueError(
                 f"table must be of counts as they are, got {DAMPED!r}; a mechanism damps none. "
-                "privrl.samplers.noisy_counts.NoisyCounts does where it is given loops."
+                "privrl.samplers.NoisyCounts does where it is given loops."
             )
 
     @property
@@ -117,7 +117,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         relation, table
             As for the class.
         count, accountant
-            As for `privrl.accounting.calibration.calibrate`.
+            As for `privrl.accounting.calibrate`.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class GaussianMechanism(_Continuous):
     Raises
     ------
     ValueError
-        As for `privrl.costs.noise.GaussianCost`.
+        As for `privrl.costs.GaussianCost`.
 
     Notes
     -----
@@ -276,7 +276,7 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     Raises
     ------
     ValueError
-        As for `privrl.costs.noise.LaplaceCost`.
+        As for `privrl.costs.LaplaceCost`.
 
     Notes
     -----
@@ -303,7 +303,7 @@ class DiscreteGaussianMechanism(_Discrete):
     Raises
     ------
     ValueError
-        If ``sigma`` cannot be drawn with, or as for `privrl.costs.noise.DiscreteGaussianCost`.
+        If ``sigma`` cannot be drawn with, or as for `privrl.costs.DiscreteGaussianCost`.
 
     Notes
     -----
@@ -332,7 +332,7 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     Raises
     ------
     ValueError
-        If ``scale`` cannot be drawn with, or as for `privrl.costs.noise.DiscreteLaplaceCost`.
+        If ``scale`` cannot be drawn with, or as for `privrl.costs.DiscreteLaplaceCost`.
 
     Notes
     -----

@@ -39,7 +39,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
     alpha : float or sequence of K floats
         Prior pseudo-counts, > 0; the smallest decides the cost.
     relation, table, bound
-        As for `privrl.costs.dirichlet.DirichletCost`; by default one record is replaced.
+        As for `privrl.costs.DirichletCost`; by default one record is replaced.
     lower_bound : float
         A count that no cell can be below, by public knowledge, >= 0 (DKL, Remark 2). It acts
         as a prior of ``weight * lower_bound`` more. Cells below are raised to it, so that the
@@ -141,7 +141,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
         relation, table, bound, lower_bound
             As for the mechanism.
         count, accountant
-            As for `privrl.accounting.calibration.calibrate`.
+            As for `privrl.accounting.calibrate`.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
     ) -> Self:
         """Return the mechanism that meets ``target`` with the least expected loss.
 
-        The arguments are those of `privrl.accuracy.design.design`: public facts, and no data.
+        The arguments are those of `privrl.accuracy.design`: public facts, and no data.
         """
         relation = ReplaceRecord() if relation is None else relation
         best = design(

@@ -192,7 +192,7 @@ def laplace_l1_bound(n_cells: int, gamma: float, *, epsilon: float) -> float:
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If ``n_cells`` is below 1, ``gamma`` not between 0 and 1, or ``epsilon`` not > 0.
 
     Notes
     -----

@@ -40,7 +40,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_orders
-from privrl._scipy import optimize
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import check_epsilons, smallest_epsilon
@@ -55,6 +54,7 @@ from privrl.mechanisms.posteriors import (
     smooth_beta,
 )
 from privrl.numerics.dirichlet_rows import DirichletPosterior
+from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 
 Sensitivity = Literal["certified", "constant", "global", "local", "smooth"]

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_positive_array
-from privrl._scipy import special
 from privrl.costs.base import check_delta
 from privrl.mechanisms.certificate import BLOCK, IntArray
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, bregman_lgamma
 
 _PRIORS = (1e-30, 1e20)

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_numbers, check_positive
-from privrl._scipy import optimize
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Target
@@ -33,6 +32,7 @@ from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 
 MechanismName = Literal["auto", "dirichlet", "gaussian", "laplace", "none"]

@@ -21,8 +21,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._scipy import blas
 from privrl.numerics.linear_losses import LEAST_LOG
+from privrl.numerics.scipy_lazily import blas
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import LOG_DELTA, outward
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._scipy import special
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
 BoolArray = NDArray[np.bool]

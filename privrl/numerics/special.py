@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_positive_array
-from privrl._scipy import special
+from privrl.numerics.scipy_lazily import special
 
 FloatArray = NDArray[np.float64]
 

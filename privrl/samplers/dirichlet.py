@@ -56,7 +56,7 @@ class DirichletSampler(PaidSampler):
     relation : Relation
         Which data sets are neighbours; by default `ReplaceStep`.
     table, bound
-        As for `privrl.costs.dirichlet.DirichletCost`.
+        As for `privrl.costs.DirichletCost`.
     window : int, optional
         How many batches an update looks back on, itself included; by default all. A record
         is in one batch, so it takes part in ``window`` updates and no more: the first so many

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from privrl._checks import check_count
-from privrl._scipy import linalg
+from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
@@ -35,7 +35,7 @@ class LocalNoise:
     Local privacy: no curator is trusted, and what one user sends costs its own noise alone. The
     noise of so many users adds up. (`NoisyCounts` simulates that: it is given the counts, and
     adds the sum of all their noise.) The relation says what of one user's data is replaced, all
-    of it under `privrl.costs.relations.ReplaceEpisode`.
+    of it under `privrl.costs.ReplaceEpisode`.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class NoisyCounts(PaidSampler):
         `LocalNoise` every user adds their own, and what one of them sends costs as much.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
-        is paid for is the relation's `privrl.costs.relations.DAMPED`: these cells get √2 times the
+        is paid for is the relation's `privrl.costs.DAMPED`: these cells get √2 times the
         noise, and all others need less. `privrl.agents.self_loops` makes it. (Agents check that
         it is right. Elsewhere the guarantee rests on it, and what no table could have is refused:
         two such cells in one row, or one behind the place of its own state.)

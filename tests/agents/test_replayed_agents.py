@@ -17,18 +17,8 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from privrl import agents
 from privrl.accounting.rdp import RdpAccountant
-from privrl.agents import (
-    PSRL,
-    UCBVI,
-    BetaRewards,
-    EveryEpisode,
-    Geometric,
-    KnownRewards,
-    NoisyRewards,
-    Transition,
-    self_loops,
-)
 from privrl.audit import audit_replay
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.support import Support
@@ -43,7 +33,7 @@ SUPPORTS = {
     terminates: Support.from_mask(np.ones((S, A, S + terminates), np.bool_))
     for terminates in (False, True)
 }
-Episode = list[Transition]
+Episode = list[agents.Transition]
 
 
 @dataclass(frozen=True)
@@ -114,7 +104,7 @@ def sampler_of(setup: Setup, updates: int) -> Any:
         ),
         "damped": lambda: NoisyCounts(
             sigma=2.0, updates=updates, factorisation=more[0], relation=relation,
-            loops=self_loops(S, A, terminates=setup.terminates, support=support),
+            loops=agents.self_loops(S, A, terminates=setup.terminates, support=support),
         ),
     }  # fmt: skip
     return made[kind]()
@@ -122,16 +112,16 @@ def sampler_of(setup: Setup, updates: int) -> Any:
 
 def rewards_of(setup: Setup, updates: int) -> Any:
     if setup.rewards == "known":
-        return KnownRewards(np.arange(S * A).reshape(S, A) / 10)
+        return agents.KnownRewards(np.arange(S * A).reshape(S, A) / 10)
     options = {"relation": relation_of(setup), "table": "rewards"}
     if setup.rewards == "beta":
-        return BetaRewards(Diffuse(weight=0.1, **options))
-    kind = NoisyRewards if setup.rewards == "noisy" else BetaRewards
+        return agents.BetaRewards(Diffuse(weight=0.1, **options))
+    kind = agents.NoisyRewards if setup.rewards == "noisy" else agents.BetaRewards
     return kind(NoisyCounts(sigma=2.0, updates=updates, **options))
 
 
 def agent_of(setup: Setup, episodes: int) -> Any:
-    schedule = EveryEpisode() if setup.schedule == "every" else Geometric(1.5)
+    schedule = agents.EveryEpisode() if setup.schedule == "every" else agents.Geometric(1.5)
     updates = len(schedule.starts(episodes + 1))  # one after the last
     options = {
         "sampler": sampler_of(setup, updates),
@@ -143,8 +133,10 @@ def agent_of(setup: Setup, episodes: int) -> Any:
         "support": SUPPORTS[setup.terminates] if setup.support else None,
     }
     if setup.agent == "ucbvi":
-        return UCBVI(S, A, H, **options)
-    return PSRL(S, A, H, resamples=EveryEpisode() if setup.resamples else None, **options)
+        return agents.UCBVI(S, A, H, **options)
+    return agents.PSRL(
+        S, A, H, resamples=agents.EveryEpisode() if setup.resamples else None, **options
+    )
 
 
 def run(setup: Setup, history: list[Episode]) -> Any:
@@ -260,7 +252,9 @@ def episodes(draw: Any, setup: Setup) -> Episode:
     rewards = draw(st.lists(amounts(setup), min_size=length, max_size=length))
     ends = setup.terminates and draw(st.booleans())
     return [
-        Transition(states[t], actions[t], rewards[t], states[t + 1], ends and t == length - 1)
+        agents.Transition(
+            states[t], actions[t], rewards[t], states[t + 1], ends and t == length - 1
+        )
         for t in range(length)
     ]  # fmt: skip
 
@@ -341,7 +335,7 @@ def test_the_largest_changes_are_paid_for(sampler, relation, states, others) -> 
         terminates=False, support=False, relation=relation, told="step by step",
     )  # fmt: skip
     history, other = (
-        [[Transition(s, 0, 1.0, t) for s, t in pairwise(each)]] for each in (states, others)
+        [[agents.Transition(s, 0, 1.0, t) for s, t in pairwise(each)]] for each in (states, others)
     )
     result = audit_replay(lambda told: run(setup, told), history, other)
     assert not result.violated, result.findings

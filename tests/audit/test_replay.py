@@ -10,16 +10,10 @@ from privrl.accounting import gate
 from privrl.accounting.rdp import RdpAccountant
 from privrl.audit import audit_replay
 from privrl.audit.coverage import changes_between, covers
+from privrl.costs import relations
 from privrl.costs.base import BatchCost, NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-)
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, NoisyPosteriorMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.samplers.base import draw
@@ -63,9 +57,9 @@ def _two_of_a_stream(records, sampler, *, again=False):
             shapes=((1, 3), (2, 2)), mechanism="gaussian", sizes=(1.0, 2.0)
         ).release([_counts(records)[None], _counts(records, 4).reshape(2, 2)],
                   np.random.default_rng(0), accountant=RdpAccountant()),
-        lambda records: _two_of_a_stream(records, Diffuse(weight=0.1, relation=ReplaceRecord())),
+        lambda records: _two_of_a_stream(records, Diffuse(weight=0.1, relation=RECORD)),
         lambda records: _two_of_a_stream(
-            records, NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord())
+            records, NoisyCounts(sigma=1.0, updates=2, relation=RECORD)
         ),
         lambda records: pd.DataFrame({"count": _released(records)}),
     ],
@@ -136,7 +130,7 @@ def _noise_of_its_own(records):
 
 
 def _enters_twice(records):
-    sampler = NoisyCounts(sigma=1.0, updates=2, relation=ReplaceRecord())
+    sampler = NoisyCounts(sigma=1.0, updates=2, relation=RECORD)
     return _two_of_a_stream(records, sampler, again=True)
 
 
@@ -146,7 +140,7 @@ def _charges_less(records):
     class Cheap(GaussianMechanism):
         def release(self, data, rng, *, accountant=None):
             released = super().release(data, rng)
-            gate.charge(accountant, GaussianCost(sigma=2.0, relation=ReplaceRecord()))
+            gate.charge(accountant, GaussianCost(sigma=2.0, relation=RECORD))
             return released
 
     return _released(records, Cheap(sigma=1.0), accountant=accountant)
@@ -174,7 +168,7 @@ def test_a_violation_is_found(pipeline, found) -> None:
 
 
 def test_what_nothing_was_paid_for_is_found() -> None:
-    used = Diffuse(weight=0.1, relation=ReplaceRecord(), window=1)
+    used = Diffuse(weight=0.1, relation=RECORD, window=1)
 
     def pipeline(records):
         sampler, rng = used.fresh(), np.random.default_rng(0)
@@ -216,18 +210,19 @@ def _is_covered(cost, difference, halved=None) -> bool:
     return covers(cost, list(changes_between(before, np.array(difference), halved)))
 
 
-STEP, EPISODE = ReplaceStep(), ReplaceEpisode(4)
+RECORD = relations.ReplaceRecord()
+STEP, EPISODE = relations.ReplaceStep(), relations.ReplaceEpisode(4)
 
 
 @pytest.mark.parametrize(
     ("cost", "difference", "is_covered"),
     [
-        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [1, -1, 0], True),
-        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [1, 0, 0], True),
-        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [1, 1, 0], False),
-        (LaplaceCost(scale=1.0, relation=ReplaceRecord()), [2, 0, 0], False),
-        (LaplaceCost(scale=1.0, relation=AddRemoveRecord()), [1, -1, 0], False),
-        (LaplaceCost(scale=1.0, relation=AddRemoveRecord()), [0, -1, 0], True),
+        (LaplaceCost(scale=1.0, relation=RECORD), [1, -1, 0], True),
+        (LaplaceCost(scale=1.0, relation=RECORD), [1, 0, 0], True),
+        (LaplaceCost(scale=1.0, relation=RECORD), [1, 1, 0], False),
+        (LaplaceCost(scale=1.0, relation=RECORD), [2, 0, 0], False),
+        (LaplaceCost(scale=1.0, relation=relations.AddRemoveRecord()), [1, -1, 0], False),
+        (LaplaceCost(scale=1.0, relation=relations.AddRemoveRecord()), [0, -1, 0], True),
         (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [2, -1, -1], True),
         (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [1, -1, 1, -1], True),
         (DirichletCost(weight=1.0, alpha=1.0, relation=STEP), [2, -2, 0], False),
@@ -236,12 +231,16 @@ STEP, EPISODE = ReplaceStep(), ReplaceEpisode(4)
         (DirichletCost(weight=1.0, alpha=1.0, relation=EPISODE), [3, 2, -3, -1], False),
         (GaussianCost(sigma=1.0, relation=STEP), [1] * 6, True),
         (GaussianCost(sigma=1.0, relation=STEP), [1] * 7, False),
-        (GaussianCost(sigma=1.0, relation=ReplaceRecord()), [0.25, 0.75, -0.25, -0.75], True),
+        (GaussianCost(sigma=1.0, relation=RECORD), [0.25, 0.75, -0.25, -0.75], True),
         (NoPrivacy(STEP), [100, 100, 100], True),
-        (LaplaceCost(scale=1.0, relation=Relation("none", {"counts": []})), [1, 0], False),
-        (BatchCost([GaussianCost(sigma=1.0, relation=ReplaceRecord())] * 2),
+        (
+            LaplaceCost(scale=1.0, relation=relations.Relation("none", {"counts": []})),
+            [1, 0],
+            False,
+        ),
+        (BatchCost([GaussianCost(sigma=1.0, relation=RECORD)] * 2),
          [[1, -1], [1, -1]], True),
-        (BatchCost([GaussianCost(sigma=1.0, relation=ReplaceRecord())] * 2),
+        (BatchCost([GaussianCost(sigma=1.0, relation=RECORD)] * 2),
          [[2, -1], [0, 0]], False),
     ],
 )  # fmt: skip

@@ -11,17 +11,9 @@ from scipy import stats
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.audit import audit_mechanism
+from privrl.costs import relations
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
-from privrl.costs.relations import (
-    DAMPED,
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -157,8 +149,12 @@ def test_counts_between_points_of_the_grid_are_refused(kind: Any, size: float) -
 
 def test_no_mechanism_damps() -> None:
     for make in (
-        lambda: GaussianMechanism(sigma=1.0, relation=ReplaceStep(), table=DAMPED),
-        lambda: GaussianMechanism.calibrated(Rdp(2, 1), relation=ReplaceStep(), table=DAMPED),
+        lambda: GaussianMechanism(
+            sigma=1.0, relation=relations.ReplaceStep(), table=relations.DAMPED
+        ),
+        lambda: GaussianMechanism.calibrated(
+            Rdp(2, 1), relation=relations.ReplaceStep(), table=relations.DAMPED
+        ),
     ):
         with pytest.raises(ValueError, match="table must be of counts as they are"):
             make()
@@ -209,10 +205,10 @@ def test_the_audit_catches_noise_that_is_cut(kind: Any) -> None:
 
 
 def test_cost_is_the_release_of_the_same_name() -> None:
-    step = ReplaceStep()
+    step = relations.ReplaceStep()
     made: list[tuple[AdditiveMechanism[Any], object]] = [
-        (GaussianMechanism(sigma=2), GaussianCost(sigma=2, relation=ReplaceRecord())),
-        (LaplaceMechanism(scale=2), LaplaceCost(scale=2, relation=ReplaceRecord())),
+        (GaussianMechanism(sigma=2), GaussianCost(sigma=2, relation=relations.ReplaceRecord())),
+        (LaplaceMechanism(scale=2), LaplaceCost(scale=2, relation=relations.ReplaceRecord())),
         (
             DiscreteGaussianMechanism(sigma=2, relation=step, table="rewards"),
             DiscreteGaussianCost(sigma=2, relation=step, table="rewards"),
@@ -240,13 +236,15 @@ def test_a_refused_budget_leaves_nothing_spent(kind: Any) -> None:
 @pytest.mark.parametrize("target", [Rdp(2, 0.3), Rdp(32, 5.0), ApproxDP(0.5, 1e-6)], ids=str)
 @pytest.mark.parametrize("count", [1, 12])
 @pytest.mark.parametrize(
-    "relation", [None, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(20)], ids=str
+    "relation",
+    [None, relations.AddRemoveRecord(), relations.ReplaceStep(), relations.ReplaceEpisode(20)],
+    ids=str,
 )
 def test_calibration_meets_the_target_and_uses_it_up(
-    kind: Any, target: Target, count: int, relation: Relation | None
+    kind: Any, target: Target, count: int, relation: relations.Relation | None
 ) -> None:
     mechanism = kind.calibrated(target, relation=relation, count=count)
-    assert mechanism.relation == (ReplaceRecord() if relation is None else relation)
+    assert mechanism.relation == (relations.ReplaceRecord() if relation is None else relation)
     accountant = RdpAccountant(budget=target)
     accountant.compose(mechanism.cost, count)
     less = of_size(kind, size_of(mechanism) * (1 - 1e-6), relation=mechanism.relation)
@@ -273,7 +271,7 @@ def test_a_target_that_needs_next_to_no_noise_gets_the_least(kind: Any) -> None:
 @each_kind
 def test_calibration_where_nothing_changes_is_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"never changes the table 'rewards'.*without noise"):
-        kind.calibrated(Rdp(2, 1), relation=ReplaceTransition(), table="rewards")
+        kind.calibrated(Rdp(2, 1), relation=relations.ReplaceTransition(), table="rewards")
 
 
 @each_kind
@@ -299,10 +297,12 @@ def test_more_noise_than_can_be_drawn_is_refused(kind: Any) -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 0.1, 1 / 3, 0.7, 2e-9])
 @pytest.mark.parametrize("count", [1, 3, 7])
 @pytest.mark.parametrize(
-    "relation", [None, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(7)], ids=str
+    "relation",
+    [None, relations.AddRemoveRecord(), relations.ReplaceStep(), relations.ReplaceEpisode(7)],
+    ids=str,
 )
 def test_pure_spends_epsilon_and_not_a_bit_more(
-    kind: Any, epsilon: float, count: int, relation: Relation | None
+    kind: Any, epsilon: float, count: int, relation: relations.Relation | None
 ) -> None:
     mechanism = kind.pure(epsilon, relation=relation, count=count)
     largest = max(sum(map(abs, v)) for v in mechanism.relation.changes())
@@ -323,7 +323,7 @@ def test_bad_pure_arguments_are_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match="count must be a whole number"):
         kind.pure(1.0, count=0)
     with pytest.raises(ValueError, match="never changes"):
-        kind.pure(1.0, relation=ReplaceTransition(), table="rewards")
+        kind.pure(1.0, relation=relations.ReplaceTransition(), table="rewards")
 
 
 def test_the_least_discrete_noise_is_pure_as_well() -> None:
@@ -381,7 +381,7 @@ def test_bad_relations_are_refused(kind: Any) -> None:
 
 @each_discrete
 def test_changes_must_be_whole_where_noise_is_discrete(kind: Any) -> None:
-    halves = Relation("half a record", {"counts": [(0.5, -0.5)]})
+    halves = relations.Relation("half a record", {"counts": [(0.5, -0.5)]})
     with pytest.raises(ValueError, match="whole numbers where noise is discrete"):
         of_size(kind, 1.0, relation=halves)
 

@@ -16,25 +16,23 @@ from scipy.stats import beta
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs import relations
 from privrl.costs.base import Together
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.costs.curves import BOUNDS, dkl_rdp, dps_rdp, geumlek_rdp
 from privrl.costs.dirichlet import Bound, DirichletCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp, dps_prior
 from privrl.samplers.dirichlet import Diffuse
 
-RECORD = ReplaceRecord()
-RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(3)]
+RECORD = relations.ReplaceRecord()
+RELATIONS = [
+    RECORD,
+    relations.AddRemoveRecord(),
+    relations.ReplaceStep(),
+    relations.ReplaceEpisode(3),
+]
 NAMES = sorted(BOUNDS)
 PAIR = (1.0, -1.0)
 ROUNDING = 1e-12  # relative: what a bound may seem to be below the exact value
@@ -43,7 +41,7 @@ each_name = pytest.mark.parametrize("name", NAMES)
 each_relation = pytest.mark.parametrize("relation", RELATIONS, ids=str)
 
 
-def cost(bound: Bound, weight: float, alpha: float, relation: Relation) -> DirichletCost:
+def cost(bound: Bound, weight: float, alpha: float, relation: relations.Relation) -> DirichletCost:
     return DirichletCost(weight=weight, alpha=alpha, relation=relation, bound=bound)
 
 
@@ -85,7 +83,7 @@ def test_curves_are_the_formulas_of_the_papers(vector, squares, largest, paramet
     log_order=st.floats(-9, 6),
 )
 def test_curves_dominate_the_exact_divergence(
-    name, relation: Relation, log_weight: float, log_alpha: float, log_order: float
+    name, relation: relations.Relation, log_weight: float, log_alpha: float, log_order: float
 ) -> None:
     order, weight, alpha = 1 + math.exp(log_order), math.exp(log_weight), math.exp(log_alpha)
     exact = float(cost("exact", weight, alpha, relation).rdp(order))
@@ -97,7 +95,7 @@ def test_curves_dominate_the_exact_divergence(
 @each_relation
 @pytest.mark.parametrize(("weight", "alpha"), [(0.2, 10.0), (1.0, 5.0), (0.05, 1.5)])
 def test_deltas_dominate_the_exact_ones(
-    name, relation: Relation, weight: float, alpha: float
+    name, relation: relations.Relation, weight: float, alpha: float
 ) -> None:
     epsilons = np.array([0.01, 0.3, 1.0, 5.0])
     exact = cost("exact", weight, alpha, relation).delta(epsilons)
@@ -235,12 +233,20 @@ def test_dps_65_releases() -> None:
 
 @pytest.mark.parametrize(
     ("relation", "squares", "largest"),
-    [(RECORD, 2, 1), (AddRemoveRecord(), 1, 1), (ReplaceStep(), 6, 2), (ReplaceEpisode(5), 50, 5)],
+    [
+        (RECORD, 2, 1),
+        (relations.AddRemoveRecord(), 1, 1),
+        (relations.ReplaceStep(), 6, 2),
+        (relations.ReplaceEpisode(5), 50, 5),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("parameters", [(2, 1, 1), (9.5, 0.03, 0.2), (1.1, 40, 3)])
 def test_dps_prior_is_equation_9_and_meets_the_target(
-    relation: Relation, squares: float, largest: float, parameters: tuple[float, float, float]
+    relation: relations.Relation,
+    squares: float,
+    largest: float,
+    parameters: tuple[float, float, float],
 ) -> None:
     order, epsilon, weight = parameters
     alpha = dps_prior(Rdp(order, epsilon), relation=relation, weight=weight)
@@ -257,7 +263,7 @@ def test_dps_prior_names_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="weight must be a number > 0"):
         dps_prior(Rdp(2, 1), relation=RECORD, weight=0.0)
     with pytest.raises(ValueError, match="never changes the table 'rewards'"):
-        dps_prior(Rdp(2, 1), relation=ReplaceTransition(), table="rewards")
+        dps_prior(Rdp(2, 1), relation=relations.ReplaceTransition(), table="rewards")
     with pytest.raises(ValueError, match="table must be one of"):
         dps_prior(Rdp(2, 1), relation=RECORD, table="records")
 
@@ -268,7 +274,9 @@ def test_dps_prior_names_what_is_wrong() -> None:
 @each_relation
 @pytest.mark.parametrize("order", [1.01, 2.0, 5.0, 20.0, 200.0])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0])
-def test_algorithm_1_spends_what_it_may(relation: Relation, order: float, epsilon: float) -> None:
+def test_algorithm_1_spends_what_it_may(
+    relation: relations.Relation, order: float, epsilon: float
+) -> None:
     vector = max(relation.changes(), key=lambda v: sum(m * m for m in v))
     squares, largest = sum(m * m for m in vector), max(abs(m) for m in vector)
     weight, alpha, made = dkl_algorithm_1(Rdp(order, epsilon), relation=relation)
@@ -344,7 +352,7 @@ def test_settings_are_what_a_sampler_takes() -> None:
     weight, alpha, cost = dkl_algorithm_1(Rdp(2, 1), relation=RECORD)
     assert Diffuse(weight=weight, alpha=alpha, relation=RECORD, bound="dkl").cost == cost
     assert DirichletMechanism(weight=weight, alpha=alpha, bound="dkl").cost == cost
-    steps = dkl_algorithm_1(Rdp(2, 1), relation=ReplaceStep(), table="rewards")
+    steps = dkl_algorithm_1(Rdp(2, 1), relation=relations.ReplaceStep(), table="rewards")
     assert steps.cost.table == "rewards"
     assert steps.weight == dkl_algorithm_1(Rdp(2, 1), relation=RECORD).weight
 
@@ -359,7 +367,10 @@ def test_settings_are_what_a_sampler_takes() -> None:
         ({"lower_bound": -1.0}, "lower_bound must be >= 0"),
         ({"lower_bound": math.nan}, "lower_bound must be >= 0"),
         ({"lower_bound": math.inf}, "lower_bound must be >= 0"),
-        ({"relation": ReplaceTransition(), "table": "rewards"}, "never changes the table"),
+        (
+            {"relation": relations.ReplaceTransition(), "table": "rewards"},
+            "never changes the table",
+        ),
     ],
 )
 def test_algorithm_1_names_what_is_wrong(arguments, message: str) -> None:

@@ -13,19 +13,17 @@ from oracle_mpmath import pair_delta, relation_divergence
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
-RECORD = ReplaceRecord()
-RELATIONS = [RECORD, AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
+RECORD = relations.ReplaceRecord()
+RELATIONS = [
+    RECORD,
+    relations.AddRemoveRecord(),
+    relations.ReplaceStep(),
+    relations.ReplaceEpisode(30),
+]
 RDP_TARGETS = [Rdp(2, 1), Rdp(2, 1e-6), Rdp(1.01, 0.1), Rdp(64, 20)]
 DP_TARGETS = [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), ApproxDP(10, 1e-3), ApproxDP(3, 1e-100)]
 NUDGE = 1e-7
@@ -54,7 +52,7 @@ def check_alpha(target: Rdp | ApproxDP, weight: float, count: int, **options) ->
     alpha = DirichletMechanism.calibrated(target, weight=weight, count=count, **options).alpha
     assert 0 < alpha < math.inf
     assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
-    if alpha == 0.5 and isinstance(options["relation"], ReplaceEpisode):
+    if alpha == 0.5 and isinstance(options["relation"], relations.ReplaceEpisode):
         return  # the least prior that the relation allows
     less = DirichletCost(weight=weight, alpha=alpha * (1 - NUDGE), **options)
     assert not meets(target, less, count)
@@ -63,23 +61,25 @@ def check_alpha(target: Rdp | ApproxDP, weight: float, count: int, **options) ->
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize("target", RDP_TARGETS, ids=repr)
 @pytest.mark.parametrize("bound", ["exact", "dps"])
-def test_rdp_targets(target: Rdp, relation: Relation, bound: str) -> None:
+def test_rdp_targets(target: Rdp, relation: relations.Relation, bound: str) -> None:
     for count in (1, 3000):
         for alpha in (0.5, 300.0):
             check_weight(target, alpha, count, relation=relation, bound=bound)
         check_alpha(target, 0.03, count, relation=relation, bound=bound)
 
 
-@pytest.mark.parametrize("relation", [RECORD, AddRemoveRecord(), ReplaceEpisode(30)], ids=repr)
+@pytest.mark.parametrize(
+    "relation", [RECORD, relations.AddRemoveRecord(), relations.ReplaceEpisode(30)], ids=repr
+)
 @pytest.mark.parametrize("target", DP_TARGETS, ids=repr)
-def test_dp_targets_of_one_release(target: ApproxDP, relation: Relation) -> None:
+def test_dp_targets_of_one_release(target: ApproxDP, relation: relations.Relation) -> None:
     check_weight(target, 3.0, 1, relation=relation)
     check_alpha(target, 0.5, 1, relation=relation)
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize("target", DP_TARGETS[:2], ids=repr)
-def test_dp_targets_of_many_releases(target: ApproxDP, relation: Relation) -> None:
+def test_dp_targets_of_many_releases(target: ApproxDP, relation: relations.Relation) -> None:
     for count in (65, 3000):
         check_weight(target, 3.0, count, relation=relation)
         check_alpha(target, 0.5, count, relation=relation)
@@ -87,7 +87,7 @@ def test_dp_targets_of_many_releases(target: ApproxDP, relation: Relation) -> No
 
 @pytest.mark.parametrize("bound", ["exact", "dps"])
 def test_other_tables_and_bounds(bound: str) -> None:
-    options = {"relation": ReplaceStep(), "table": "rewards", "bound": bound}
+    options = {"relation": relations.ReplaceStep(), "table": "rewards", "bound": bound}
     check_weight(ApproxDP(1, 1e-5), 3.0, 1, **options)
     check_alpha(ApproxDP(1, 1e-5), 0.5, 1, **options)
     check_weight(Rdp(2, 1), 3.0, 5, **options)
@@ -99,10 +99,10 @@ def test_other_tables_and_bounds(bound: str) -> None:
     st.floats(-9, 4).map(math.exp),
     st.floats(-3, 4).map(math.exp),
     st.sampled_from([1, 2, 17, 1000]),
-    st.sampled_from([RECORD, AddRemoveRecord(), ReplaceStep()]),
+    st.sampled_from([RECORD, relations.AddRemoveRecord(), relations.ReplaceStep()]),
 )
 def test_any_rdp_target(
-    above_one: float, epsilon: float, known: float, count: int, relation: Relation
+    above_one: float, epsilon: float, known: float, count: int, relation: relations.Relation
 ) -> None:
     target = Rdp(1 + above_one, epsilon)
     check_weight(target, known, count, relation=relation)
@@ -121,7 +121,7 @@ def test_printed_priors() -> None:
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
-def test_the_true_divergence_is_the_target(relation: Relation) -> None:
+def test_the_true_divergence_is_the_target(relation: relations.Relation) -> None:
     for count, order, epsilon in ((1, 2.0, 1.0), (3000, 2.0, 1.0), (65, 9.0, 0.01)):
         weight = DirichletMechanism.calibrated(
             Rdp(order, epsilon), alpha=3, relation=relation, count=count
@@ -150,7 +150,7 @@ def test_exact_accounting_always_gains() -> None:
 
 
 def test_a_table_that_never_changes() -> None:
-    never = {"relation": ReplaceTransition(), "table": "rewards"}
+    never = {"relation": relations.ReplaceTransition(), "table": "rewards"}
     for one in ({"alpha": 1}, {"weight": 1}):
         with pytest.raises(ValueError, match="'rewards', so any weight and any prior are private"):
             DirichletMechanism.calibrated(Rdp(2, 1), **one, **never)
@@ -158,14 +158,16 @@ def test_a_table_that_never_changes() -> None:
 
 def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None:
     assert (
-        DirichletMechanism.calibrated(Rdp(2, 100), weight=1e-6, relation=ReplaceEpisode(3)).alpha
+        DirichletMechanism.calibrated(
+            Rdp(2, 100), weight=1e-6, relation=relations.ReplaceEpisode(3)
+        ).alpha
         == 0.5
     )
 
 
 def test_a_prior_that_the_relation_refuses() -> None:
     with pytest.raises(ValueError, match=r"alpha.*0\.3"):
-        DirichletMechanism.calibrated(Rdp(2, 1), alpha=0.3, relation=ReplaceEpisode(3))
+        DirichletMechanism.calibrated(Rdp(2, 1), alpha=0.3, relation=relations.ReplaceEpisode(3))
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Stairs:
     steps: int
     rises: bool
     size: float
-    relation: Relation = RECORD
+    relation: relations.Relation = RECORD
 
     def rdp(self, orders):
         size = self.size if self.rises else 1 / self.size

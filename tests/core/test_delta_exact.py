@@ -18,19 +18,13 @@ from oracle_mpmath import (
 )
 from scipy import special
 
+from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-)
 
 EPSILONS = [0.0, 1e-4, 0.1, 1.0, 3.0, 20.0, 150.0, 699.0]
-GAIN = Relation("add one record, never remove one", {"counts": [(1,)]})
-LOSS = Relation("remove one record, never add one", {"counts": [(-1,)]})
-PAIR = ReplaceRecord()
+GAIN = relations.Relation("add one record, never remove one", {"counts": [(1,)]})
+LOSS = relations.Relation("remove one record, never add one", {"counts": [(-1,)]})
+PAIR = relations.ReplaceRecord()
 SMALLEST = 1e-300
 
 
@@ -121,7 +115,7 @@ def test_a_gain_has_a_doubly_exponential_tail() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
 def test_add_remove_is_the_worse_of_gain_and_loss(epsilon: float) -> None:
-    cost = DirichletCost(weight=0.7, alpha=1.3, relation=AddRemoveRecord())
+    cost = DirichletCost(weight=0.7, alpha=1.3, relation=relations.AddRemoveRecord())
     worse = max(oracle(epsilon, shift=0.7, alpha=1.3) for oracle in (up_delta, down_delta))
     assert float(cost.delta(epsilon)) == pytest.approx(float(worse), rel=1e-11)
 
@@ -177,8 +171,12 @@ def test_the_papers_delta_uses_the_papers_divergence() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 8.0])
-@pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceEpisode(3)], ids=repr)
-def test_upper_bound_is_no_worse_than_any_order(relation: Relation, epsilon: float) -> None:
+@pytest.mark.parametrize(
+    "relation", [relations.ReplaceStep(), relations.ReplaceEpisode(3)], ids=repr
+)
+def test_upper_bound_is_no_worse_than_any_order(
+    relation: relations.Relation, epsilon: float
+) -> None:
     cost = DirichletCost(weight=0.5, alpha=4, relation=relation)
     orders = np.linspace(1.02, 20, 2000)
     rdp = cost.rdp(orders)
@@ -194,8 +192,12 @@ def test_upper_bound_is_no_worse_than_any_order(relation: Relation, epsilon: flo
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
-@pytest.mark.parametrize("relation", [PAIR, AddRemoveRecord(), ReplaceStep()], ids=repr)
-def test_delta_keeps_the_shape_of_epsilon(relation: Relation, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "relation", [PAIR, relations.AddRemoveRecord(), relations.ReplaceStep()], ids=repr
+)
+def test_delta_keeps_the_shape_of_epsilon(
+    relation: relations.Relation, shape: tuple[int, ...]
+) -> None:
     cost = DirichletCost(weight=0.5, alpha=3, relation=relation)
     epsilons = np.linspace(0, 2, math.prod(shape)).reshape(shape)
     values = cost.delta(epsilons)
@@ -205,14 +207,14 @@ def test_delta_keeps_the_shape_of_epsilon(relation: Relation, shape: tuple[int, 
 
 
 logs = st.floats(-4, 5).map(math.exp)
-simple = st.sampled_from([PAIR, AddRemoveRecord()])
+simple = st.sampled_from([PAIR, relations.AddRemoveRecord()])
 examples = settings(max_examples=60)
 
 
 @examples
 @given(simple, logs, logs, st.floats(0, 700), st.floats(0, 5))
 def test_nonincreasing_in_epsilon(
-    relation: Relation, weight: float, alpha: float, epsilon: float, more: float
+    relation: relations.Relation, weight: float, alpha: float, epsilon: float, more: float
 ) -> None:
     cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
     first, second = cost.delta(np.array([epsilon, epsilon + more]))
@@ -222,7 +224,7 @@ def test_nonincreasing_in_epsilon(
 @examples
 @given(simple, logs, logs, st.floats(0, 20), st.floats(1.001, 3))
 def test_more_weight_costs_more_and_more_prior_less(
-    relation: Relation, weight: float, alpha: float, epsilon: float, growth: float
+    relation: relations.Relation, weight: float, alpha: float, epsilon: float, growth: float
 ) -> None:
     base, louder, safer = (
         float(DirichletCost(weight=r, alpha=a, relation=relation).delta(epsilon))
@@ -235,7 +237,7 @@ def test_more_weight_costs_more_and_more_prior_less(
 @settings(examples, max_examples=12)
 @given(simple, logs, logs, st.floats(-600, -0.01).map(math.exp))
 def test_epsilon_inverts_delta_on_the_safe_side(
-    relation: Relation, weight: float, alpha: float, delta: float
+    relation: relations.Relation, weight: float, alpha: float, delta: float
 ) -> None:
     cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
     epsilon = float(cost.epsilon(delta))

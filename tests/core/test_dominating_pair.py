@@ -11,16 +11,15 @@ import pytest
 from mpmath import mp, mpf
 from oracle_mpmath import beta_cdf, dirichlet_divergence
 
+from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-)
 
-RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(3)]
+RELATIONS = [
+    relations.ReplaceRecord(),
+    relations.AddRemoveRecord(),
+    relations.ReplaceStep(),
+    relations.ReplaceEpisode(3),
+]
 Table = np.ndarray
 
 
@@ -52,7 +51,9 @@ def table_divergence(
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize(("weight", "alpha"), [(1.0, 3.46), (0.2, 0.5), (4.0, 1.5), (1e-3, 10.0)])
-def test_no_table_exceeds_the_claim(relation: Relation, weight: float, alpha: float) -> None:
+def test_no_table_exceeds_the_claim(
+    relation: relations.Relation, weight: float, alpha: float
+) -> None:
     rng = np.random.default_rng(71)
     cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
     for change in relation.changes():
@@ -65,10 +66,12 @@ def test_no_table_exceeds_the_claim(relation: Relation, weight: float, alpha: fl
             assert true <= float(cost.rdp(order)) * (1 + 1e-11), (before, after, order)
 
 
-@pytest.mark.parametrize("relation", [ReplaceRecord(), ReplaceEpisode(3)], ids=repr)
+@pytest.mark.parametrize(
+    "relation", [relations.ReplaceRecord(), relations.ReplaceEpisode(3)], ids=repr
+)
 @pytest.mark.parametrize("other", [0, 10**6])
 def test_pairs_attain_it_at_zero_counts_whatever_the_rest_of_the_row(
-    relation: Relation, other: int
+    relation: relations.Relation, other: int
 ) -> None:
     ((gain, loss),) = relation.changes()
     before = np.array([[0, -int(loss), other]])
@@ -81,8 +84,8 @@ def test_pairs_attain_it_at_zero_counts_whatever_the_rest_of_the_row(
 
 
 def test_two_pairs_in_two_rows_attain_the_step() -> None:
-    cost = DirichletCost(weight=0.5, alpha=3.5, relation=ReplaceStep())
-    pairs = Relation("two pairs only", {"counts": [(1, -1, 1, -1)]})
+    cost = DirichletCost(weight=0.5, alpha=3.5, relation=relations.ReplaceStep())
+    pairs = relations.Relation("two pairs only", {"counts": [(1, -1, 1, -1)]})
     weaker = DirichletCost(weight=0.5, alpha=3.5, relation=pairs)
     before, after = np.array([[0, 1, 0], [0, 1, 0]]), np.array([[1, 0, 0], [1, 0, 0]])
     true = table_divergence(after, before, 2.0, weight=0.5, prior=np.full((2, 3), 3.5))
@@ -105,7 +108,7 @@ def test_changes_of_a_rows_total_approach_it_in_long_rows(
     old, new = np.array(before), np.array(after)
     change = tuple(float(m) for m in (new - old).ravel() if m)
     cost = DirichletCost(
-        weight=0.5, alpha=3.5, relation=Relation("this change", {"counts": [change]})
+        weight=0.5, alpha=3.5, relation=relations.Relation("this change", {"counts": [change]})
     )
     claim = float(cost.rdp(2.0))
     gaps = []
@@ -155,10 +158,16 @@ def loss(u: int, v: int, r: mpf, a: mpf) -> tuple[tuple[mpf, mpf], tuple[mpf, mp
 
 @pytest.mark.parametrize(
     ("relation", "neighbours"),
-    [(ReplaceRecord(), pair), (AddRemoveRecord(), gain), (AddRemoveRecord(), loss)],
+    [
+        (relations.ReplaceRecord(), pair),
+        (relations.AddRemoveRecord(), gain),
+        (relations.AddRemoveRecord(), loss),
+    ],
     ids=["replace", "add", "remove"],
 )
-def test_no_row_of_two_cells_has_a_larger_delta(relation: Relation, neighbours: Callable) -> None:
+def test_no_row_of_two_cells_has_a_larger_delta(
+    relation: relations.Relation, neighbours: Callable
+) -> None:
     rng = np.random.default_rng(5)
     for weight, alpha in ((1.0, 2.0), (0.25, 0.5), (2.0, 5.0)):
         cost = DirichletCost(weight=weight, alpha=alpha, relation=relation)
@@ -172,7 +181,7 @@ def test_no_row_of_two_cells_has_a_larger_delta(relation: Relation, neighbours: 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
 def test_a_row_of_two_empty_cells_attains_delta(epsilon: float) -> None:
-    cost = DirichletCost(weight=1, alpha=2.5, relation=ReplaceRecord())
+    cost = DirichletCost(weight=1, alpha=2.5, relation=relations.ReplaceRecord())
     with mp.workdps(40):
         true = beta_delta(*pair(0, 0, mpf(1), mpf(2.5)), epsilon)
     assert true == pytest.approx(float(cost.delta(epsilon)), rel=1e-11)

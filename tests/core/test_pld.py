@@ -20,18 +20,12 @@ from privrl.accounting import pld
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-)
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
-RECORD = ReplaceRecord()
+RECORD = relations.ReplaceRecord()
 RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
 
 
@@ -44,7 +38,7 @@ class Gaussian:
     """A Gaussian mechanism whose means are ``mu`` standard deviations apart."""
 
     mu: float
-    relation: Relation = RECORD
+    relation: relations.Relation = RECORD
 
     def rdp(self, orders):
         return np.asarray(orders) * self.mu**2 / 2
@@ -65,7 +59,7 @@ class RandomisedResponse:
 
     log_odds: float
     failure: float = 0.0
-    relation: Relation = RECORD
+    relation: relations.Relation = RECORD
 
     def rdp(self, orders):
         return np.full(np.shape(orders), np.inf)  # claims nothing
@@ -100,8 +94,10 @@ def test_sixty_five_draws() -> None:
     assert float(renyi((RELEASE, 65)).epsilon(1e-5)) == pytest.approx(3.34, abs=5e-3)
 
 
-@pytest.mark.parametrize("relation", [RECORD, AddRemoveRecord(), ReplaceStep()], ids=str)
-def test_thousands_of_small_releases(relation: Relation) -> None:
+@pytest.mark.parametrize(
+    "relation", [RECORD, relations.AddRemoveRecord(), relations.ReplaceStep()], ids=str
+)
+def test_thousands_of_small_releases(relation: relations.Relation) -> None:
     cost = DirichletCost(weight=0.00608, alpha=10, relation=relation)
     by_losses = float(spend((cost, 3000)).epsilon(1e-5))
     by_order = float(renyi((cost, 3000)).epsilon(1e-5))
@@ -153,7 +149,7 @@ def test_bits_compose_to_a_binomial(failure: float) -> None:
 )
 def test_two_pairs_match_their_direct_convolution(weight: float, alpha: float) -> None:
     """Against `privrl.numerics.convolution`, which starts from densities and transforms nothing."""
-    two_pairs = Relation("replace two records", {"counts": [(1, -1, 1, -1)]})
+    two_pairs = relations.Relation("replace two records", {"counts": [(1, -1, 1, -1)]})
     direct = DirichletCost(weight=weight, alpha=alpha, relation=two_pairs)
     accountant = spend((pair(weight, alpha), 2))
     for delta in (1e-5, 1e-9):
@@ -168,7 +164,7 @@ def test_two_pairs_match_their_direct_convolution(weight: float, alpha: float) -
         [(RELEASE, 65)],
         [(pair(5, 1), 3)],
         [(pair(1, 5), 1), (pair(0.01, 5), 300)],
-        [(DirichletCost(weight=0.5, alpha=2, relation=AddRemoveRecord()), 10)],
+        [(DirichletCost(weight=0.5, alpha=2, relation=relations.AddRemoveRecord()), 10)],
     ],
     ids=repr,
 )
@@ -193,10 +189,10 @@ SOUND: list[Cost] = [
     pair(5, 1),
     pair(1, 0.01),
     DirichletCost(weight=1, alpha=5, relation=RECORD, bound="dps"),
-    DirichletCost(weight=0.5, alpha=2, relation=AddRemoveRecord()),
-    DirichletCost(weight=3, alpha=0.5, relation=AddRemoveRecord()),
-    DirichletCost(weight=0.3, alpha=4, relation=ReplaceStep()),
-    DirichletCost(weight=0.02, alpha=3, relation=ReplaceEpisode(10)),
+    DirichletCost(weight=0.5, alpha=2, relation=relations.AddRemoveRecord()),
+    DirichletCost(weight=3, alpha=0.5, relation=relations.AddRemoveRecord()),
+    DirichletCost(weight=0.3, alpha=4, relation=relations.ReplaceStep()),
+    DirichletCost(weight=0.02, alpha=3, relation=relations.ReplaceEpisode(10)),
     Gaussian(1e-3),
     RandomisedResponse(1.0, 1e-3),
 ]
@@ -207,7 +203,7 @@ SOUND: list[Cost] = [
 BOUNDED = {
     SOUND[5]: pair(1, 5),
     SOUND[9]: DirichletCost(
-        weight=0.02, alpha=3, relation=Relation("ten at once", {"counts": [(10, -10)]})
+        weight=0.02, alpha=3, relation=relations.Relation("ten at once", {"counts": [(10, -10)]})
     ),
 }
 
@@ -275,7 +271,7 @@ def test_curves_that_cross_make_a_convex_hull() -> None:
 
     @dataclass(frozen=True)
     class Bumpy:
-        relation: Relation = RECORD
+        relation: relations.Relation = RECORD
 
         def rdp(self, orders):
             return np.full(np.shape(orders), np.inf)
@@ -303,7 +299,7 @@ def test_without_privacy() -> None:
 
 
 def test_a_table_that_never_changes_costs_nothing() -> None:
-    relation = Relation("replace one label", {"labels": [(1, -1)], "rewards": []})
+    relation = relations.Relation("replace one label", {"labels": [(1, -1)], "rewards": []})
     cost = DirichletCost(weight=1, alpha=1, relation=relation, table="rewards")
     accountant = spend((cost, 10))
     assert float(accountant.epsilon(1e-9)) == 0
@@ -311,7 +307,7 @@ def test_a_table_that_never_changes_costs_nothing() -> None:
 
 
 def test_releases_made_together() -> None:
-    step = ReplaceStep()
+    step = relations.ReplaceStep()
     tables = [
         DirichletCost(weight=0.05, alpha=5, relation=step),
         DirichletCost(weight=0.05, alpha=5, relation=step, table="rewards"),
@@ -480,20 +476,20 @@ def test_another_relation_is_refused() -> None:
     accountant = spend(RELEASE)
     assert accountant.relation == RECORD
     with pytest.raises(ValueError, match="relation 'replace one record' like those before"):
-        accountant.compose(DirichletCost(weight=1, alpha=5, relation=AddRemoveRecord()))
+        accountant.compose(DirichletCost(weight=1, alpha=5, relation=relations.AddRemoveRecord()))
     assert float(accountant.epsilon(1e-6)) == float(spend(RELEASE).epsilon(1e-6))
 
 
 @pytest.mark.parametrize("vectors", [[(1,)], [(-2, 1, 1)], [(1,), (-1,), (2, -1)]], ids=str)
 def test_relations_without_a_way_back_are_refused(vectors) -> None:
-    relation = Relation("one way", {"counts": [(1, -1)], "others": vectors})
+    relation = relations.Relation("one way", {"counts": [(1, -1)], "others": vectors})
     cost = DirichletCost(weight=1, alpha=5, relation=relation)
     with pytest.raises(ValueError, match=r"can be swapped, got 'one way'.* list both"):
         PldAccountant().compose(cost)
 
 
 def test_a_way_back_may_be_part_of_a_longer_vector() -> None:
-    relation = Relation("both ways", {"counts": [(1,), (1, -1)]})
+    relation = relations.Relation("both ways", {"counts": [(1,), (1, -1)]})
     PldAccountant().compose(DirichletCost(weight=1, alpha=5, relation=relation))
 
 
@@ -579,7 +575,7 @@ def test_no_warnings() -> None:
 
 
 def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
-    target, relation = ApproxDP(1.0, 1e-5), ReplaceRecord()
+    target, relation = ApproxDP(1.0, 1e-5), relations.ReplaceRecord()
     weight = DirichletMechanism.calibrated(
         target, alpha=10, relation=relation, count=65, accountant=PldAccountant
     ).weight
@@ -596,5 +592,5 @@ def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
 def test_renyi_targets_need_no_accountant() -> None:
     with pytest.raises(ValueError, match="accountant is for ApproxDP targets"):
         DirichletMechanism.calibrated(
-            Rdp(2, 1), weight=1, relation=ReplaceRecord(), accountant=PldAccountant
+            Rdp(2, 1), weight=1, relation=relations.ReplaceRecord(), accountant=PldAccountant
         )

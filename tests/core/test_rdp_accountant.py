@@ -10,19 +10,12 @@ from oracle_mpmath import converted_delta, converted_epsilon, relation_divergenc
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs import relations
 from privrl.costs.base import BatchCost, NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
-RECORD = ReplaceRecord()
+RECORD = relations.ReplaceRecord()
 RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
 
 
@@ -53,7 +46,7 @@ def test_default_orders_ascend_from_one() -> None:
 
 
 def test_rdp_is_the_exact_sum() -> None:
-    step = ReplaceStep()
+    step = relations.ReplaceStep()
     releases = [
         (DirichletCost(weight=0.1, alpha=3, relation=step), 3, "transitions"),
         (DirichletCost(weight=0.2, alpha=1, relation=step, table="rewards"), 5, "rewards"),
@@ -179,14 +172,21 @@ def test_rdp_is_never_tighter_than_the_exact_profile(count: int) -> None:
 # Refusals -----------------------------------------------------------------------------------------
 
 
-def state(accountant: RdpAccountant) -> tuple[bytes, float, Relation | None]:
+def state(accountant: RdpAccountant) -> tuple[bytes, float, relations.Relation | None]:
     return accountant.rdp.tobytes(), float(accountant.epsilon(1e-6)), accountant.relation
 
 
 @pytest.mark.parametrize(
-    "other", [AddRemoveRecord(), ReplaceStep(), ReplaceTransition(), ReplaceEpisode(3)], ids=repr
+    "other",
+    [
+        relations.AddRemoveRecord(),
+        relations.ReplaceStep(),
+        relations.ReplaceTransition(),
+        relations.ReplaceEpisode(3),
+    ],
+    ids=repr,
 )
-def test_another_relation_is_refused(other: Relation) -> None:
+def test_another_relation_is_refused(other: relations.Relation) -> None:
     accountant = spend(RELEASE, 2)
     before = state(accountant)
     with pytest.raises(ValueError, match="relation"):
@@ -195,10 +195,12 @@ def test_another_relation_is_refused(other: Relation) -> None:
 
 
 def test_episodes_of_another_length_are_another_relation() -> None:
-    accountant = spend(DirichletCost(weight=0.01, alpha=3, relation=ReplaceEpisode(5)), 1)
-    accountant.compose(DirichletCost(weight=0.02, alpha=3, relation=ReplaceEpisode(5)))
+    accountant = spend(DirichletCost(weight=0.01, alpha=3, relation=relations.ReplaceEpisode(5)), 1)
+    accountant.compose(DirichletCost(weight=0.02, alpha=3, relation=relations.ReplaceEpisode(5)))
     with pytest.raises(ValueError, match="relation"):
-        accountant.compose(DirichletCost(weight=0.01, alpha=3, relation=ReplaceEpisode(6)))
+        accountant.compose(
+            DirichletCost(weight=0.01, alpha=3, relation=relations.ReplaceEpisode(6))
+        )
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, True, "2"])
@@ -221,11 +223,12 @@ BUDGETS = [Rdp(2, 1), Rdp(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 
 
 @pytest.mark.parametrize(
-    ("count", "relation"), [(1, RECORD), (7, ReplaceStep()), (65, RECORD), (3000, ReplaceStep())]
+    ("count", "relation"),
+    [(1, RECORD), (7, relations.ReplaceStep()), (65, RECORD), (3000, relations.ReplaceStep())],
 )
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 def test_exactly_the_affordable_number_is_accepted(
-    budget: Rdp | ApproxDP, count: int, relation: Relation
+    budget: Rdp | ApproxDP, count: int, relation: relations.Relation
 ) -> None:
     weight = DirichletMechanism.calibrated(budget, alpha=3, relation=relation, count=count).weight
     cost = DirichletCost(weight=weight, alpha=3, relation=relation)

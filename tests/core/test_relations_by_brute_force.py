@@ -9,19 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
-from privrl.costs.relations import (
-    DAMPED,
-    AddRemoveRecord,
-    PaperStep,
-    PaperStepWarning,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 
 SIZES = [(2, 2, 3), (3, 2, 3)]  # states, actions, horizon
 Trajectory = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -78,7 +68,7 @@ def observed_steps(n_states: int, n_actions: int, horizon: int) -> tuple[Changes
     return frozenset(transitions), frozenset(rewards)
 
 
-def uncovered(observed: Changes, relation: Relation, table: str) -> set[tuple[int, ...]]:
+def uncovered(observed: Changes, relation: relations.Relation, table: str) -> set[tuple[int, ...]]:
     """Return what is no sub-multiset of a listed vector."""
     listed = [Counter(change) for change in relation.changes(table)]
     return {
@@ -86,28 +76,28 @@ def uncovered(observed: Changes, relation: Relation, table: str) -> set[tuple[in
     }
 
 
-def in_order(relation: Relation, table: str) -> set[tuple[float, ...]]:
+def in_order(relation: relations.Relation, table: str) -> set[tuple[float, ...]]:
     return {tuple(sorted(change)) for change in relation.changes(table)}
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_replaced_step_is_covered(size: tuple[int, int, int]) -> None:
     transitions, rewards = observed_steps(*size)
-    assert not uncovered(transitions, ReplaceStep(), "transitions")
-    assert not uncovered(rewards, ReplaceStep(), "rewards")
+    assert not uncovered(transitions, relations.ReplaceStep(), "transitions")
+    assert not uncovered(rewards, relations.ReplaceStep(), "rewards")
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_vector_of_a_replaced_step_happens(size: tuple[int, int, int]) -> None:
     transitions, rewards = observed_steps(*size)
-    assert in_order(ReplaceStep(), "transitions") <= transitions
-    assert in_order(ReplaceStep(), "rewards") <= rewards
+    assert in_order(relations.ReplaceStep(), "transitions") <= transitions
+    assert in_order(relations.ReplaceStep(), "rewards") <= rewards
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_papers_step_misses_the_self_loops(size: tuple[int, int, int]) -> None:
-    with pytest.warns(PaperStepWarning):
-        paper = PaperStep()
+    with pytest.warns(relations.PaperStepWarning):
+        paper = relations.PaperStep()
     transitions, rewards = observed_steps(*size)
     assert uncovered(transitions, paper, "transitions") == {(-2, 1, 1), (-1, -1, 2)}
     assert not uncovered(rewards, paper, "rewards")
@@ -125,10 +115,10 @@ def test_rewards_paid_on_arrival_change_twice() -> None:
                 for b in range(2):
                     there = states, actions, put(rewards, before, b)
                     observed.add(difference(reward_counts(there), counts))
-    on_arrival = ReplaceStep(arrival_rewards=True)
+    on_arrival = relations.ReplaceStep(arrival_rewards=True)
     assert not uncovered(frozenset(observed), on_arrival, "rewards")
     assert in_order(on_arrival, "rewards") <= observed
-    assert uncovered(frozenset(observed), ReplaceStep(), "rewards")
+    assert uncovered(frozenset(observed), relations.ReplaceStep(), "rewards")
 
 
 def test_a_replaced_arrival_changes_the_reward_that_it_pays() -> None:
@@ -140,10 +130,10 @@ def test_a_replaced_arrival_changes_the_reward_that_it_pays() -> None:
         for i, paid in product(range(horizon), range(2)):
             there = states, actions, put(rewards, i, paid)
             observed.add(difference(reward_counts(there), counts))
-    on_arrival = ReplaceTransition(arrival_rewards=True)
+    on_arrival = relations.ReplaceTransition(arrival_rewards=True)
     assert not uncovered(frozenset(observed), on_arrival, "rewards")
     assert in_order(on_arrival, "rewards") <= observed
-    for kind in (ReplaceTransition, ReplaceStep):
+    for kind in (relations.ReplaceTransition, relations.ReplaceStep):
         assert kind(arrival_rewards=True).covers_arrival
         assert not kind().covers_arrival
 
@@ -161,9 +151,9 @@ def test_a_replaced_next_state_is_covered(size: tuple[int, int, int]) -> None:
             there[states[i], actions[i], states[i + 1]] -= 1
             there[states[i], actions[i], other] += 1
             observed.add(difference(there, counts))
-    assert not uncovered(frozenset(observed), ReplaceTransition(), "transitions")
-    assert in_order(ReplaceTransition(), "transitions") <= observed
-    assert ReplaceTransition().changes("rewards") == ()
+    assert not uncovered(frozenset(observed), relations.ReplaceTransition(), "transitions")
+    assert in_order(relations.ReplaceTransition(), "transitions") <= observed
+    assert relations.ReplaceTransition().changes("rewards") == ()
 
 
 @pytest.mark.parametrize("table", ["transitions", "rewards"])
@@ -176,7 +166,7 @@ def test_a_replaced_episode_spreads_at_most_the_horizon(
     seen = {frozenset(count(t).items()) for t in trajectories(*size)}
     cells = sorted({cell for counts in seen for cell, _ in counts})
     vectors = np.array([[dict(counts).get(cell, 0) for cell in cells] for counts in seen])
-    ((gain, loss),) = ReplaceEpisode(size[2]).changes(table)
+    ((gain, loss),) = relations.ReplaceEpisode(size[2]).changes(table)
     attained = False
     for old in vectors:
         moved = vectors - old
@@ -191,32 +181,32 @@ def test_a_replaced_episode_spreads_at_most_the_horizon(
 
 
 def test_listed_vectors() -> None:
-    assert in_order(ReplaceRecord(), "counts") == {(-1, 1)}
-    assert in_order(AddRemoveRecord(), "counts") == {(1,), (-1,)}
-    assert in_order(ReplaceTransition(), "transitions") == {(-1, 1)}
+    assert in_order(relations.ReplaceRecord(), "counts") == {(-1, 1)}
+    assert in_order(relations.AddRemoveRecord(), "counts") == {(1,), (-1,)}
+    assert in_order(relations.ReplaceTransition(), "transitions") == {(-1, 1)}
     step = {(-1, -1, 1, 1), (-2, 1, 1), (-1, -1, 2)}
-    assert in_order(ReplaceStep(), "transitions") == step
-    assert in_order(ReplaceStep(), "rewards") == {(-1, 1)}
-    assert in_order(ReplaceEpisode(30), "transitions") == {(-30, 30)}
-    assert in_order(ReplaceEpisode(30), "rewards") == {(-30, 30)}
+    assert in_order(relations.ReplaceStep(), "transitions") == step
+    assert in_order(relations.ReplaceStep(), "rewards") == {(-1, 1)}
+    assert in_order(relations.ReplaceEpisode(30), "transitions") == {(-30, 30)}
+    assert in_order(relations.ReplaceEpisode(30), "rewards") == {(-30, 30)}
 
 
 def test_relations_are_compared_by_what_they_say() -> None:
-    assert ReplaceStep() == ReplaceStep()
-    assert hash(ReplaceEpisode(5)) == hash(ReplaceEpisode(5))
-    assert ReplaceEpisode(5) != ReplaceEpisode(6)
-    assert ReplaceRecord() != ReplaceTransition()
-    with pytest.warns(PaperStepWarning):
-        assert PaperStep() != ReplaceStep()
+    assert relations.ReplaceStep() == relations.ReplaceStep()
+    assert hash(relations.ReplaceEpisode(5)) == hash(relations.ReplaceEpisode(5))
+    assert relations.ReplaceEpisode(5) != relations.ReplaceEpisode(6)
+    assert relations.ReplaceRecord() != relations.ReplaceTransition()
+    with pytest.warns(relations.PaperStepWarning):
+        assert relations.PaperStep() != relations.ReplaceStep()
 
 
 def test_relations_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
-        ReplaceRecord().name = "another"
+        relations.ReplaceRecord().name = "another"
 
 
 def test_changes_are_tuples_of_floats() -> None:
-    mine = Relation("mine", {"a": [[1, -1]], "b": []})
+    mine = relations.Relation("mine", {"a": [[1, -1]], "b": []})
     assert mine.changes("a") == ((1.0, -1.0),)
     assert isinstance(mine.changes("a")[0][0], float)
     assert mine.changes("b") == ()
@@ -224,19 +214,19 @@ def test_changes_are_tuples_of_floats() -> None:
 
 def test_an_unknown_table_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"transitions.*rewards.*rewrads"):
-        ReplaceStep().changes("rewrads")
+        relations.ReplaceStep().changes("rewrads")
 
 
 @pytest.mark.parametrize("amount", [0, float("nan"), float("inf")])
 def test_an_amount_that_is_no_change_is_refused(amount: float) -> None:
     with pytest.raises(ValueError, match=str(amount)):
-        Relation("mine", {"counts": [(1, amount)]})
+        relations.Relation("mine", {"counts": [(1, amount)]})
 
 
 def test_the_papers_step_warns_whoever_builds_it() -> None:
-    with pytest.warns(PaperStepWarning, match="too small"):
-        PaperStep()
-    assert issubclass(PaperStepWarning, UserWarning)
+    with pytest.warns(relations.PaperStepWarning, match="too small"):
+        relations.PaperStep()
+    assert issubclass(relations.PaperStepWarning, UserWarning)
 
 
 # Self-loops damped -------------------------------------------------------------------------
@@ -250,8 +240,8 @@ def damped_square(new: Counter, old: Counter) -> float:
     )
 
 
-def largest_square(relation: Relation) -> float:
-    return max(sum(m * m for m in vector) for vector in relation.changes(DAMPED))
+def largest_square(relation: relations.Relation) -> float:
+    return max(sum(m * m for m in vector) for vector in relation.changes(relations.DAMPED))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -264,8 +254,8 @@ def test_damping_self_loops_bounds_a_step(size: tuple[int, int, int]) -> None:
         if not any(there[2])
     )
     assert worst == 4
-    assert largest_square(ReplaceStep()) == pytest.approx(4, rel=1e-15)
-    assert largest_square(ReplaceStep()) >= 4
+    assert largest_square(relations.ReplaceStep()) == pytest.approx(4, rel=1e-15)
+    assert largest_square(relations.ReplaceStep()) >= 4
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 5])
@@ -281,7 +271,7 @@ def test_damping_self_loops_bounds_an_episode(horizon: int) -> None:
     damped = counts / np.where([s == t for s, _, t in cells], np.sqrt(2), 1.0)
     squares = (damped**2).sum(1)
     worst = (squares[:, None] + squares - 2 * damped @ damped.T).max()
-    stated = largest_square(ReplaceEpisode(horizon))
+    stated = largest_square(relations.ReplaceEpisode(horizon))
     assert worst <= stated * (1 + 1e-12)
     assert stated == pytest.approx(2 * ((horizon**2 + 1) // 2))
     if horizon % 2 == 0:
@@ -289,12 +279,16 @@ def test_damping_self_loops_bounds_an_episode(horizon: int) -> None:
 
 
 def test_what_is_about_norms_is_for_gaussian_noise_only() -> None:
-    for relation in (ReplaceStep(), ReplaceEpisode(4), ReplaceTransition()):
-        GaussianCost(sigma=1, relation=relation, table=DAMPED)
+    for relation in (
+        relations.ReplaceStep(),
+        relations.ReplaceEpisode(4),
+        relations.ReplaceTransition(),
+    ):
+        GaussianCost(sigma=1, relation=relation, table=relations.DAMPED)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
-            DirichletCost(weight=1, alpha=1, relation=relation, table=DAMPED)
+            DirichletCost(weight=1, alpha=1, relation=relation, table=relations.DAMPED)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
-            LaplaceCost(scale=1, relation=relation, table=DAMPED)
+            LaplaceCost(scale=1, relation=relation, table=relations.DAMPED)
 
 
 # Smaller changes -----------------------------------------------------------------------------
@@ -324,7 +318,7 @@ def test_lowering_a_change_is_never_dearer(cost, vector, lower, size: float) -> 
     """At Rényi orders, and in delta where a change is a cell or a pair, which is exact."""
 
     def made(change: tuple[int, ...]):
-        return cost(Relation("mine", {"counts": [change]}), size)
+        return cost(relations.Relation("mine", {"counts": [change]}), size)
 
     orders, epsilons = np.array([1.1, 1.5, 2.0, 4.0]), np.array([0.0, 0.01, 0.3, 1.0, 3.0])
     highest = made(vector)

@@ -8,7 +8,7 @@ node id of pytest below the folder ``tests``:
     accounting: a count is taken for one
     - self._pending.add(part, count)
     + self._pending.add(part, 1)
-    fast: core/test_release_contract.py::test_count_means_repetition
+    fast: core/test_cost_contract.py::test_count_means_repetition
 
 ``fast`` puts it into the half that runs with every change; ``slow`` where its test takes more than
 some two seconds; ``hangs`` where it is killed by going on for ever. Then run it, by any part of its

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mutant import HERE, catalogue
 
-SEEN = "core/test_release_contract.py::test_count_means_repetition"
+SEEN = "core/test_cost_contract.py::test_count_means_repetition"
 
 CASES = f"""\
 # Each is of another fate.
@@ -34,7 +34,7 @@ fast: {SEEN}
 accounting.rdp: a test that is not there
 - _FEW = 32
 + _FEW = 33
-fast: core/test_release_contract.py::test_that_is_not_there
+fast: core/test_cost_contract.py::test_that_is_not_there
 
 accounting.rdp: for ever
 - check_count("count", count)

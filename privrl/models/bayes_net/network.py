@@ -272,7 +272,7 @@ class BayesNet(Saved):
 def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:
     """Return the structure over columns of a schema."""
     if not isinstance(schema, Schema):
-        raise ValueError(f"schema must be a privrl.data.schema.Schema, got {schema!r}.")
+        raise ValueError(f"schema must be a privrl.data.Schema, got {schema!r}.")
     # The structure makes tuples of what is given.
     return Structure(parents, dict(zip(schema.names, schema.sizes, strict=True)))  # type: ignore[arg-type]
 

@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_numbers, check_positive
-from privrl._scipy import optimize, special
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (
@@ -40,6 +39,7 @@ from privrl.mechanisms.additive import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
+from privrl.numerics.scipy_lazily import optimize, special
 
 Means = Callable[[FloatArray, float], FloatArray]
 
@@ -150,7 +150,7 @@ def typical_loss(
     n_cells : int
         Number of cells, >= 2.
     loss : {"kl", "l2", "l1"}
-        As for `privrl.accuracy.design.design`.
+        As for `privrl.accuracy.design`.
     is_sum_known : bool
         Whether `frequencies` is told the number of records.
 

@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privrl._scipy import special
 from privrl._typing import FloatArray
 from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
 from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
@@ -18,10 +17,11 @@ from privrl.mechanisms.additive import (
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.models.estimates.frequencies import noise_size
 from privrl.models.histograms.choice import HistogramMechanism
+from privrl.numerics.scipy_lazily import special
 
 
 class Released(Protocol):
-    """What errors depend on; `privrl.models.histograms.PrivateHistogram` says what each is."""
+    """What errors depend on; `privrl.models.PrivateHistogram` says what each is."""
 
     @property
     def mechanism(self) -> HistogramMechanism:

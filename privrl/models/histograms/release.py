@@ -42,7 +42,7 @@ def histogram(
         The private values, one for each record.
     bins : int or sequence of float, or Bins or Categories
         How many bins of equal width, with ``range``; or their edges; or a column of a
-        `privrl.data.schema.Schema`, which also says what is done with missing values. At least two
+        `privrl.data.Schema`, which also says what is done with missing values. At least two
         cells. As in NumPy a bin holds its left end, and the last one both. What lies outside is
         put into the first or last bin, so that every record is counted.
     range : (float, float), optional
@@ -55,7 +55,7 @@ def histogram(
         ``"dirichlet"``, ``"gaussian"``, ``"laplace"``, ``"discrete-gaussian"``,
         ``"discrete-laplace"`` or ``"auto"``, which is `choose_mechanism`'s choice.
     loss : {"kl", "l2", "l1"}
-        The loss that is to be small, as for `privrl.accuracy.design.design`.
+        The loss that is to be small, as for `privrl.accuracy.design`.
     relation : Relation, optional
         Which data sets are neighbours; by default `ReplaceRecord`, where the number of records is
         public. Where it is not, as with `AddRemoveRecord`, it is estimated from what is released.

@@ -163,7 +163,7 @@ class PrivateHistogram(Saved):
         -------
         float
             In nats; not exceeded with at least this probability, whatever the data are. For a
-            Dirichlet draw `privrl.accuracy.kl.kl_quantile`; otherwise the worst frequencies that
+            Dirichlet draw `privrl.accuracy.kl_quantile`; otherwise the worst frequencies that
             lie in all cells' intervals at once, which is a few times the divergence to be expected
             (`typical_loss`).
 
@@ -194,9 +194,9 @@ class PrivateHistogram(Saved):
 
         Notes
         -----
-        For a Dirichlet draw `privrl.accuracy.l2.l2_quantile`. For Gaussian noise the distance from
+        For a Dirichlet draw `privrl.accuracy.l2_quantile`. For Gaussian noise the distance from
         the noisy frequencies, which is known, and theirs from the true ones: by
-        `privrl.accuracy.l2.gaussian_l2_quantile`, or for discrete noise, which is sub-Gaussian, by
+        `privrl.accuracy.gaussian_l2_quantile`, or for discrete noise, which is sub-Gaussian, by
         the bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
         """
         return l2_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
@@ -207,7 +207,7 @@ class PrivateHistogram(Saved):
         Parameters
         ----------
         loss : {"kl", "l2", "l1"}
-            Between the frequencies and `probabilities`, as for `privrl.accuracy.design.design`.
+            Between the frequencies and `probabilities`, as for `privrl.accuracy.design`.
 
         Returns
         -------

@@ -14,7 +14,6 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from privrl._checks import check_between, check_count, check_positive
-from privrl._scipy import special
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
@@ -43,6 +42,7 @@ from privrl.models.naive_bayes.temperature import (
     is_worth_measuring,
     least_loss,
 )
+from privrl.numerics.scipy_lazily import special
 
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from privrl._checks import check_count, check_positive
-from privrl._scipy import special
 from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.saving import SPENT, check_entries, check_format, mechanism_of, plain_spent
@@ -16,6 +15,7 @@ from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.naive_bayes.encoding import check_sizes, class_array, class_labels, class_order
 from privrl.models.naive_bayes.temperature import SHAPES
+from privrl.numerics.scipy_lazily import special
 
 _FORMAT = "privrl.PrivateNaiveBayes 1"
 _PARAMETERS = ("mechanism", "shares", "alpha", "temperature")

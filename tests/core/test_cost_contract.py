@@ -1,4 +1,4 @@
-"""What every release promises. Write yours, add a line to ALL_RELEASES, inherit the checks."""
+"""What every release promises. Write yours, add a line to ALL_COSTS, inherit the checks."""
 
 import copy
 import math
@@ -10,46 +10,39 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import RdpAccountant
+from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, tables_released, together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    PaperStep,
-    PaperStepWarning,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 from privrl.costs.simplex import SimplexCost
 from privrl.mechanisms import PosteriorExponentialMechanism
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", PaperStepWarning)
-    PAPER_STEP = PaperStep()
+    warnings.simplefilter("ignore", relations.PaperStepWarning)
+    PAPER_STEP = relations.PaperStep()
 
-STEP = ReplaceStep()
+STEP = relations.ReplaceStep()
 
-ALL_RELEASES: list[Cost] = [
-    DirichletCost(weight=1, alpha=3.46, relation=ReplaceRecord()),
-    DirichletCost(weight=0.01, alpha=0.02, relation=ReplaceRecord()),
-    DirichletCost(weight=1, alpha=1e5, relation=ReplaceRecord()),
-    DirichletCost(weight=50, alpha=0.3, relation=ReplaceRecord()),
-    DirichletCost(weight=1, alpha=5, relation=ReplaceRecord(), bound="dps"),
-    DirichletCost(weight=0.5, alpha=2, relation=AddRemoveRecord()),
-    DirichletCost(weight=0.5, alpha=2, relation=AddRemoveRecord(), bound="dps"),
-    DirichletCost(weight=0.1, alpha=1, relation=ReplaceTransition()),
-    DirichletCost(weight=0.1, alpha=1, relation=ReplaceTransition(), table="rewards"),
+ALL_COSTS: list[Cost] = [
+    DirichletCost(weight=1, alpha=3.46, relation=relations.ReplaceRecord()),
+    DirichletCost(weight=0.01, alpha=0.02, relation=relations.ReplaceRecord()),
+    DirichletCost(weight=1, alpha=1e5, relation=relations.ReplaceRecord()),
+    DirichletCost(weight=50, alpha=0.3, relation=relations.ReplaceRecord()),
+    DirichletCost(weight=1, alpha=5, relation=relations.ReplaceRecord(), bound="dps"),
+    DirichletCost(weight=0.5, alpha=2, relation=relations.AddRemoveRecord()),
+    DirichletCost(weight=0.5, alpha=2, relation=relations.AddRemoveRecord(), bound="dps"),
+    DirichletCost(weight=0.1, alpha=1, relation=relations.ReplaceTransition()),
+    DirichletCost(weight=0.1, alpha=1, relation=relations.ReplaceTransition(), table="rewards"),
     DirichletCost(weight=0.1, alpha=1, relation=STEP),
     DirichletCost(weight=2, alpha=10, relation=STEP, bound="dps"),
     DirichletCost(weight=0.1, alpha=1, relation=STEP, table="rewards"),
-    DirichletCost(weight=0.01, alpha=10, relation=ReplaceEpisode(30)),
-    DirichletCost(weight=0.01, alpha=0.5, relation=ReplaceEpisode(30), table="rewards"),
+    DirichletCost(weight=0.01, alpha=10, relation=relations.ReplaceEpisode(30)),
+    DirichletCost(weight=0.01, alpha=0.5, relation=relations.ReplaceEpisode(30), table="rewards"),
     DirichletCost(weight=0.1, alpha=1, relation=PAPER_STEP),
     DirichletCost(
-        weight=0.3, alpha=2, relation=Relation("mine", {"counts": [(0.5, -0.5), (1.5, -1, -0.5)]})
+        weight=0.3,
+        alpha=2,
+        relation=relations.Relation("mine", {"counts": [(0.5, -0.5), (1.5, -1, -0.5)]}),
     ),
     Together(
         [
@@ -57,42 +50,44 @@ ALL_RELEASES: list[Cost] = [
             DirichletCost(weight=0.2, alpha=1, relation=STEP, table="rewards"),
         ]
     ),
-    Together([DirichletCost(weight=0.1, alpha=2, relation=ReplaceRecord())] * 3),
-    NoPrivacy(ReplaceRecord()),
-    NoPrivacy(ReplaceEpisode(30)),
+    Together([DirichletCost(weight=0.1, alpha=2, relation=relations.ReplaceRecord())] * 3),
+    NoPrivacy(relations.ReplaceRecord()),
+    NoPrivacy(relations.ReplaceEpisode(30)),
     DirichletCost(weight=0.2, alpha=3, relation=STEP, bound="dkl"),
-    DirichletCost(weight=1, alpha=5, relation=ReplaceRecord(), bound="geumlek"),
+    DirichletCost(weight=1, alpha=5, relation=relations.ReplaceRecord(), bound="geumlek"),
     SimplexCost(weight=24, eta=0.05, eta_bar=0.05, n_vectors=100),
-    GaussianCost(sigma=1, relation=ReplaceRecord()),
+    GaussianCost(sigma=1, relation=relations.ReplaceRecord()),
     GaussianCost(sigma=0.02, relation=STEP),
-    GaussianCost(sigma=1e4, relation=ReplaceEpisode(30)),
-    LaplaceCost(scale=2, relation=ReplaceRecord()),
-    LaplaceCost(scale=0.05, relation=AddRemoveRecord()),
-    LaplaceCost(scale=1, relation=ReplaceTransition(), table="rewards"),
+    GaussianCost(sigma=1e4, relation=relations.ReplaceEpisode(30)),
+    LaplaceCost(scale=2, relation=relations.ReplaceRecord()),
+    LaplaceCost(scale=0.05, relation=relations.AddRemoveRecord()),
+    LaplaceCost(scale=1, relation=relations.ReplaceTransition(), table="rewards"),
     LaplaceCost(scale=3, relation=STEP),
-    LaplaceCost(scale=300, relation=ReplaceEpisode(30)),
-    LaplaceCost(scale=1, relation=Relation("mine", {"counts": [(0.5, -0.5), (1.5, -1, -0.5)]})),
-    DiscreteLaplaceCost(scale=2, relation=ReplaceRecord()),
-    DiscreteLaplaceCost(scale=0.1, relation=AddRemoveRecord()),
+    LaplaceCost(scale=300, relation=relations.ReplaceEpisode(30)),
+    LaplaceCost(
+        scale=1, relation=relations.Relation("mine", {"counts": [(0.5, -0.5), (1.5, -1, -0.5)]})
+    ),
+    DiscreteLaplaceCost(scale=2, relation=relations.ReplaceRecord()),
+    DiscreteLaplaceCost(scale=0.1, relation=relations.AddRemoveRecord()),
     DiscreteLaplaceCost(scale=30, relation=STEP),
-    DiscreteLaplaceCost(scale=300, relation=ReplaceEpisode(30)),
-    DiscreteGaussianCost(sigma=1, relation=ReplaceRecord()),
-    DiscreteGaussianCost(sigma=0.2, relation=AddRemoveRecord()),
-    DiscreteGaussianCost(sigma=1e6, relation=ReplaceRecord()),
+    DiscreteLaplaceCost(scale=300, relation=relations.ReplaceEpisode(30)),
+    DiscreteGaussianCost(sigma=1, relation=relations.ReplaceRecord()),
+    DiscreteGaussianCost(sigma=0.2, relation=relations.AddRemoveRecord()),
+    DiscreteGaussianCost(sigma=1e6, relation=relations.ReplaceRecord()),
     DiscreteGaussianCost(sigma=5, relation=STEP),
     DiscreteGaussianCost(sigma=1e29, relation=STEP),
-    DiscreteGaussianCost(sigma=50, relation=ReplaceEpisode(30)),
+    DiscreteGaussianCost(sigma=50, relation=relations.ReplaceEpisode(30)),
     Together(
         [
             GaussianCost(sigma=10, relation=STEP),
             LaplaceCost(scale=5, relation=STEP, table="rewards"),
         ]
     ),
-    Together([LaplaceCost(scale=s, relation=ReplaceRecord()) for s in (3, 7.1)]),
+    Together([LaplaceCost(scale=s, relation=relations.ReplaceRecord()) for s in (3, 7.1)]),
     Together(
         [
-            DirichletCost(weight=0.1, alpha=2, relation=ReplaceRecord()),
-            DiscreteLaplaceCost(scale=7, relation=ReplaceRecord()),
+            DirichletCost(weight=0.1, alpha=2, relation=relations.ReplaceRecord()),
+            DiscreteLaplaceCost(scale=7, relation=relations.ReplaceRecord()),
         ]
     ),
     PosteriorExponentialMechanism((7, 4, 5), 12, 0.8).cost,
@@ -106,15 +101,15 @@ ORDERS = np.array([1.0001, 1.2, 1.9, 2.0, 3.5, 8.0, 40.0, 1e3, 1e5])
 EPSILONS = np.array([0.0, 1e-4, 0.01, 0.3, 1.0, 4.0, 30.0, 700.0])
 DELTAS = [0.3, 1e-5, 1e-12]
 
-each_release = pytest.mark.parametrize("cost", ALL_RELEASES, ids=repr)
+each_cost = pytest.mark.parametrize("cost", ALL_COSTS, ids=repr)
 
 
-@each_release
+@each_cost
 def test_relation_is_set(cost: Cost) -> None:
-    assert isinstance(cost.relation, Relation)
+    assert isinstance(cost.relation, relations.Relation)
 
 
-@each_release
+@each_cost
 def test_rdp_is_nonnegative_and_nondecreasing_in_order(cost: Cost) -> None:
     rdp = np.asarray(cost.rdp(ORDERS))
     assert rdp.shape == ORDERS.shape
@@ -124,20 +119,20 @@ def test_rdp_is_nonnegative_and_nondecreasing_in_order(cost: Cost) -> None:
     assert np.all(rdp[1:] >= rdp[:-1] * (1 - 1e-14))
 
 
-@each_release
+@each_cost
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
 def test_rdp_has_the_shape_of_orders(cost: Cost, shape: tuple[int, ...]) -> None:
     orders = np.linspace(1.5, 3, math.prod(shape)).reshape(shape)
     assert np.shape(cost.rdp(orders)) == shape
 
 
-@each_release
+@each_cost
 def test_orders_may_be_unsorted(cost: Cost) -> None:
     shuffled = np.random.default_rng(3).permutation(len(ORDERS))
     np.testing.assert_allclose(cost.rdp(ORDERS[shuffled]), cost.rdp(ORDERS)[shuffled], rtol=1e-13)
 
 
-@each_release
+@each_cost
 def test_arguments_are_left_alone(cost: Cost) -> None:
     orders, epsilons = ORDERS.copy(), EPSILONS.copy()
     cost.rdp(orders)
@@ -146,7 +141,7 @@ def test_arguments_are_left_alone(cost: Cost) -> None:
     np.testing.assert_array_equal(epsilons, EPSILONS)
 
 
-@each_release
+@each_cost
 def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     delta = np.asarray(cost.delta(EPSILONS))
     assert delta.shape == EPSILONS.shape
@@ -155,7 +150,7 @@ def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     assert np.all(delta[1:] <= delta[:-1] * (1 + 1e-12))
 
 
-@each_release
+@each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
     epsilon = float(cost.epsilon(delta))
@@ -168,7 +163,7 @@ def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
         assert float(cost.delta(epsilon * (1 - 1e-6))) > delta * (1 - 1e-8)
 
 
-@each_release
+@each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:
     orders = np.concatenate([1 + np.geomspace(1e-3, 1, 100), np.geomspace(2, 1e5, 400)])
@@ -177,7 +172,7 @@ def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:
     assert float(cost.epsilon(delta)) <= max(0.0, through.min()) + 1e-9
 
 
-@each_release
+@each_cost
 def test_count_means_repetition(cost: Cost) -> None:
     at_once, one_by_one = RdpAccountant(), RdpAccountant()
     at_once.compose(cost, count=7)
@@ -188,12 +183,12 @@ def test_count_means_repetition(cost: Cost) -> None:
     assert float(at_once.delta(1.0)) == pytest.approx(float(one_by_one.delta(1.0)))
 
 
-@each_release
+@each_cost
 def test_repr_names_the_class(cost: Cost) -> None:
     assert repr(cost).startswith(type(cost).__name__)
 
 
-@each_release
+@each_cost
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))])
 def test_equal_by_value_and_hashable(cost: Cost, duplicate: Callable[[Cost], Cost]) -> None:
     twin = duplicate(cost)
@@ -202,12 +197,12 @@ def test_equal_by_value_and_hashable(cost: Cost, duplicate: Callable[[Cost], Cos
     assert len({twin, cost}) == 1
 
 
-@pytest.mark.parametrize("i", range(len(ALL_RELEASES)))
+@pytest.mark.parametrize("i", range(len(ALL_COSTS)))
 def test_different_releases_differ(i: int) -> None:
-    assert [other == ALL_RELEASES[i] for other in ALL_RELEASES].count(True) == 1
+    assert [other == ALL_COSTS[i] for other in ALL_COSTS].count(True) == 1
 
 
-@each_release
+@each_cost
 def test_frozen(cost: Cost) -> None:
     field = next(iter(vars(cost)))
     with pytest.raises(AttributeError):
@@ -218,20 +213,20 @@ def test_frozen(cost: Cost) -> None:
 
 
 def test_together_adds_up() -> None:
-    parts = ALL_RELEASES[0], ALL_RELEASES[1], ALL_RELEASES[3]
+    parts = ALL_COSTS[0], ALL_COSTS[1], ALL_COSTS[3]
     total = sum(part.rdp(ORDERS) for part in parts)
     np.testing.assert_allclose(Together(parts).rdp(ORDERS), total, rtol=1e-14)
 
 
 def test_together_of_one_is_never_better_than_it() -> None:
-    alone = ALL_RELEASES[0]
+    alone = ALL_COSTS[0]
     wrapped = Together([alone])
     assert np.all(wrapped.delta(EPSILONS) >= alone.delta(EPSILONS) * (1 - 1e-12))
     assert float(wrapped.epsilon(1e-6)) >= float(alone.epsilon(1e-6)) * (1 - 1e-12)
 
 
 def test_together_with_no_privacy_there_is_none() -> None:
-    cost = Together([NoPrivacy(ReplaceRecord()), ALL_RELEASES[0]])
+    cost = Together([NoPrivacy(relations.ReplaceRecord()), ALL_COSTS[0]])
     assert np.all(np.isposinf(cost.rdp(ORDERS)))
     assert np.all(cost.delta(EPSILONS) == 1)
     assert math.isinf(float(cost.epsilon(0.5)))
@@ -276,7 +271,7 @@ def test_a_single_release_goes_with_every_row_of_a_batch() -> None:
 @pytest.mark.parametrize("bound", ["exact", "dps", "dkl", "geumlek", "laplace", "gaussian"])
 def test_the_worst_change_vector_decides_wherever_it_is_listed(bound: str) -> None:
     def costs(*vectors: tuple[float, ...]) -> np.ndarray:
-        relation = Relation("listed", {"counts": vectors})
+        relation = relations.Relation("listed", {"counts": vectors})
         cost: Cost
         if bound == "laplace":
             cost = LaplaceCost(scale=20, relation=relation)
@@ -296,7 +291,7 @@ def test_parts_change_each_as_they_may() -> None:
     """Neighbours are all combinations of what the parts list, not only the first with the first."""
 
     def both(*second: tuple[float, ...]) -> Together:
-        relation = Relation("two tables", {"one": [(1.0, -1.0)], "other": second})
+        relation = relations.Relation("two tables", {"one": [(1.0, -1.0)], "other": second})
         return Together(
             [
                 DirichletCost(weight=0.2, alpha=5, relation=relation, table=table)
@@ -322,7 +317,7 @@ def test_all_tables_of_a_release_are_named() -> None:
 @pytest.mark.parametrize("several", [Together, BatchCost])
 def test_relations_are_not_mixed(several: type) -> None:
     with pytest.raises(ValueError, match="relation"):
-        several([NoPrivacy(ReplaceRecord()), NoPrivacy(AddRemoveRecord())])
+        several([NoPrivacy(relations.ReplaceRecord()), NoPrivacy(relations.AddRemoveRecord())])
 
 
 @pytest.mark.parametrize("several", [Together, BatchCost])
@@ -332,7 +327,7 @@ def test_nothing_costs_nothing_to_add_up(several: type) -> None:
 
 
 def test_no_privacy_is_infinitely_expensive() -> None:
-    cost = NoPrivacy(ReplaceRecord())
+    cost = NoPrivacy(relations.ReplaceRecord())
     assert np.all(np.isinf(cost.rdp(ORDERS)))
     assert np.all(cost.delta(EPSILONS) == 1)
     assert math.isinf(float(cost.epsilon(1e-6)))
@@ -340,7 +335,7 @@ def test_no_privacy_is_infinitely_expensive() -> None:
 
 def test_parts_need_not_be_hashable_nor_differ_in_more_than_price() -> None:
     class Priced:
-        relation = ReplaceRecord()
+        relation = relations.ReplaceRecord()
         __hash__ = None
 
         def __init__(self, price: float) -> None:

@@ -1,6 +1,6 @@
 """SciPy, loaded when something of it is first used: by itself it takes longer than all the rest.
 
-Write ``from privrl._scipy import special`` and ``special.digamma(x)``.
+Write ``from privrl.numerics.scipy_lazily import special`` and ``special.digamma(x)``.
 """
 
 from importlib import import_module

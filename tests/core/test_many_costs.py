@@ -16,25 +16,25 @@ from hypothesis import strategies as st
 from privrl.accounting.pending import Pending
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, PairsCost, Together, together
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 
-RELATIONS = [ReplaceRecord(), AddRemoveRecord(), ReplaceStep(), ReplaceEpisode(30)]
+RELATIONS = [
+    relations.ReplaceRecord(),
+    relations.AddRemoveRecord(),
+    relations.ReplaceStep(),
+    relations.ReplaceEpisode(30),
+]
 BOUNDS = ["exact", "exact", "exact", "dps", "dkl", "geumlek"]
 UNEVEN = np.concatenate([[1.5, 1.5 + 1e-12, 2.0, 2.0 + 1e-9], np.geomspace(3, 3e3, 40), [1e5]])
 
 
-def mixed(seed: int, relation: Relation, n: int, bounds: list[str]) -> list[tuple[Cost, int]]:
+def mixed(
+    seed: int, relation: relations.Relation, n: int, bounds: list[str]
+) -> list[tuple[Cost, int]]:
     """Make releases of many sizes and kinds, some of them equal, with how many there are."""
     rng = np.random.default_rng(seed)
     level, spread = rng.uniform(-7, 1), rng.uniform(0, 3)
@@ -80,7 +80,7 @@ def composed(spent: list[tuple[Cost, int]], **options) -> RdpAccountant:
     st.sampled_from([DEFAULT_ORDERS, UNEVEN]),
 )
 def test_the_best_order_is_found(
-    seed: int, relation: Relation, delta: float, epsilon: float, orders: np.ndarray
+    seed: int, relation: relations.Relation, delta: float, epsilon: float, orders: np.ndarray
 ) -> None:
     spent = mixed(seed, relation, 40, BOUNDS)
     accountant = composed(spent, orders=orders)
@@ -105,7 +105,7 @@ class Wavy:
     """A release of somebody else's, whose log-moment is not convex, and which can change."""
 
     size: float
-    relation: Relation
+    relation: relations.Relation
 
     def rdp(self, orders: np.ndarray) -> np.ndarray:
         return self.size * (1 + 0.9 * np.sin(5 * np.log(np.asarray(orders) - 1)))
@@ -119,7 +119,7 @@ class Wavy:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     spent = [*mixed(seed, relation, 40, ["exact"]), (Wavy(10.0 ** (seed % 5 - 2), relation), 3)]
     accountant = composed(spent)
     exact = added_up(spent, accountant.orders)
@@ -129,7 +129,7 @@ def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
 
 
 def test_a_wrong_guess_costs_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent = mixed(5, ReplaceStep(), 60, ["exact"])
+    spent = mixed(5, relations.ReplaceStep(), 60, ["exact"])
     right = float(composed(spent).epsilon(1e-5))
     for guess in (0.0, 1e-9 * DEFAULT_ORDERS, 1e9 * DEFAULT_ORDERS):
         monkeypatch.setattr(Pending, "_estimate", lambda _, guess=guess: guess)
@@ -138,7 +138,7 @@ def test_a_wrong_guess_costs_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bounds_that_promise_too_little_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds between orders that are too high end the search early: the test above sees it."""
-    spent = mixed(5, ReplaceStep(), 60, ["exact"])
+    spent = mixed(5, relations.ReplaceStep(), 60, ["exact"])
     right = float(composed(spent).epsilon(1e-5))
     monkeypatch.setattr(Pending, "_estimate", lambda _: 1e9 * DEFAULT_ORDERS)
     monkeypatch.setattr(
@@ -148,7 +148,7 @@ def test_bounds_that_promise_too_little_are_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_asking_early_changes_nothing() -> None:
-    spent = mixed(7, ReplaceRecord(), 80, BOUNDS)
+    spent = mixed(7, relations.ReplaceRecord(), 80, BOUNDS)
     often = RdpAccountant()
     for i, (cost, count) in enumerate(spent):
         often.compose(cost, count)
@@ -169,7 +169,7 @@ def test_asking_early_changes_nothing() -> None:
 
 def test_sums_keep_twice_the_digits() -> None:
     """A large release, a hundred thousand small ones in turn: nothing of them is lost."""
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     small = [GaussianCost(sigma=s, relation=relation) for s in (1e6, 2e6)]
     spent = [(GaussianCost(sigma=1e-3, relation=relation), 1), *[(s, 1) for s in small] * 50_000]
     accountant = composed(spent, orders=[2.0])
@@ -181,7 +181,7 @@ def test_sums_keep_twice_the_digits() -> None:
 
 def test_sums_of_other_releases_keep_twice_the_digits() -> None:
     """Of those that are added at once: each of the small ones is less than half a last digit."""
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     large, small = (LaplaceCost(scale=b, relation=relation) for b in (0.002, 1e7))
     accountant = composed([(large, 1), *[(small, 1)] * 3000], orders=[2.0])
     costs = [Fraction(float(cost.rdp(2.0))) for cost in (large, small)]
@@ -193,7 +193,7 @@ def test_sums_of_other_releases_keep_twice_the_digits() -> None:
 
 def test_orders_beyond_the_last_finite_one() -> None:
     """Where one release has a short range, the search stays within it."""
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     short = DirichletCost(weight=1, alpha=0.7, relation=relation)
     spent = [(short, 1), *mixed(3, relation, 50, ["exact"])]
     accountant = composed(spent)
@@ -207,7 +207,7 @@ def test_orders_beyond_the_last_finite_one() -> None:
 
 
 def test_a_release_that_changes_later_is_accounted_for_as_it_was() -> None:
-    cost = Wavy(0.1, ReplaceRecord())
+    cost = Wavy(0.1, relations.ReplaceRecord())
     accountant = composed([(cost, 1)])
     before = accountant.rdp
     cost.size = 5.0
@@ -217,7 +217,7 @@ def test_a_release_that_changes_later_is_accounted_for_as_it_was() -> None:
 class Changing(PairsCost):
     """A user's release, built on ours, that is written to; equal to itself all the same."""
 
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
 
     def __init__(self, size: float) -> None:
         self.size = size
@@ -256,7 +256,7 @@ def test_a_release_that_changes_costs_what_it_says_each_time(around) -> None:
 @pytest.mark.parametrize("copied", [copy, deepcopy, lambda a: pickle.loads(pickle.dumps(a))])
 def test_a_copy_goes_on_by_itself(copied) -> None:
     """If they shared what is written to, one could let through what the other may not spend."""
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     small = GaussianCost(sigma=10, relation=relation)  # 0.02 of order 2
     large = LaplaceCost(scale=2, relation=relation)
     cost = {cost: float(cost.rdp(2.0)) for cost in (small, large)}
@@ -279,8 +279,8 @@ def test_a_subclass_has_its_own_say() -> None:
         def rdp(self, orders: np.ndarray) -> np.ndarray:
             return 2 * super().rdp(orders)
 
-    plain = DirichletCost(weight=0.1, alpha=2, relation=ReplaceRecord())
-    doubled = Doubled(weight=0.1, alpha=2, relation=ReplaceRecord())
+    plain = DirichletCost(weight=0.1, alpha=2, relation=relations.ReplaceRecord())
+    doubled = Doubled(weight=0.1, alpha=2, relation=relations.ReplaceRecord())
     accountant = composed([(doubled, 1), (plain, 3)])
     np.testing.assert_allclose(accountant.rdp, 5 * plain.rdp(accountant.orders), rtol=1e-14)
 
@@ -290,14 +290,14 @@ def test_a_subclass_of_several_has_its_own_say() -> None:
         def rdp(self, orders: np.ndarray) -> np.ndarray:
             return 2 * super().rdp(orders)
 
-    plain = DirichletCost(weight=0.1, alpha=2, relation=ReplaceRecord())
+    plain = DirichletCost(weight=0.1, alpha=2, relation=relations.ReplaceRecord())
     accountant = composed([(Doubled([plain, plain]), 3)])
     np.testing.assert_allclose(accountant.rdp, 12 * plain.rdp(accountant.orders), rtol=1e-14)
 
 
 def test_bounds_are_kept_apart() -> None:
     spent = [
-        (DirichletCost(weight=0.1, alpha=a, relation=ReplaceRecord(), bound=bound), 1)
+        (DirichletCost(weight=0.1, alpha=a, relation=relations.ReplaceRecord(), bound=bound), 1)
         for a in np.linspace(1, 3, 30)
         for bound in ("exact", "dps", "geumlek")
     ]
@@ -306,7 +306,7 @@ def test_bounds_are_kept_apart() -> None:
 
 
 def test_tables_are_kept_apart() -> None:
-    relation = ReplaceStep()
+    relation = relations.ReplaceStep()
     spent = [
         (DirichletCost(weight=0.1, alpha=a, relation=relation, table=t), 1)
         for a in np.linspace(1, 3, 30)
@@ -321,7 +321,7 @@ def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch)
     """However few numbers are worked out at once."""
     monkeypatch.setattr("privrl.accounting.pending._BLOCK", block)
     spent = [
-        (DirichletCost(weight=0.1, alpha=a, relation=ReplaceRecord()), 2)
+        (DirichletCost(weight=0.1, alpha=a, relation=relations.ReplaceRecord()), 2)
         for a in np.linspace(1, 3, 23)
     ]
     accountant = composed(spent)
@@ -329,7 +329,7 @@ def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_table_that_never_changes_costs_nothing() -> None:
-    free = {"relation": ReplaceTransition(), "table": "rewards"}
+    free = {"relation": relations.ReplaceTransition(), "table": "rewards"}
     spent = [(DirichletCost(weight=1, alpha=a, **free), 1) for a in np.linspace(1, 2, 50)]
     accountant = composed(spent, budget=Rdp(2, 1e-9))
     assert float(accountant.epsilon(1e-5)) < 1e-4
@@ -346,7 +346,7 @@ def test_a_table_that_never_changes_costs_nothing() -> None:
     st.sampled_from([Rdp(2, 1), Rdp(7.5, 0.2), ApproxDP(1, 1e-5), ApproxDP(0.05, 1e-3)]),
 )
 def test_every_answer_is_that_of_the_exact_sum(
-    seed: int, relation: Relation, budget: Rdp | ApproxDP
+    seed: int, relation: relations.Relation, budget: Rdp | ApproxDP
 ) -> None:
     """Some fit and some do not; releases go on after a refusal, and nothing of it is kept."""
     accountant = RdpAccountant(budget=budget)
@@ -377,7 +377,7 @@ def test_every_answer_is_that_of_the_exact_sum(
 
 @pytest.mark.parametrize("budget", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=repr)
 def test_a_refusal_names_the_exact_cost(budget: Rdp | ApproxDP) -> None:
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     spent = [(DirichletCost(weight=0.01, alpha=a, relation=relation), 1) for a in range(1, 80)]
     accountant = composed(spent, budget=budget)
     loud = DirichletCost(weight=2, alpha=3, relation=relation)
@@ -394,7 +394,7 @@ def test_a_refusal_names_the_exact_cost(budget: Rdp | ApproxDP) -> None:
 
 
 def test_other_releases_in_between_count_against_the_budget() -> None:
-    relation = ReplaceRecord()
+    relation = relations.ReplaceRecord()
     known = DirichletCost(weight=0.1, alpha=2, relation=relation)
     other = LaplaceCost(scale=3, relation=relation)
     costs = [float(cost.rdp(2.0)) for cost in (known, other)]
@@ -415,7 +415,7 @@ def test_other_releases_in_between_count_against_the_budget() -> None:
     st.sampled_from(BOUNDS[2:]),
 )
 def test_quick_bounds_are_bounds(
-    weight: float, alpha: float, above: float, relation: Relation, bound: str
+    weight: float, alpha: float, above: float, relation: relations.Relation, bound: str
 ) -> None:
     alpha += 0.5
     pending, order = Pending(DEFAULT_ORDERS), 1 + above
@@ -433,7 +433,7 @@ def test_no_warning_however_large_the_numbers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         spent = [
-            (DirichletCost(weight=s, alpha=a, relation=ReplaceRecord()), 1)
+            (DirichletCost(weight=s, alpha=a, relation=relations.ReplaceRecord()), 1)
             for s in np.geomspace(1e-29, 1e29, 9)
             for a in np.geomspace(1e-29, 1e29, 9)
         ]

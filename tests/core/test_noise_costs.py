@@ -17,6 +17,7 @@ from mpmath import mp, mpf
 from scipy.special import logsumexp
 
 from privrl.accounting.rdp import RdpAccountant
+from privrl.costs import relations
 from privrl.costs.base import Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import (
@@ -32,17 +33,9 @@ from privrl.costs.noise_pairs import (
     GaussianPair,
     LaplacePair,
 )
-from privrl.costs.relations import (
-    AddRemoveRecord,
-    Relation,
-    ReplaceEpisode,
-    ReplaceRecord,
-    ReplaceStep,
-    ReplaceTransition,
-)
 from privrl.numerics.convolution import ProductProfile
 
-RECORD, STEP = ReplaceRecord(), ReplaceStep()
+RECORD, STEP = relations.ReplaceRecord(), relations.ReplaceStep()
 ORDERS = np.array([1 + 1e-6, 1.0001, 1.2, 2.0, 2.37, 3.5, 8.0, 64.3, 1e3, 1e6])
 TYPES: dict[str, Callable[..., NoiseCost]] = {
     "gaussian": lambda size, **more: GaussianCost(sigma=size, **more),
@@ -56,8 +49,8 @@ each_type = pytest.mark.parametrize("make", TYPES.values(), ids=TYPES)
 Array = np.ndarray
 
 
-def change(*amounts: float) -> Relation:
-    return Relation("this change", {"counts": [amounts]})
+def change(*amounts: float) -> relations.Relation:
+    return relations.Relation("this change", {"counts": [amounts]})
 
 
 @pytest.fixture(autouse=True)
@@ -360,10 +353,12 @@ def test_discrete_gaussian_costs_no_more_rdp_than_the_gaussian(sigma: float) -> 
 
 
 @pytest.mark.parametrize("make", [LaplaceCost, DiscreteLaplaceCost])
-@pytest.mark.parametrize("relation", [RECORD, AddRemoveRecord(), STEP, ReplaceEpisode(4)], ids=str)
+@pytest.mark.parametrize(
+    "relation", [RECORD, relations.AddRemoveRecord(), STEP, relations.ReplaceEpisode(4)], ids=str
+)
 @pytest.mark.parametrize("scale", [0.02, 7.0, 1e5])
 def test_epsilon_approaches_the_pure_one_and_stays_below(
-    make: type[LaplaceCost], relation: Relation, scale: float
+    make: type[LaplaceCost], relation: relations.Relation, scale: float
 ) -> None:
     cost = make(scale=scale, relation=relation)
     largest = max(sum(map(abs, v)) for v in relation.changes())
@@ -380,7 +375,7 @@ def test_epsilon_approaches_the_pure_one_and_stays_below(
 
 def test_where_nothing_changes_nothing_is_spent() -> None:
     for make in TYPES.values():
-        cost = make(1.0, relation=ReplaceTransition(), table="rewards")
+        cost = make(1.0, relation=relations.ReplaceTransition(), table="rewards")
         assert not cost.rdp(ORDERS).any()
         assert not cost.delta([0.0, 1.0]).any()
         assert cost.epsilon(1e-9) == 0
@@ -457,7 +452,7 @@ def test_a_grid_bounds_the_profile_between_its_points(pair: LaplacePair) -> None
 
 
 def test_together_is_a_tight_upper_bound() -> None:
-    one = AddRemoveRecord()
+    one = relations.AddRemoveRecord()
     both = Together([GaussianCost(sigma=3, relation=one), GaussianCost(sigma=4, relation=one)])
     exact = GaussianCost(sigma=1 / math.hypot(1 / 3, 1 / 4), relation=one)
     twice = Together([LaplaceCost(scale=3, relation=one)] * 2)
@@ -508,7 +503,7 @@ def test_an_episode_costs_no_less_than_any_spread_of_it(
     make: Callable[..., NoiseCost], size: float
 ) -> None:
     """All ways in which five gains and five losses can sit in cells, some gone to one cell."""
-    episode = make(size, relation=ReplaceEpisode(5))
+    episode = make(size, relation=relations.ReplaceEpisode(5))
     rdp = episode.rdp(ORDERS)
     ups = [part for lost in (0, 1, 3) for part in partitions(5 - lost)]
     for gains, losses in product(ups, list(partitions(5))):
@@ -521,7 +516,7 @@ def test_an_episode_costs_no_less_than_any_spread_of_it(
 
 def test_real_spreads_cost_no_more_either() -> None:
     rng = np.random.default_rng(5)
-    episode = LaplaceCost(scale=2, relation=ReplaceEpisode(5))
+    episode = LaplaceCost(scale=2, relation=relations.ReplaceEpisode(5))
     for _ in range(200):
         gains, losses = (5 * rng.dirichlet(np.full(rng.integers(1, 5), 0.7)) for _ in range(2))
         spread = LaplaceCost(scale=2, relation=change(*gains, *-losses))
@@ -529,7 +524,7 @@ def test_real_spreads_cost_no_more_either() -> None:
 
 
 def test_under_spreads_only_the_gaussian_keeps_its_pair() -> None:
-    relation = ReplaceEpisode(5)
+    relation = relations.ReplaceEpisode(5)
     assert GaussianCost(sigma=2, relation=relation).dominating_pairs() is not None
     for make in (LaplaceCost, DiscreteLaplaceCost):
         assert make(scale=2, relation=relation).dominating_pairs() is None
@@ -543,8 +538,10 @@ def test_under_spreads_only_the_gaussian_keeps_its_pair() -> None:
 
 
 @each_type
-@pytest.mark.parametrize("relation", [RECORD, STEP, ReplaceEpisode(3)], ids=str)
-def test_more_noise_costs_less(make: Callable[..., NoiseCost], relation: Relation) -> None:
+@pytest.mark.parametrize("relation", [RECORD, STEP, relations.ReplaceEpisode(3)], ids=str)
+def test_more_noise_costs_less(
+    make: Callable[..., NoiseCost], relation: relations.Relation
+) -> None:
     sizes = np.geomspace(0.2, 200, 6)
     rdp = np.array([make(float(s), relation=relation).rdp(ORDERS) for s in sizes])
     assert np.all(np.diff(rdp, axis=0) < 0)
@@ -581,10 +578,10 @@ def test_count_means_repetition(make: Callable[..., NoiseCost]) -> None:
 
 
 @each_type
-@pytest.mark.parametrize("relation", [RECORD, STEP, ReplaceEpisode(30)], ids=str)
+@pytest.mark.parametrize("relation", [RECORD, STEP, relations.ReplaceEpisode(30)], ids=str)
 @pytest.mark.parametrize("size", [1e-10, 1e-3, 1e3, 1e10, 1e14])
 def test_the_whole_domain_gives_numbers(
-    make: Callable[..., NoiseCost], relation: Relation, size: float
+    make: Callable[..., NoiseCost], relation: relations.Relation, size: float
 ) -> None:
     cost = make(size, relation=relation)
     rdp, delta = cost.rdp(ORDERS), cost.delta([0.0, 1.0])
