@@ -16,14 +16,6 @@ import pandas as pd
 from privrl._checks import check_count, check_numbers, check_rng
 from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
-from privrl.data.saving import (
-    SPENT,
-    Saved,
-    check_entries,
-    check_format,
-    mechanism_of,
-    plain_spent,
-)
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
 from privrl.data.schema.plain import listed
@@ -31,6 +23,14 @@ from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
 from privrl.models.bayes_net.elimination import joint
 from privrl.models.bayes_net.structure import Structure
+from privrl.models.saving import (
+    SPENT,
+    Saved,
+    check_entries,
+    check_format,
+    mechanism_of,
+    plain_spent,
+)
 
 _FORMAT = "privrl.BayesNet 1"
 _ENTRIES = ("format", "schema", "parents", "probabilities", "spent")

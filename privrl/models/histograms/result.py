@@ -11,7 +11,6 @@ from privrl._checks import check_between, check_count, check_numbers, check_posi
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
-from privrl.data.saving import Saved, check_entries, check_format
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
@@ -24,6 +23,7 @@ from privrl.models.histograms.choice import (
     settings_of,
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
+from privrl.models.saving import Saved, check_entries, check_format
 
 _FORMAT = "privrl.PrivateHistogram 1"
 _ENTRIES = ("format", "column", "labels", "probabilities", "n_records", "noisy", "spent")

@@ -18,7 +18,6 @@ from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
-from privrl.data.saving import Saved
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
 from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
@@ -42,6 +41,7 @@ from privrl.models.naive_bayes.temperature import (
     is_worth_measuring,
     least_loss,
 )
+from privrl.models.saving import Saved
 from privrl.numerics.scipy_lazily import special
 
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]

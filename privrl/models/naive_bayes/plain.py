@@ -9,12 +9,12 @@ import numpy as np
 from privrl._checks import check_count, check_positive
 from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
-from privrl.data.saving import SPENT, check_entries, check_format, mechanism_of, plain_spent
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.naive_bayes.encoding import check_sizes, class_array, class_labels, class_order
 from privrl.models.naive_bayes.temperature import SHAPES
+from privrl.models.saving import SPENT, check_entries, check_format, mechanism_of, plain_spent
 from privrl.numerics.scipy_lazily import special
 
 _FORMAT = "privrl.PrivateNaiveBayes 1"
