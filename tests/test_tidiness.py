@@ -25,7 +25,7 @@ def test_nothing_is_dead() -> None:
 
 
 #: Places that share six lines of code or more, docstrings left out. Lower it when there are fewer.
-MOST = 20
+MOST = 5
 
 
 def test_little_is_said_twice() -> None:
