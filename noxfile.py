@@ -6,7 +6,7 @@ import nox
 
 nox.options.sessions = ["tests", "lint", "types"]
 nox.options.default_venv_backend = "uv|virtualenv"
-PAGES = sorted(path.stem for path in Path("docs/make").glob("*.py") if path.stem != "pages")
+PAGES = sorted({path.stem for path in Path("docs/make").glob("*.py")} - {"benchmarks", "pages"})
 
 
 @nox.session
