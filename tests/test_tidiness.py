@@ -19,23 +19,31 @@ def _run(command: str, *arguments: str) -> str:
     return done.stdout
 
 
+def _sources(*tops: str) -> list[str]:
+    """Return the files of Python below some folders, but for links to folders beside them."""
+    names = (
+        path.relative_to(ROOT).as_posix()
+        for top in tops
+        for path in sorted((ROOT / top).rglob("*.py"))
+    )
+    return [name for name in names if not re.match(r"privrl/(envs|agents|experiments)/", name)]
+
+
+LIBRARY = ("privrl", "envs", "agents", "experiments")
+
+
 def test_nothing_is_dead() -> None:
-    """Where it looks and what it leaves out: ``tool.vulture`` in pyproject.toml."""
-    assert not (found := _run("vulture")), found
+    """What only tests use is; what is left out, such as fields for users, is in pyproject.toml."""
+    assert not (found := _run("vulture", *_sources(*LIBRARY, "docs/make"))), found
 
 
 #: Places that share six lines of code or more, docstrings left out. Lower it when there are fewer.
 MOST = 5
 
 
+@pytest.mark.slow
 def test_little_is_said_twice() -> None:
-    files = [
-        str(path.relative_to(ROOT))
-        for top in ("privrl", "envs", "agents", "experiments", "tests", "docs/make", "benchmarks")
-        for path in sorted((ROOT / top).rglob("*.py"))
-        if not path.is_relative_to(ROOT / "build")
-    ]
-    files = [name for name in files if not re.match(r"privrl/(envs|agents|experiments)/", name)]
+    files = _sources(*LIBRARY, "tests", "docs/make", "benchmarks")
     options = ("--duplicates=6", "--ignore-imports", "--ignore-docstrings", "--ignore-signatures")
     found = _run("symilar", *options, *files)
     places = re.findall(r"^\d+ similar lines in .*(?:\n==.*)+", found, re.M)
