@@ -187,7 +187,7 @@ def test_another_mdp_has_other_results(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from privrl.experiments.sweep import SweepSpec, run_sweep
+from privrl.experiments.sweeps import SweepSpec, run_sweep
 
 def kill(progress):
     if progress.done == 5:
