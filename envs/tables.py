@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from privrl._files import save_all
 from privrl.envs.tabular import TabularMDP
 
 _NAMES = ("transition", "reward", "start", "horizon")
@@ -18,18 +19,13 @@ def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
     Parameters
     ----------
     path : str or path-like
-        Where to; what was there is replaced, and only by a whole file.
+        Where to; what was there is replaced, and only by a whole file. A folder that does not
+        exist is made.
     mdp : TabularMDP
         Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names.
     """
-    path = Path(path)
-    unfinished = path.with_name(path.name + ".part")
-    try:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, **{name: getattr(mdp, name) for name in _NAMES})
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    path, tables = Path(path), {name: getattr(mdp, name) for name in _NAMES}
+    save_all(path.parent, {path.name: lambda file: np.savez_compressed(file, **tables)})
 
 
 def load_tables(path: str | PathLike[str]) -> TabularMDP:

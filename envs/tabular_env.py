@@ -8,10 +8,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl.envs.arrival import Outcome
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
-
-Outcome = tuple[float, int, float, bool]
 
 
 class TabularEnv(gym.Env[np.int64, np.int64]):

@@ -111,7 +111,7 @@ def test_imports_point_down(place: str) -> None:
 
 #: What may be loaded, beside the standard library and what NumPy and these load themselves, by
 #: importing a folder and all that lies in it. Extras are not: they load when they are used.
-CORE = {"numpy", "scipy"}
+CORE = {"numpy"}
 TABLES = CORE | {"pandas", "tomli_w"}
 LOADS = {
     "privrl": set[str](),
@@ -135,10 +135,8 @@ LOADS = {
 #: need not be.
 HEAVY = {
     "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib", "networkx",
-    "opt_einsum", "pandas", "pooch", "ray", "rich", "sklearn", "tomli_w", "typer",
+    "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn", "tomli_w", "typer",
 }  # fmt: skip
-#: Of SciPy the core needs its special functions, its solvers and what these load.
-SLOW_SCIPY = {"scipy.stats", "scipy.signal", "scipy.integrate", "scipy.interpolate"}
 
 
 @pytest.mark.parametrize("folder", LOADS)
@@ -151,5 +149,3 @@ def test_a_folder_loads_little(folder: str) -> None:
         assert "numpy" not in loaded
     heavy = sorted(loaded & (HEAVY - LOADS[folder]))
     assert not heavy
-    slow = sorted(loaded & SLOW_SCIPY)
-    assert not slow

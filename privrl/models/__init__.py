@@ -28,7 +28,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load scikit-learn, an extra, for the classifier alone."""
     if name == "PrivateNaiveBayes":
-        from privrl.models.naive_bayes import PrivateNaiveBayes  # noqa: PLC0415
+        from privrl.models.naive_bayes import PrivateNaiveBayes  # noqa: PLC0415 -- an extra
 
         return PrivateNaiveBayes
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from privrl._files import save_all, text_writer
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema.plain import listed, parse_json
 from privrl.mechanisms.tables import Rows, TablesMechanism
@@ -36,7 +37,7 @@ class Saved(ABC):
         """
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a JSON file, replacing it: what was released, and no counts.
+        """Write the model to a JSON file, replacing it whole: what was released, and no counts.
 
         A release without privacy is said to be one.
 
@@ -46,7 +47,8 @@ class Saved(ABC):
             As `to_dict`.
         """
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=self._indent)
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
+        path = Path(path)
+        save_all(path.parent, {path.name: text_writer(f"{text}\n")})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

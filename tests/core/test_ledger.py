@@ -130,11 +130,11 @@ def test_a_ledger_is_of_its_moment_and_read_only() -> None:
     accountant.compose(OTHER)
     assert len(ledger) == 1
     with pytest.raises(TypeError):
-        ledger[0] = None  # type: ignore[index]
+        ledger[0] = None
     with pytest.raises(FrozenInstanceError):
-        ledger[0].count = 0  # type: ignore[misc]
+        ledger[0].count = 0
     with pytest.raises(AttributeError):
-        accountant.ledger = ledger  # type: ignore[misc]
+        accountant.ledger = ledger
     assert isinstance(accountant.ledger[:1], Ledger)
     assert next(reversed(accountant.ledger)).cost == OTHER
 
