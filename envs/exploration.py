@@ -33,7 +33,8 @@ def double_chain(n_states: int = 31, horizon: int = 20) -> TabularMDP:
     References
     ----------
     .. [1] Kaufmann, Ménard, Domingues, Jonsson, Leurent and Valko (2021), Adaptive Reward-Free
-       Exploration, the experiments.
+       Exploration, whose experiments have such a task; lengths and chances are those of public
+       implementations.
     """
     check_count("n_states", n_states, least=3)
     states = np.arange(n_states)
@@ -74,7 +75,7 @@ def six_arms(horizon: int = 100) -> TabularMDP:
     References
     ----------
     .. [1] Strehl and Littman (2008), An Analysis of Model-Based Interval Estimation for Markov
-       Decision Processes, the experiments.
+       Decision Processes, the experiments; chances and rewards are those of public implementations.
     """
     arms = np.arange(1, 7)
     chance = np.array([1.0, 0.15, 0.1, 0.05, 0.03, 0.01])
