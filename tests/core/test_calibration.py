@@ -15,6 +15,7 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
+from privrl.mechanisms.additive import GaussianMechanism
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = relations.ReplaceRecord()
@@ -83,6 +84,15 @@ def test_dp_targets_of_many_releases(target: ApproxDP, relation: relations.Relat
     for count in (65, 3000):
         check_weight(target, 3.0, count, relation=relation)
         check_alpha(target, 0.5, count, relation=relation)
+
+
+def test_parts_of_a_budget_fit_into_it() -> None:
+    """Of 77 ways to share one among four, rounded sums exceed it in some where none is left."""
+    for n in (7, 13, 60):
+        for k in range(1, n):
+            accountant = RdpAccountant(orders=[2.0], budget=Rdp(2, 1.0))
+            for part in (k / n / 3, k / n / 3, k / n / 3, (n - k) / n):
+                accountant.compose(GaussianMechanism.calibrated(Rdp(2, part)).cost)
 
 
 @pytest.mark.parametrize("bound", ["exact", "dps"])
