@@ -1,26 +1,49 @@
 """Agents that learn from private counts, on any finite environment."""
 
+from privrl.agents.bandits import imed, regret_constant
 from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.dp_ucbvi import DPUCBVI
+from privrl.agents.explore_then_plan import ExploreThenPlan
 from privrl.agents.observer import Transition
 from privrl.agents.psrl import PSRL
-from privrl.agents.rewards import BetaRewards, KnownRewards, NoisyRewards, RewardModel
-from privrl.agents.schedules import EveryEpisode, Geometric, Schedule
+from privrl.agents.q_learning import QLearning
+from privrl.agents.rewards import (
+    BetaRewards,
+    HatRewards,
+    KnownRewards,
+    NoisyRewards,
+    RewardModel,
+)
+from privrl.agents.rlsvi import RLSVI, rlsvi_claimed_epsilon
+from privrl.agents.schedules import EveryEpisode, Geometric, Once, Schedule
+from privrl.agents.sparse_psrl import SparsePSRL, sparse_schedule
 from privrl.agents.tabular import TabularAgent, self_loops
 from privrl.agents.ucbvi import UCBVI
 
 __all__ = [
+    "DPUCBVI",
     "PSRL",
+    "RLSVI",
     "UCBVI",
     "BetaRewards",
     "EveryEpisode",
+    "ExploreThenPlan",
     "Geometric",
+    "HatRewards",
     "KnownRewards",
     "NoisyRewards",
+    "Once",
     "Oracle",
+    "QLearning",
     "RandomPolicy",
     "RewardModel",
     "Schedule",
+    "SparsePSRL",
     "TabularAgent",
     "Transition",
+    "imed",
+    "regret_constant",
+    "rlsvi_claimed_epsilon",
     "self_loops",
+    "sparse_schedule",
 ]

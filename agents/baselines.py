@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.tabular import TabularAgent
@@ -25,8 +25,13 @@ class _Baseline(TabularAgent):
     def observe(self, seen: Transition) -> None:
         """Ignore it."""
 
-    def observe_counts(self, counts: IntArray, reward: FloatArray) -> None:
+    def observe_counts(
+        self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
+    ) -> None:
         """Ignore them."""
+
+    def _plan_to_deploy(self) -> IntArray:
+        return self.behaviour
 
 
 class Oracle(_Baseline):

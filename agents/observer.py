@@ -13,6 +13,7 @@ import numpy as np
 from privrl._checks import check_count, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
+from privrl.agents.tally import Tally
 from privrl.costs.base import BatchCost, Cost, NoPrivacy
 from privrl.costs.relations import Relation
 from privrl.envs.support import Support
@@ -35,9 +36,19 @@ class _New(NamedTuple):
     An interrupt between two would leave a step both counted and kept, to be counted once more.
     """
 
-    counts: FloatArray
-    rewards: FloatArray
+    transitions: Tally
+    paid: Tally
     steps: list[tuple[int, int, float, int, bool]]  # not yet counted
+
+    @property
+    def counts(self) -> FloatArray:
+        """Transition counts, shape (..., S, A, K), without the steps; added up at each call."""
+        return self.transitions.total
+
+    @property
+    def rewards(self) -> FloatArray:
+        """The table of rewards, likewise."""
+        return self.paid.total
 
 
 class Observer:
@@ -78,7 +89,7 @@ class Observer:
         self._step, self._here, self._ended = 0, -1, False  # of the episode
         cells = n_states + terminates if support is None else self._check_support(support)
         table = (*self.batch_shape, n_states, n_actions)
-        self._new = _New(np.zeros((*table, cells)), np.zeros((*table, self._rewards.width)), [])
+        self._new = _New(Tally((*table, cells)), Tally((*table, self._rewards.width)), [])
 
     @property
     def covers_arrival(self) -> bool:
@@ -133,7 +144,9 @@ class Observer:
         # A plain tuple: the garbage collector need not look at it again and again.
         self._new.steps.append((state, action, reward, next_state, terminated))
 
-    def observe_counts(self, counts: IntArray, reward: FloatArray) -> None:
+    def observe_counts(
+        self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
+    ) -> None:
         """Remember many transitions at once.
 
         Parameters
@@ -143,6 +156,9 @@ class Observer:
             chain of states.
         reward : array, shape (S, A, S) or (S, A, 1), or (S, A, W) under a support
             What such a transition paid.
+        ends : array of bool, shape (S,), optional
+            For an agent whose episodes can terminate: in which states they have. Arriving there
+            is "the episode is over", and what follows never happened. The agent has no support.
 
         Raises
         ------
@@ -152,7 +168,15 @@ class Observer:
             the next state and the relation does not say what that means for them. Then none of
             it is remembered.
         """
-        old, table = self._new, self._new.counts.shape
+        old, table = self._new, self._new.transitions.shape
+        if ends is not None:
+            if not self.terminates or self.support is not None or ends.shape != table[-3:-2]:
+                raise ValueError(
+                    "ends must be given for each state of an agent with terminates=True and "
+                    f"without a support, got shape {ends.shape}."
+                )
+            counts = np.where(ends[:, None, None], 0, counts)
+            table = counts.shape if counts.shape[:-1] == table[:-1] else table
         if counts.shape != table:
             raise ValueError(
                 f"counts must have shape {table}, got {counts.shape}; each run has its own data."
@@ -163,9 +187,12 @@ class Observer:
             self.check_covers_arrival()
         floats = counts.astype(np.float64)
         encoded = self._rewards.encode_counts(floats, reward, self._rng)
-        new = old._replace(counts=old.counts + floats, rewards=old.rewards + encoded)
-        check_total(new.counts.max())
-        self._new = new
+        if ends is not None:
+            over = floats[..., ends].sum(axis=-1, keepdims=True)
+            floats = np.concatenate([np.where(ends, 0.0, floats), over], axis=-1)
+        transitions, paid = old.transitions.plus_table(floats), old.paid.plus_table(encoded)
+        check_total(transitions.total.max())
+        self._new = _New(transitions, paid, old.steps)
 
     def check_covers_arrival(self) -> None:
         """Check that rewards may depend on the next state.
@@ -261,11 +288,7 @@ class Observer:
             following = self.support.columns(state, action, following)
         encoded = self._rewards.encode(reward[observed].astype(np.float64), self._rng)
         row = (run * self.n_states + state) * self.n_actions + action
-        cells = row[:, None] * encoded.shape[-1] + np.arange(encoded.shape[-1])
-        counts, rewards = self._new.counts.copy(), self._new.rewards.copy()
-        np.add.at(counts.reshape(-1), row * counts.shape[-1] + following, 1.0)
-        np.add.at(rewards.reshape(-1), cells.ravel(), encoded.ravel())
-        self._new = self._new._replace(counts=counts, rewards=rewards)
+        self._new = self._with_steps(row, following, encoded, self._new.steps)
 
     def _begin(self) -> None:
         """Take the next step for the first of an episode."""
@@ -281,13 +304,28 @@ class Observer:
         encoded = self._rewards.encode(paid, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
-        counts, rewards = old.counts.copy(), old.rewards.copy()
-        np.add.at(counts, (state, action, following), 1.0)
-        np.add.at(rewards, (state, action), encoded)
-        self._new = _New(counts, rewards, [])
+        self._new = self._with_steps(state * self.n_actions + action, following, encoded, [])
+
+    def _with_steps(
+        self,
+        row: IntArray,
+        following: IntArray,
+        encoded: FloatArray,
+        steps: list[tuple[int, int, float, int, bool]],
+    ) -> _New:
+        """Return what is new with more steps, each in a cell of a row of all runs' tables."""
+        old = self._new
+        width = encoded.shape[-1]
+        place = np.flatnonzero(encoded)
+        cells = row[place // width] * width + place % width if width else place
+        return _New(
+            old.transitions.plus(row * old.transitions.shape[-1] + following, np.ones(len(row))),
+            old.paid.plus(cells, encoded.reshape(-1)[place]),
+            steps,
+        )
 
     def _nothing(self) -> _New:
-        return _New(np.zeros_like(self._new.counts), np.zeros_like(self._new.rewards), [])
+        return _New(Tally(self._new.transitions.shape), Tally(self._new.paid.shape), [])
 
     def _check_support(self, support: Support) -> int:
         """Return the cells of a row, if the support fits the agent."""

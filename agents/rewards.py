@@ -5,6 +5,7 @@ that table (`encode`), and turns the table into a posterior over mean rewards. S
 accounted for together with the transitions, and no policy sees a raw reward.
 """
 
+import math
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -12,7 +13,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._typing import FloatArray
+from privrl._checks import check_count
+from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.numerics.dirichlet_rows import row_sums
@@ -250,6 +252,83 @@ class NoisyRewards(BetaRewards):
         return np.rint(super()._chance(reward) / GRID) * GRID
 
 
+class HatRewards(NoisyRewards):
+    """Rewards in a known range, each split between the two nearest of evenly spaced points.
+
+    A reward between two points adds to both of them, in all 1 and in the mean the reward itself
+    (hat functions): a histogram, so that a reward that is always the same fills two cells of its
+    row at most, however wide the range. What a reward adds is not negative and sums to 1, so its
+    norm is at most 1, and a changed reward changes the table by as much as one changed success
+    does: the same price as that of `NoisyRewards`, for as many points as one likes.
+
+    Parameters
+    ----------
+    sampler : NoisyCounts
+        As for `NoisyRewards`.
+    low, high : float
+        Declared, public range of the rewards; the first point and the last.
+    points : int
+        How many, >= 2.
+
+    Raises
+    ------
+    ValueError
+        As for `NoisyRewards`, or if there are too few points.
+    """
+
+    def __init__(
+        self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0, points: int = 11
+    ) -> None:
+        super().__init__(sampler, low=low, high=high)
+        self.width = check_count("points", points, least=2)
+
+    def _with(self, sampler: Sampler) -> Self:
+        return type(self)(sampler, low=self._low, high=self._high, points=self.width)
+
+    @property
+    def grid(self) -> FloatArray:
+        """The points, shape (width,)."""
+        return np.linspace(self._low, self._high, self.width)
+
+    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return what each reward adds to the points, shape (..., width)."""
+        del rng
+        below, part = self._between(reward)
+        added = np.zeros((*reward.shape, self.width))
+        np.put_along_axis(added, below[..., None], 1 - part[..., None], axis=-1)
+        np.put_along_axis(added, below[..., None] + 1, part[..., None], axis=-1)
+        return added
+
+    def encode_counts(
+        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return what so many transitions add to the points, shape (..., S, A, width)."""
+        if reward.shape[-1] == 1:
+            number = row_sums(counts)
+            paid = np.where(
+                number[..., 0].any(tuple(range(counts.ndim - 3))), reward[..., 0], self._low
+            )
+            return number * self.encode(paid, rng)
+        cell = np.nonzero(counts)  # what never happened may pay anything
+        below, part = self._between(np.broadcast_to(reward, counts.shape[-3:])[cell[-3:]])
+        first = np.ravel_multi_index(cell[:-1], counts.shape[:-1]) * self.width + below
+        number, size = counts[cell], self.width * math.prod(counts.shape[:-1])
+        below_all = np.bincount(first, number * (1 - part), size)
+        above_all = np.bincount(first + 1, number * part, size)
+        table: FloatArray = (below_all + above_all).reshape(*counts.shape[:-1], self.width)
+        return table
+
+    def update(self, counts: FloatArray, rng: np.random.Generator) -> "HatPosterior":
+        """Release the table; the posterior's samples are mean rewards within the range."""
+        return HatPosterior(self._sampler.update(counts, rng), self.grid)
+
+    def _between(self, reward: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the point below each reward, and how much of it goes to the next."""
+        place = super(NoisyRewards, self)._chance(reward) * (self.width - 1)
+        below = np.minimum(place.astype(np.intp), self.width - 2)
+        return below, np.rint((place - below) / GRID) * GRID
+
+
 def _has_dirichlet(cost: Cost | None) -> bool:
     """Whether a cost is that of Dirichlet draws, in part or in some row."""
     match cost:
@@ -274,6 +353,36 @@ class BetaPosterior:
     low: float
     high: float
 
+    @property
+    def mean(self) -> FloatArray:
+        """Expected mean rewards, shape (..., S, A)."""
+        return self.low + (self.high - self.low) * self.rows.mean[..., 0]
+
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return mean rewards, shape (..., S, A)."""
         return self.low + (self.high - self.low) * self.rows.sample(rng)[..., 0]
+
+
+@dataclass(frozen=True)
+class HatPosterior:
+    """A posterior over mean rewards: that of rows over evenly spaced rewards.
+
+    Attributes
+    ----------
+    rows : Posterior
+        Of the rows, shape (..., S, A, width).
+    grid : array, shape (width,)
+        The reward that each cell of a row stands for.
+    """
+
+    rows: Posterior
+    grid: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Expected mean rewards, shape (..., S, A)."""
+        return self.rows.mean @ self.grid
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """Return mean rewards, shape (..., S, A)."""
+        return self.rows.sample(rng) @ self.grid

@@ -60,28 +60,57 @@ class Geometric:
     ----------
     ratio : float
         Growth of the number of episodes between draws, > 1.
+    first : int
+        Before which episode to draw first, counted from 0.
     """
 
     ratio: float = 1.2
+    first: int = 0
 
     def __post_init__(self) -> None:
         check_between("ratio", self.ratio, 1, math.inf, "1.1 to 1.3 work well")
+        check_count("first", self.first, least=0)
 
     def is_due(self, episode: int) -> bool:
         """Whether the number of episodes has grown by ``ratio`` since the last draw."""
         episode = check_count("episode", episode, least=0)
-        return episode in _due(self.ratio, episode.bit_length())
+        return episode in _due(self.ratio, self.first, episode.bit_length())
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes before which there is a draw."""
         episodes = check_count("episodes", episodes)
-        return sorted(s for s in _due(self.ratio, episodes.bit_length()) if s < episodes)
+        due = _due(self.ratio, self.first, episodes.bit_length())
+        return sorted(start for start in due if start < episodes)
+
+
+@dataclass(frozen=True)
+class Once:
+    """Draw before one episode, and no other.
+
+    Parameters
+    ----------
+    episode : int
+        Which, the first is 0.
+    """
+
+    episode: int
+
+    def __post_init__(self) -> None:
+        check_count("episode", self.episode, least=0)
+
+    def is_due(self, episode: int) -> bool:
+        """Whether this is the one."""
+        return check_count("episode", episode, least=0) == self.episode
+
+    def starts(self, episodes: int) -> Sequence[int]:
+        """Return the episode, if there are so many."""
+        return [self.episode] if self.episode < check_count("episodes", episodes) else []
 
 
 @lru_cache(maxsize=256)
-def _due(ratio: float, bits: int) -> frozenset[int]:
-    """Return the episodes below ``2 ** bits`` (and at least 0) before which there is a draw."""
-    due, done = [0], 1
+def _due(ratio: float, first: int, bits: int) -> frozenset[int]:
+    """Return the episodes below ``2 ** bits`` (and the first) before which there is a draw."""
+    due, done = [first], first + 1
     while due[-1] < 2**bits:
         done = max(done + 1, math.ceil(done * ratio))
         due.append(done - 1)

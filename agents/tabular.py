@@ -106,6 +106,9 @@ class TabularAgent(Observer, ABC):
         self._damped = self._check_loops(sampler)
         self._known_rows = None if known_rows is None else self._check_rows(known_rows)
         self._draws = 0
+        self._released: tuple[Posterior, Posterior] | None = None
+        self._behaviour: IntArray | None = None
+        self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
 
@@ -120,11 +123,39 @@ class TabularAgent(Observer, ABC):
         return self._draws
 
     @property
+    def free(self) -> BoolArray | None:
+        """Which actions -1 in the policy stands for, shape (..., S, A); None for all."""
+        return self._free
+
+    @property
+    def behaviour(self) -> IntArray:
+        """Actions in force by step and state, shape (..., H, S); post-processing of releases.
+
+        -1 stands for any action that is `free`, uniformly at random.
+        """
+        if self._behaviour is None:
+            raise ValueError("behaviour does not exist yet; call begin_episode(0) first.")
+        return self._behaviour
+
+    @property
     def policy(self) -> IntArray:
-        """Actions by step and state, shape (..., H, S); post-processing of released tables."""
+        """What to deploy, shape (..., H, S): the best policy for the mean of what was released.
+
+        Not what the agent does now, which may be one sample, or exploring: that is `behaviour`.
+        """
         if self._policy is None:
-            raise ValueError("policy does not exist yet; call begin_episode(0) first.")
+            self._policy = self._plan_to_deploy()
         return self._policy
+
+    @property
+    def released(self) -> tuple[Posterior, Posterior] | None:
+        """The last released posteriors of transitions and of rewards, or None before the first."""
+        return self._released
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The agent's randomness."""
+        return self._rng
 
     def begin_episode(self, episode: int) -> None:
         """Draw a new model and plan, if the schedule says so for this episode (the first is 0).
@@ -138,7 +169,11 @@ class TabularAgent(Observer, ABC):
             If a reward observed since the last draw lies outside its declared range; likewise.
         """
         self._begin()
-        due = self.schedule.is_due(episode) or self._policy is None
+        due = self.schedule.is_due(episode)
+        if self._behaviour is None and not due:
+            due = len(self.schedule.starts(episode + 1)) > 0  # one was due before
+            if not due:
+                self._follow(self._uniform())
         if due or len(self._new.steps) > _STEPS_AT_ONCE:
             self._count_steps()
         if not due:
@@ -157,6 +192,7 @@ class TabularAgent(Observer, ABC):
             self._new = new
             raise
         self._draws += 1
+        self._released, self._policy = (transition, reward), None
         self._follow(self._plan(transition, reward))
 
     def act(self, state: int, step: int) -> int:
@@ -171,10 +207,11 @@ class TabularAgent(Observer, ABC):
             if self.batch_shape:
                 raise ValueError(
                     f"act is for a single run, this agent has batch_shape={self.batch_shape}; "
-                    "look its actions up in policy."
+                    "look its actions up in behaviour."
                 )
-            self._actions = self.policy.tolist()
-        return self._actions[step][state]
+            self._actions = self.behaviour.tolist()
+        action = self._actions[step][state]
+        return self._any_of(state) if action < 0 else action
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes, of a run of so many, before which the policy may change."""
@@ -185,7 +222,26 @@ class TabularAgent(Observer, ABC):
         """Return a policy, shape (..., H, S), from what was released."""
 
     def _follow(self, policy: IntArray) -> None:
-        self._policy, self._actions = policy, None
+        self._behaviour, self._actions = policy, None
+
+    def _uniform(self) -> IntArray:
+        """Return the policy of uniformly random actions."""
+        return np.full((*self.batch_shape, self.horizon, self.n_states), -1, np.intp)
+
+    def _any_of(self, state: int) -> int:
+        """Return one of a state's free actions."""
+        if self._free is None:
+            return int(self._rng.integers(self.n_actions))
+        return int(self._rng.choice(np.flatnonzero(self._free[state])))
+
+    def _plan_to_deploy(self) -> IntArray:
+        """Return what `policy` is."""
+        if self._released is None:
+            raise ValueError(
+                "policy does not exist before the first draw; begin its episode first."
+            )
+        transition, reward = self._released
+        return self._best_policy(transition.mean, reward.mean)
 
     def _between_draws(self, episode: int) -> None:
         """Change the policy before an episode without a draw, if the agent does such things."""

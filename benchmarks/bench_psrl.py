@@ -89,7 +89,7 @@ def learnt():
     mdp, rng = riverswim(), np.random.default_rng(1)
     agent = _agent(mdp, RUNS, True)
     learn_counts(agent, mdp, 100, rng)
-    counts = mdp.rollout_counts(agent.policy, 1, rng)
+    counts = mdp.rollout_counts(agent.behaviour, 1, rng)
     return mdp, agent, counts, rng
 
 
@@ -119,7 +119,7 @@ def test_part(measure, learnt, part):
         "drawing transitions": lambda: sampler.update(floats, rng).sample(rng),
         "drawing rewards": lambda: rewards.update(paid, rng).sample(rng),
         "planning": lambda: plan(tables, expected, mdp.horizon),
-        "simulating": lambda: mdp.rollout_counts(agent.policy, 1, rng),
+        "simulating": lambda: mdp.rollout_counts(agent.behaviour, 1, rng),
         "counting": lambda: agent.observe_counts(counts, mdp.reward_table),
         "accounting": lambda: accountant.compose(cost),
         "one episode": lambda: learn_counts(agent, mdp, 1, rng),

@@ -3,8 +3,12 @@
 Importing this registers them with Gymnasium, as does the id ``privrl.envs:privrl/RiverSwim-v0``.
 """
 
+from privrl.envs.bins import CARTPOLE_BINS, PUBLIC_BINS
 from privrl.envs.blackjack import blackjack
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
+from privrl.envs.facts import PublicFacts, public_facts
+from privrl.envs.families import FAMILIES, benchmark
+from privrl.envs.icu_sepsis import icu_sepsis
 from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.planning import evaluate, plan, plan_support
 from privrl.envs.random_tables import dense, garnet
@@ -16,36 +20,47 @@ from privrl.envs.tables import load_tables, save_tables
 from privrl.envs.tabular import TabularMDP
 from privrl.envs.tabular_env import TabularEnv
 from privrl.envs.vector import RiverSwimVectorEnv, TabularVectorEnv
-from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
+from privrl.envs.worth import Worth, worth
+from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, numbered
 
 __all__ = [
     "CARTPOLE_BINS",
+    "FAMILIES",
+    "PUBLIC_BINS",
     "SUITE",
     "Benchmark",
     "Discretised",
+    "FlattenActions",
     "FlattenDiscrete",
+    "PublicFacts",
     "RiverSwimEnv",
     "RiverSwimVectorEnv",
     "Support",
     "TabularEnv",
     "TabularMDP",
     "TabularVectorEnv",
+    "Worth",
+    "benchmark",
     "blackjack",
     "deep_sea",
     "dense",
     "double_chain",
     "evaluate",
     "garnet",
+    "icu_sepsis",
     "inventory",
     "key_and_door",
     "load_tables",
     "machine_replacement",
+    "numbered",
     "plan",
     "plan_support",
+    "public_facts",
     "queue",
     "riverswim",
     "save_tables",
     "six_arms",
+    "worth",
 ]
 
 register_envs()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 
@@ -35,19 +35,57 @@ class Flows(Rollouts):
         self._first_states = np.flatnonzero(start)
         self._start = _normalised(start[self._first_states])
 
-    def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
+    def counts(
+        self,
+        policy: IntArray,
+        episodes: int,
+        rng: np.random.Generator,
+        *,
+        free: BoolArray | None = None,
+    ) -> IntArray:
         """See `Rollouts.counts`."""
         runs, _, n_states = policy.shape
         counts = np.zeros((runs, *self._shape), dtype=np.int64)
         run = np.arange(runs)[:, None, None]
         here = np.zeros((runs, n_states), dtype=np.int64)
         here[:, self._first_states] = rng.multinomial(episodes, self._start, size=runs)
-        for row in np.moveaxis(policy, 1, 0) + self._first_row:
+        for chosen in np.moveaxis(policy, 1, 0):
+            torn = np.nonzero((chosen < 0) & (here > 0))
+            split = self._split(torn, here, free, rng)
+            here = np.where(chosen < 0, 0, here)
+            row = np.maximum(chosen, 0) + self._first_row
             moves = rng.multinomial(here, self._probability[row])
             _add_at(counts, run * counts[0].size + self._cell[row], moves)
             here = np.zeros_like(here)
             _add_at(here, run * n_states + self._next_state[row], moves)
+            if split is not None:
+                row = self._first_row[torn[1]][:, None] + np.arange(self._shape[1])
+                moves = rng.multinomial(split, self._probability[row])
+                where = torn[0][:, None, None]
+                _add_at(counts, where * counts[0].size + self._cell[row], moves)
+                _add_at(here, where * n_states + self._next_state[row], moves)
         return counts
+
+    def _split(
+        self,
+        torn: tuple[IntArray, ...],
+        here: IntArray,
+        free: BoolArray | None,
+        rng: np.random.Generator,
+    ) -> IntArray | None:
+        """Return how many of those who take any free action take which, shape (places, A)."""
+        if not torn[0].size:
+            return None
+        n_actions = self._shape[1]
+        if free is None:
+            return rng.multinomial(here[torn], np.full(n_actions, 1 / n_actions))
+        # The free ones last: the last category gets what rounding has left over.
+        order = np.argsort(free[torn], axis=1, kind="stable")
+        chance = np.take_along_axis(free[torn], order, axis=1).astype(np.float64)
+        moves = rng.multinomial(here[torn], chance / chance.sum(axis=1, keepdims=True))
+        split = np.empty_like(moves)
+        np.put_along_axis(split, order, moves, axis=1)
+        return split
 
 
 def _add_at(total: IntArray, cells: IntArray, amounts: IntArray) -> None:

@@ -137,7 +137,9 @@ def evaluate(transition: ArrayLike, reward: ArrayLike, policy: ArrayLike) -> Flo
     return _finite(value).T.reshape(*batch, n_states)
 
 
-def as_policy(policy: ArrayLike, n_states: int, n_actions: int) -> IntArray:
+def as_policy(
+    policy: ArrayLike, n_states: int, n_actions: int, *, or_any: bool = False
+) -> IntArray:
     """Check a deterministic policy and return it as integers.
 
     Parameters
@@ -146,6 +148,8 @@ def as_policy(policy: ArrayLike, n_states: int, n_actions: int) -> IntArray:
         Action at each step and state, in ``0 .. A - 1``.
     n_states, n_actions : int
         S and A.
+    or_any : bool
+        Whether it may hold -1: any action.
 
     Returns
     -------
@@ -168,7 +172,7 @@ def as_policy(policy: ArrayLike, n_states: int, n_actions: int) -> IntArray:
             f"policy must have shape (..., horizon, {n_states}), got {policy.shape}; "
             "repeat a stationary policy along a horizon axis."
         )
-    if policy.size and not (policy.min() >= 0 and policy.max() < n_actions):
+    if policy.size and not (policy.min() >= -or_any and policy.max() < n_actions):
         raise ValueError(
             f"policy must hold actions in 0..{n_actions - 1}, got values in "
             f"{policy.min()}..{policy.max()}; number the actions from 0."

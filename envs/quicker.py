@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.flows import Flows
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
@@ -25,8 +25,15 @@ class Quicker(Rollouts):
         # from 40 (6 states, 3 cells each) to 170 (20 states, 20 cells) and 200 (500, 1) on.
         self._break_even = 34 + np.count_nonzero(transition, axis=-1).max() * len(transition) / 3
 
-    def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
+    def counts(
+        self,
+        policy: IntArray,
+        episodes: int,
+        rng: np.random.Generator,
+        *,
+        free: BoolArray | None = None,
+    ) -> IntArray:
         """See `Rollouts.counts`."""
         # A call to flows costs as much as 300 walkers more.
         few = len(policy) * (episodes - self._break_even) <= 300
-        return (self._walkers if few else self._flows).counts(policy, episodes, rng)
+        return (self._walkers if few else self._flows).counts(policy, episodes, rng, free=free)

@@ -3,8 +3,9 @@
 import gymnasium as gym
 from gymnasium.envs.registration import WrapperSpec
 
+from privrl.envs.bins import CARTPOLE_BINS
 from privrl.envs.blackjack import LONGEST_HAND
-from privrl.envs.wrappers import CARTPOLE_BINS, Discretised, FlattenDiscrete
+from privrl.envs.wrappers import Discretised, FlattenDiscrete
 
 _RIVERSWIM = "privrl/RiverSwim-v0"
 _RIVERSWIM_DPS = "privrl/RiverSwimDPS-v0"

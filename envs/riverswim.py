@@ -1,9 +1,7 @@
 """RiverSwim: swim against the current to a large reward, or drift to a small one."""
 
 import difflib
-from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -14,6 +12,7 @@ from privrl._checks import check_count
 from privrl._typing import FloatArray
 from privrl.envs.riverswim_render import ansi, rgb_array
 from privrl.envs.tabular import TabularMDP
+from privrl.envs.tabular_env import TabularEnv
 
 LEFT, RIGHT = 0, 1
 
@@ -122,8 +121,10 @@ def riverswim(n_states: int = 6, horizon: int = 30, variant: str = "osband") -> 
     return TabularMDP(transition, chosen.reward(n_states), start, horizon)
 
 
-class RiverSwimEnv(gym.Env[np.int64, np.int64]):
+class RiverSwimEnv(TabularEnv):
     """RiverSwim as a Gymnasium environment, ``privrl/RiverSwim-v0``.
+
+    Its attributes are those of `TabularEnv`.
 
     Parameters
     ----------
@@ -131,17 +132,6 @@ class RiverSwimEnv(gym.Env[np.int64, np.int64]):
         As for `riverswim`.
     render_mode : {None, "ansi", "rgb_array"}
         What `render` returns: nothing, text, or a picture.
-
-    Attributes
-    ----------
-    mdp : TabularMDP
-        The tables behind the environment.
-    horizon : int
-        Steps after which an episode is truncated.
-    P : dict
-        ``P[state][action]`` lists ``(probability, next_state, reward, terminated)``.
-    initial_state_distrib : array, shape (S,)
-        Distribution of the first state.
 
     Raises
     ------
@@ -164,42 +154,22 @@ class RiverSwimEnv(gym.Env[np.int64, np.int64]):
                 f"render_mode must be None, 'ansi' or 'rgb_array', got {render_mode!r}; "
                 "None is fastest."
             )
-        self.mdp = riverswim(n_states, horizon, variant)
-        self.horizon = self.mdp.horizon
-        self.P = _outcomes(self.mdp)
-        self.initial_state_distrib = self.mdp.start
-        self.observation_space = gym.spaces.Discrete(n_states)
-        self.action_space = gym.spaces.Discrete(2)
+        super().__init__(riverswim(n_states, horizon, variant))
         self.render_mode = render_mode
-        self._state: int | None = None
         self._last_action: int | None = None
-        self._steps = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
         """Start an episode; ``options`` are accepted and ignored."""
-        super().reset(seed=seed)
-        self._state = int(self.np_random.choice(self.mdp.n_states, p=self.initial_state_distrib))
         self._last_action = None
-        self._steps = 0
-        return np.int64(self._state), {}
+        return super().reset(seed=seed, options=options)
 
     def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Swim once; the episode is truncated at the horizon and never terminates."""
-        if self._state is None:
-            raise gym.error.ResetNeeded("step needs a state to start from; call reset() first.")
-        if not self.action_space.contains(action):
-            raise ValueError(f"action must be 0 (left) or 1 (right), got {action!r}; cast to int.")
+        seen = super().step(action)
         self._last_action = int(action)
-        outcomes = self.P[self._state][self._last_action]
-        ends = list(accumulate(probability for probability, *_ in outcomes[:-1]))
-        _, state, reward, _ = outcomes[bisect_right(ends, self.np_random.random())]
-        self._state = state
-        self._steps += 1
-        # The horizon is an argument and TimeLimit's is fixed when the id is registered,
-        # so the environment ends its episodes itself.
-        return np.int64(state), reward, False, self._steps >= self.horizon, {}
+        return seen
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Return the river as text or as a picture, whichever ``render_mode`` says."""
@@ -211,18 +181,3 @@ class RiverSwimEnv(gym.Env[np.int64, np.int64]):
             return rgb_array(self.mdp.n_states, self._state, self._last_action)
         gym.logger.warn("render() shows nothing unless the environment is made with a render_mode.")
         return None
-
-
-def _outcomes(mdp: TabularMDP) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
-    """Return the possible transitions in the form of Gymnasium's toy_text."""
-    reward = np.broadcast_to(mdp.reward_table, mdp.transition.shape)
-    return {
-        s: {
-            a: [
-                (float(mdp.transition[s, a, t]), int(t), float(reward[s, a, t]), False)
-                for t in np.flatnonzero(mdp.transition[s, a])
-            ]
-            for a in range(mdp.n_actions)
-        }
-        for s in range(mdp.n_states)
-    }

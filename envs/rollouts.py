@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.support import Support
 
 
@@ -37,17 +37,26 @@ class Rollouts(ABC):
         self._first_row = np.arange(n_states) * n_actions  # of each state: a row is s * A + a
 
     @abstractmethod
-    def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
+    def counts(
+        self,
+        policy: IntArray,
+        episodes: int,
+        rng: np.random.Generator,
+        *,
+        free: BoolArray | None = None,
+    ) -> IntArray:
         """Return the transition counts of each run, summed over its episodes.
 
         Parameters
         ----------
         policy : array of int, shape (B, H, S)
-            Action of each run at each step and state.
+            Action of each run at each step and state; -1 for any that is free, at random.
         episodes : int
             Episodes per run, >= 1.
         rng : numpy.random.Generator
             Source of randomness.
+        free : array of bool, shape (B, S, A), optional
+            Which actions -1 stands for, at least one wherever it is used; by default all.
 
         Returns
         -------

@@ -4,6 +4,8 @@ import numpy as np
 
 from privrl._typing import FloatArray, IntArray
 
+_AT_ONCE = 2**20  # cells of the table that are worked on at a time
+
 
 class TransitionRows:
     """Find out where states and actions lead, any number of them by one binary search.
@@ -30,14 +32,21 @@ class TransitionRows:
     """
 
     def __init__(self, transition: FloatArray, start: FloatArray) -> None:
-        rows = np.vstack([transition.reshape(-1, len(start)), start])
-        row, self.next_state = np.nonzero(rows)
-        cumulative = np.cumsum(rows, axis=1)
-        cumulative /= cumulative[:, -1:]  # the last entry of a row is now exactly 1
-        self._cdf = row + cumulative[row, self.next_state]
-        self.start_row = len(rows) - 1
+        at_once = max(1, _AT_ONCE // len(start))
+        rows = transition.reshape(-1, len(start))
+        blocks = [rows[first : first + at_once] for first in range(0, len(rows), at_once)]
+        positions, following, first = [], [], 0
+        for block in [*blocks, start[None]]:
+            row, next_state = np.nonzero(block)
+            cumulative = np.cumsum(block, axis=1)
+            cumulative /= cumulative[:, -1:]  # the last entry of a row is now exactly 1
+            positions.append(first + row + cumulative[row, next_state])
+            following.append(next_state)
+            first += len(block)
+        self._cdf, self.next_state = np.concatenate(positions), np.concatenate(following)
+        self.start_row = len(rows)
         # The largest u for which row + u stays below row + 1 after rounding, in every row.
-        self._largest_draw = np.nextafter(len(rows), 0) - self.start_row
+        self._largest_draw = np.nextafter(first, 0) - self.start_row
 
     def keep_below_one(self, draws: FloatArray) -> None:
         """Lower uniform draws, in place, that would be 1 once they are added to a row."""

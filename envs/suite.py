@@ -81,10 +81,13 @@ def _gymnasium(name: str, horizon: int, **settings: Any) -> TabularMDP:
     return TabularMDP.from_gymnasium(gym.make(name, **settings), horizon)
 
 
-def _busy_shop() -> TabularMDP:
-    """Return a stock of up to 10, for ten customers of whom each buys with probability .4."""
-    demand = [math.comb(10, sold) * 0.4**sold * 0.6 ** (10 - sold) for sold in range(11)]
-    return inventory(demand, capacity=10, horizon=30)
+def shop(capacity: int) -> TabularMDP:
+    """Return a stock for as many customers as it has room for: each buys with probability .4."""
+    demand = [
+        math.comb(capacity, sold) * 0.4**sold * 0.6 ** (capacity - sold)
+        for sold in range(capacity + 1)
+    ]
+    return inventory(demand, capacity=capacity, horizon=30)
 
 
 _LAKE = "FrozenLake-v1"
@@ -106,7 +109,7 @@ SUITE: Final[dict[str, Benchmark]] = {
         Benchmark("DeepSea20", partial(deep_sea, 20), 10_000, "judged"),
         Benchmark("DoubleChain", double_chain, 10_000, "judged"),
         Benchmark("SixArms", six_arms, 10_000, "judged"),
-        Benchmark("Inventory", _busy_shop, 3_000, "judged"),
+        Benchmark("Inventory", partial(shop, 10), 3_000, "judged"),
         Benchmark("Queue", queue, 3_000, "judged"),
         Benchmark("MachineReplacement", machine_replacement, 3_000, "judged"),
         Benchmark("KeyAndDoor5", partial(key_and_door, 5), 10_000, "judged"),

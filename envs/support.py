@@ -160,8 +160,7 @@ class Support:
         """
         n_actions, width = self.next_states.shape[1:]
         wanted = (state * n_actions + action) * self.n_next + next_state
-        cells = np.flatnonzero(self.valid)
-        known = self._dense_cells.reshape(-1)[cells]  # ascending, as rows and their cells are
+        cells, known = self._known_cells
         found = np.minimum(known.searchsorted(wanted), len(known) - 1)
         if not np.array_equal(known[found], wanted):
             raise ValueError(
@@ -191,6 +190,12 @@ class Support:
         n_states, n_actions, _ = self.next_states.shape
         first = np.arange(n_states * n_actions).reshape(n_states, n_actions, 1) * self.n_next
         return first + np.maximum(self.next_states, 0)
+
+    @cached_property
+    def _known_cells(self) -> tuple[IntArray, IntArray]:
+        """Compact cells that are no padding, and where each is in a flat dense table; ascending."""
+        cells = np.flatnonzero(self.valid)
+        return cells, self._dense_cells.reshape(-1)[cells]
 
     def _check_shape(self, name: str, table: NDArray[Any], width: int) -> None:
         wanted = (*self.next_states.shape[:2], width)

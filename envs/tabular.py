@@ -152,10 +152,19 @@ class TabularMDP:
         """Reward of each transition, shape (S, A, 1) or (S, A, S): it broadcasts over counts."""
         return self.reward[..., None] if self.reward.ndim == 2 else self.reward
 
+    @cached_property
+    def ends(self) -> BoolArray:
+        """In which states an episode is over, shape (S,): they are never left and pay nothing."""
+        stays = np.diagonal(self.transition, axis1=0, axis2=2).T == 1
+        return (stays & (self.expected_reward == 0)).all(axis=1)
+
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Least and greatest reward of a transition that can happen."""
-        possible = np.broadcast_to(self.reward_table, self.transition.shape)[self.transition > 0]
+        """Least and greatest reward of a transition that can happen before the end."""
+        happens = (self.transition > 0) & ~self.ends[:, None, None]
+        if not happens.any():
+            return 0.0, 0.0
+        possible = np.broadcast_to(self.reward_table, self.transition.shape)[happens]
         return float(possible.min()), float(possible.max())
 
     def plan(self) -> tuple[IntArray, float]:
@@ -197,13 +206,15 @@ class TabularMDP:
         rng: np.random.Generator,
         *,
         support: Support | None = None,
+        free: BoolArray | None = None,
     ) -> IntArray:
         """Simulate episodes under fixed policies and count what happened.
 
         Parameters
         ----------
         policy : array of int, shape (..., H, S)
-            Action of each run at each step and state.
+            Action of each run at each step and state; -1 for any that is free, drawn uniformly
+            by each episode anew.
         episodes : int
             Independent episodes per run, >= 1 and at most ``2**53 / H``.
         rng : numpy.random.Generator
@@ -211,6 +222,8 @@ class TabularMDP:
         support : Support, optional
             Which next states are possible, a public fact: counts are then kept
             for those only. Keep it for further calls, they are faster.
+        free : array of bool, shape (..., S, A), optional
+            Which actions -1 stands for, one at least in each state; by default all.
 
         Returns
         -------
@@ -230,7 +243,7 @@ class TabularMDP:
         A few episodes are walked through step by step, many are drawn as
         flows between states; both have exactly the same law.
         """
-        policy = self._checked(policy)
+        policy = self._checked(policy, or_any=True)
         episodes = check_count("episodes", episodes)
         if episodes * self.horizon > _LARGEST_COUNT:
             raise ValueError(
@@ -239,7 +252,9 @@ class TabularMDP:
             )
         *batch, horizon, n_states = policy.shape
         runs = policy.reshape(-1, horizon, n_states)
-        counts = self._rollouts(support).counts(runs, episodes, rng)
+        if free is not None:
+            free = self._check_free(free, batch).reshape(-1, n_states, self.n_actions)
+        counts = self._rollouts(support).counts(runs, episodes, rng, free=free)
         return counts.reshape(*batch, *counts.shape[1:])
 
     def _rollouts(self, support: Support | None) -> Rollouts:
@@ -262,8 +277,17 @@ class TabularMDP:
     def _compact_rollouts(self) -> WeakKeyDictionary[Support, Rollouts]:
         return WeakKeyDictionary()
 
-    def _checked(self, policy: IntArray) -> IntArray:
-        policy = planning.as_policy(policy, self.n_states, self.n_actions)
+    def _check_free(self, free: BoolArray, batch: list[int]) -> BoolArray:
+        wanted = (*batch, self.n_states, self.n_actions)
+        if free.shape != wanted or free.dtype != np.bool_ or not free.any(axis=-1).all():
+            raise ValueError(
+                f"free must be booleans of shape {wanted}, an action at least for each state, got "
+                f"{free.dtype} of shape {free.shape}."
+            )
+        return free
+
+    def _checked(self, policy: IntArray, *, or_any: bool = False) -> IntArray:
+        policy = planning.as_policy(policy, self.n_states, self.n_actions, or_any=or_any)
         if policy.shape[-2] != self.horizon:
             raise ValueError(
                 f"policy must have shape (..., {self.horizon}, {self.n_states}), got "

@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from privrl._typing import FloatArray
 from privrl.envs.support import Support
@@ -66,9 +67,24 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def episode_limit(env: gym.Env[Any, Any]) -> int | None:
-    """Return the steps after which an environment ends an episode by itself, if it does."""
-    limit = env.spec.max_episode_steps if env.spec else None
-    return limit or getattr(env.unwrapped, "horizon", None)
+    """Return the steps after which an environment ends an episode by itself, if it does.
+
+    That is the least of the limits of its `gymnasium.wrappers.TimeLimit`, however they are nested,
+    and of what it and its wrappers have as ``horizon``. Without any, it is what the environment
+    is registered with.
+    """
+    limits: list[int] = []
+    layer = env
+    while True:
+        own = layer._max_episode_steps if isinstance(layer, TimeLimit) else None
+        for limit in (own, getattr(layer, "horizon", None)):
+            if isinstance(limit, int | np.integer) and not isinstance(limit, bool) and limit > 0:
+                limits.append(int(limit))
+        if not isinstance(layer, gym.Wrapper):
+            break
+        layer = layer.env
+    registered = env.spec.max_episode_steps if env.spec else None
+    return min(limits) if limits else registered
 
 
 def _rests(actions: Any, state: int, n_actions: int) -> bool:

@@ -3,16 +3,35 @@
 import math
 from functools import reduce
 from operator import iadd
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
 
 _DRAWS_AT_ONCE = 2**20
 """Uniform draws held in memory at a time; more walkers go in several groups."""
+
+
+class _Choices(NamedTuple):
+    """Which actions are free in each place ``s * runs + run``, those first, and how many are."""
+
+    actions: IntArray
+    number: IntArray
+
+    @classmethod
+    def of(cls, free: BoolArray | None, n_actions: int, runs: int, n_states: int) -> Self:
+        if free is None:
+            free = np.ones((runs, n_states, n_actions), np.bool_)
+        places = free.transpose(1, 0, 2).reshape(-1, n_actions)
+        return cls(np.argsort(~places, axis=1, kind="stable"), places.sum(axis=1))
+
+    def draw(self, place: IntArray, rng: np.random.Generator) -> IntArray:
+        """Return one of the free actions for each place, uniformly."""
+        return self.actions[place, rng.integers(self.number[place])]
 
 
 class Walkers(Rollouts):
@@ -29,34 +48,59 @@ class Walkers(Rollouts):
         row, next_state = np.nonzero(transition.reshape(-1, len(start)))
         self._cell = self._cells(row, next_state, support)  # of each entry, but for the start's
 
-    def counts(self, policy: IntArray, episodes: int, rng: np.random.Generator) -> IntArray:
+    def counts(
+        self,
+        policy: IntArray,
+        episodes: int,
+        rng: np.random.Generator,
+        *,
+        free: BoolArray | None = None,
+    ) -> IntArray:
         """See `Rollouts.counts`."""
         runs, horizon, n_states = policy.shape
         first = self._first_row[:, None]
         # Runs last, as planning leaves them in memory: the other way round costs a transposition.
         rows = np.add(policy.transpose(1, 2, 0), first, dtype=np.float64, order="C")
+        any_action = policy.transpose(1, 2, 0) < 0
+        choices = None
+        if any_action.any():
+            rows[any_action] = -1
+            choices = _Choices.of(free, self._shape[1], runs, n_states)
         rows = rows.reshape(horizon, n_states * runs)
         walker = np.arange(runs * episodes)
         groups = max(1, math.ceil(walker.size * horizon / _DRAWS_AT_ONCE))
         run_of_group = (group // episodes for group in np.array_split(walker, groups))
-        counts = reduce(iadd, (self._group_counts(rows, run, runs, rng) for run in run_of_group))
+        counts = reduce(
+            iadd, (self._group_counts(rows, choices, run, runs, rng) for run in run_of_group)
+        )
         return counts.reshape(runs, *self._shape)
 
     def _group_counts(
-        self, rows: FloatArray, run: IntArray, runs: int, rng: np.random.Generator
+        self,
+        rows: FloatArray,
+        choices: "_Choices | None",
+        run: IntArray,
+        runs: int,
+        rng: np.random.Generator,
     ) -> IntArray:
         """Return flat counts of all runs, from walkers that belong to the given runs."""
-        entries = self._walk(rows, run, runs, rng)
+        entries = self._walk(rows, choices, run, runs, rng)
         size = math.prod(self._shape)
         cells = self._cell[entries] + run * size
         return np.bincount(cells.ravel(), minlength=runs * size)
 
     def _walk(
-        self, rows: FloatArray, run: IntArray, runs: int, rng: np.random.Generator
+        self,
+        rows: FloatArray,
+        choices: "_Choices | None",
+        run: IntArray,
+        runs: int,
+        rng: np.random.Generator,
     ) -> IntArray:
         """Return the table entry that each walker takes at each step, shape (H, n).
 
-        ``rows[h, s * runs + run]`` is the row of a walker that is in state ``s`` at step ``h``.
+        ``rows[h, s * runs + run]`` is the row of a walker that is in state ``s`` at step ``h``,
+        or -1 where any of its choices will do.
         """
         draws = rng.random((len(rows) + 1, len(run)))
         self._rows.keep_below_one(draws)
@@ -65,6 +109,11 @@ class Walkers(Rollouts):
         place = next_place[self._rows.entries(self._rows.start_row + draws[-1])]
         for step, row in enumerate(rows):
             place += run
-            entries[step] = entry = self._rows.entries(row.take(place) + draws[step])
+            here = row.take(place)
+            if choices is not None:
+                torn = np.flatnonzero(here < 0)
+                at = place[torn]
+                here[torn] = self._first_row[at // runs] + choices.draw(at, rng)
+            entries[step] = entry = self._rows.entries(here + draws[step])
             place = next_place.take(entry)
         return entries

@@ -1,27 +1,19 @@
-"""Number the states of environments whose observations are not Discrete."""
+"""Number states and actions of environments whose spaces are not Discrete."""
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from gymnasium.spaces import Dict, Discrete, Space
 from numpy.typing import ArrayLike
 
-CARTPOLE_BINS: Final = (
-    (-0.8, 0.8),
-    (-0.5, 0.5),
-    (math.radians(-6), math.radians(-1), 0.0, math.radians(1), math.radians(6)),
-    (math.radians(-50), math.radians(50)),
-)
-"""Edges that make 162 states of CartPole's position (m), speed, angle (rad) and angular speed.
-
-Barto, Sutton and Anderson (1983), Neuronlike Adaptive Elements That Can Solve Difficult
-Learning Control Problems.
-"""
+from privrl.envs.bins import PUBLIC_BINS, edges_of
+from privrl.envs.minigrid import Position, is_minigrid
+from privrl.envs.spaces import Part, element_of, parts_of, values_of
 
 
 class FlattenDiscrete(
@@ -36,8 +28,9 @@ class FlattenDiscrete(
     Parameters
     ----------
     env : gymnasium.Env
-        Environment whose observation space is Discrete, MultiDiscrete, MultiBinary or a Tuple
-        of such. Wherever its parts start, states are numbered from 0.
+        Environment whose observation space is Discrete, MultiDiscrete, MultiBinary, a Box of
+        whole numbers between bounds, or a Tuple or Dict of such. Wherever its parts start, states
+        are numbered from 0; the parts of a Dict are in the order of its space.
 
     Raises
     ------
@@ -48,8 +41,10 @@ class FlattenDiscrete(
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
-        self._parts = list(_parts(env.observation_space))
-        self.observation_space = _numbered([size for _, size in self._parts])
+        self._parts = _whole(
+            env.observation_space, "an observation space", "Discretised cuts real numbers into bins"
+        )
+        self.observation_space = _numbered([part.size for part in self._parts])
 
     def observation(self, observation: Any) -> np.int64:
         """Return the number of an observation.
@@ -60,32 +55,73 @@ class FlattenDiscrete(
             If it lies outside the space that the environment declares.
         """
         number = 0
-        values = _values(self.env.observation_space, observation)
-        for value, (first, size) in zip(values, self._parts, strict=True):
-            if not first <= value < first + size:
-                raise ValueError(
-                    "observation must lie in the observation space of env, got one that does "
-                    "not; look into the env."
-                )
-            number = number * size + int(value) - first
+        values = values_of(self.env.observation_space, observation)
+        for value, part in zip(values, self._parts, strict=True):
+            number = number * part.size + _cell(part, value)
         return np.int64(number)
+
+
+class FlattenActions(
+    gym.ActionWrapper[Any, np.int64, Any],
+    gym.utils.RecordConstructorArgs,
+):
+    """Number the combinations of an action's parts, the last part changing fastest.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Environment whose action space is of the kinds that `FlattenDiscrete` takes.
+
+    Raises
+    ------
+    ValueError
+        If the action space is another, or has too many combinations to be numbered.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        self._parts = _whole(
+            env.action_space,
+            "an action space",
+            "of continuous actions choose a few, and number them with "
+            "gymnasium.wrappers.TransformAction",
+        )
+        self.action_space = _numbered([part.size for part in self._parts])
+
+    def action(self, action: np.int64) -> Any:
+        """Return the action that has a number.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        if not self.action_space.contains(action):
+            raise ValueError(f"action must be in {self.action_space}, got {action!r}.")
+        number, values = int(action), []
+        for part in reversed(self._parts):
+            number, value = divmod(number, part.size)
+            values.append(int(part.low) + value)
+        return element_of(self.env.action_space, reversed(values))
 
 
 class Discretised(
     gym.ObservationWrapper[np.int64, Any, Any],
     gym.utils.RecordConstructorArgs,
 ):
-    """Number the boxes that edges cut an observation space into, the last axis changing fastest.
+    """Number the boxes that edges cut an observation space into, the last part changing fastest.
 
     Parameters
     ----------
     env : gymnasium.Env
-        Environment whose observation space is a Box.
+        Environment whose observation space is a Box, or a Tuple or Dict with Boxes in it; parts
+        that are whole numbers stay as they are, as in `FlattenDiscrete`.
     bins : sequence of sequences of float
-        For each coordinate, flattened, the edges between its bins, finite and increasing: ``k``
-        of them make ``k + 1`` bins, and without any the coordinate is ignored. An edge belongs
-        to the bin above it. The first bin takes everything below the first edge and the last
-        one everything from the last edge on.
+        For each real coordinate, flattened, the edges between its bins, finite and increasing:
+        ``k`` of them make ``k + 1`` bins, and without any the coordinate is ignored. An edge
+        belongs to the bin above it. The first bin takes everything below the first edge and the
+        last one everything from the last edge on.
 
         They are a public fact: choose them from what is known of the task, such as its bounds,
         and never from private observations.
@@ -93,18 +129,19 @@ class Discretised(
     Raises
     ------
     ValueError
-        If the observation space is not a Box, an edge is out of range, there is not one
+        If there is no Box in the observation space, an edge is out of range, there is not one
         sequence of edges per coordinate, or too many boxes to be numbered.
     """
 
     def __init__(self, env: gym.Env[Any, Any], bins: Sequence[ArrayLike]) -> None:
         space = env.observation_space
-        if not isinstance(space, Box):
+        self._parts = parts_of(space)
+        coordinates = sum(not part.is_whole for part in self._parts)
+        if not coordinates:
             raise ValueError(
                 f"env must have a Box observation space, got {space}; FlattenDiscrete numbers "
                 "spaces that are made of Discrete ones."
             )
-        coordinates = math.prod(space.shape)
         if len(bins) != coordinates:
             raise ValueError(
                 f"bins must hold edges for each of {coordinates} coordinates, got {len(bins)}; "
@@ -114,7 +151,9 @@ class Discretised(
         # As lists, so that the environment's spec can be saved.
         gym.utils.RecordConstructorArgs.__init__(self, bins=self._edges)
         super().__init__(env)
-        self.observation_space = _numbered([len(edges) + 1 for edges in self._edges])
+        edges = iter(self._edges)
+        self._sizes = [part.size if part.is_whole else len(next(edges)) + 1 for part in self._parts]
+        self.observation_space = _numbered(self._sizes)
 
     def observation(self, observation: Any) -> np.int64:
         """Return the number of the box that an observation lies in.
@@ -122,42 +161,113 @@ class Discretised(
         Raises
         ------
         ValueError
-            If a coordinate is NaN, which lies in none.
+            If a coordinate is NaN, which lies in none, or a whole one outside its bounds.
         """
-        number = 0
-        values = np.ravel(observation).tolist()  # bisect is faster on Python's own numbers
-        for value, edges in zip(values, self._edges, strict=True):
-            if math.isnan(value):
+        number, edges = 0, iter(self._edges)
+        values = values_of(self.env.observation_space, observation)
+        for value, part, size in zip(values, self._parts, self._sizes, strict=True):
+            if part.is_whole:
+                cell = _cell(part, value)
+            elif math.isnan(value):
                 raise ValueError("observation must hold numbers, got NaN; look into the env.")
-            number = number * (len(edges) + 1) + bisect_right(edges, value)
+            else:
+                cell = bisect_right(next(edges), value)
+            number = number * size + cell
         return np.int64(number)
 
 
-def _parts(space: Space[Any]) -> Iterator[tuple[int, int]]:
-    """Yield first value and number of values of each Discrete part of a space."""
-    if isinstance(space, Discrete):
-        yield int(space.start), int(space.n)
-    elif isinstance(space, MultiDiscrete):
-        yield from zip(space.start.ravel().tolist(), space.nvec.ravel().tolist(), strict=True)
-    elif isinstance(space, MultiBinary):
-        yield from [(0, 2)] * math.prod(space.shape)
-    elif isinstance(space, Tuple):
-        for part in space.spaces:
-            yield from _parts(part)
-    else:
+class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
+    """Refuse the first reward that lies outside a declared range, and change nothing else.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Whose rewards.
+    low, high : float
+        Their declared, public range.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], low: float, high: float) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, low=low, high=high)
+        super().__init__(env)
+        self._low, self._high = low, high
+
+    def reward(self, reward: SupportsFloat) -> SupportsFloat:
+        """Return the reward.
+
+        Raises
+        ------
+        ValueError
+            If it lies outside.
+        """
+        if not self._low <= float(reward) <= self._high:
+            raise ValueError(
+                f"reward_range must hold every reward, and {self.env} paid one outside "
+                f"{self._low:g},{self._high:g}; give the least and the greatest that it can ever "
+                "pay by its rules, as --reward-range=LOW,HIGH, and never what was seen."
+            )
+        return reward
+
+
+def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, Any]:
+    """Return an environment with Discrete spaces: itself, or in the wrappers that it needs.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        Whose observations are of a finite space (`FlattenDiscrete`), have a Box (`Discretised`) or
+        are a MiniGrid's (`privrl.envs.minigrid.Position`), and actions of a finite space
+        (`FlattenActions`).
+    bins : str, optional
+        What a Box is cut into, see `privrl.envs.bins.edges_of`; by default the bins that
+        `privrl.envs.bins.PUBLIC_BINS` has for the environment's id.
+
+    Raises
+    ------
+    ValueError
+        If a space is none that can be numbered, there are no bins for a Box, or they are for
+        something else.
+    """
+    if not isinstance(env.action_space, Discrete):
+        env = FlattenActions(env)
+    if is_minigrid(env) and isinstance(env.observation_space, Dict):
+        env = Position(env)
+    space = env.observation_space
+    if all(part.is_whole for part in parts_of(space)):
+        if bins is not None:
+            raise ValueError(
+                f"bins are for real numbers in an observation space, got {space}; leave them out."
+            )
+        return env if isinstance(space, Discrete) else FlattenDiscrete(env)
+    name = env.spec.id if env.spec else ""
+    if bins is None and name not in PUBLIC_BINS:
         raise ValueError(
-            "env must have an observation space of Discrete, MultiDiscrete, MultiBinary and "
-            f"Tuple, got {space}; Discretised numbers a Box."
+            f"bins must be given for the observation space {space}: one number for all real "
+            "coordinates (12), or a number, LOW:HIGH:NUMBER (-2.4:2.4:6) or edges (-0.8/0.8) for "
+            "each, with commas between; choose them by what is known of the task."
         )
+    return Discretised(env, PUBLIC_BINS[name] if bins is None else edges_of(bins, space))
 
 
-def _values(space: Space[Any], observation: Any) -> Iterator[int]:
-    """Yield what an observation says of each part, in the order of `_parts`."""
-    if isinstance(space, Tuple):
-        for part, value in zip(space.spaces, observation, strict=True):
-            yield from _values(part, value)
-    else:
-        yield from np.ravel(observation).tolist()
+def _whole(space: Space[Any], role: str, otherwise: str) -> list[Part]:
+    """Return the parts of a space that consists of whole numbers."""
+    parts = parts_of(space)
+    if not all(part.is_whole for part in parts):
+        raise ValueError(
+            f"env must have {role} of Discrete, MultiDiscrete, MultiBinary, Tuple and Dict, got "
+            f"{space}; {otherwise}."
+        )
+    return parts
+
+
+def _cell(part: Part, value: Any) -> int:
+    """Return which of the values of a whole number it is."""
+    if not part.low <= value <= part.high:
+        raise ValueError(
+            "observation must lie in the observation space of env, got one that does not; look "
+            "into the env."
+        )
+    return int(value) - int(part.low)
 
 
 def _numbered(sizes: list[int]) -> Discrete:
@@ -165,8 +275,8 @@ def _numbered(sizes: list[int]) -> Discrete:
     total = math.prod(sizes)
     if total > np.iinfo(np.int64).max:
         raise ValueError(
-            f"env must have fewer than 2**63 states to be numbered, got {total}; merge or leave "
-            "out some parts of the observation first."
+            "env must have fewer than 2**63 combinations to be numbered, got more than "
+            f"2**{total.bit_length() - 1}; merge or leave out some parts first."
         )
     return Discrete(total)
 

@@ -1,4 +1,4 @@
-"""Experiments: private agents trained, and reward swept against privacy.
+"""Experiments: private agents trained, swept over budgets, and compared on many tasks.
 
 What is here is loaded when it is first asked for, so that training needs no plots.
 """
@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privrl.experiments.methods import Method
+    from privrl.experiments.suites import SuiteSpec, run_suite
     from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
     from privrl.experiments.training import TrainSpec, run_training, train
 
-__all__ = ["Method", "SweepSpec", "TrainSpec", "preset", "run_sweep", "run_training", "train"]
+__all__ = [
+    "Method",
+    "SuiteSpec",
+    "SweepSpec",
+    "TrainSpec",
+    "preset",
+    "run_suite",
+    "run_sweep",
+    "run_training",
+    "train",
+]
 
 _FROM = {
     "Method": "methods",
+    **dict.fromkeys(("SuiteSpec", "run_suite"), "suites"),
     **dict.fromkeys(("SweepSpec", "preset", "run_sweep"), "sweeps"),
     **dict.fromkeys(("TrainSpec", "run_training", "train"), "training"),
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +11,25 @@ from privrl._checks import check_between, check_count, check_positive
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import (
+    DPUCBVI,
     PSRL,
+    RLSVI,
     UCBVI,
     BetaRewards,
+    ExploreThenPlan,
+    HatRewards,
     KnownRewards,
     NoisyRewards,
+    Once,
     Oracle,
+    QLearning,
     RandomPolicy,
     RewardModel,
     Schedule,
+    SparsePSRL,
     TabularAgent,
     self_loops,
+    sparse_schedule,
 )
 from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
@@ -32,8 +40,18 @@ from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.factorisations import FactorisationName, LocalNoise
 from privrl.samplers.noisy_counts import DEFAULT_THRESHOLD, NoisyCounts, NonPrivate
 
-_YARDSTICKS = {"random": "random policy", "oracle": "best policy"}  # they learn nothing
-RewardName = Literal["auto", "beta", "noisy", "known"]
+_FROM_COUNTS = (
+    "ucbvi",
+    "dp-ucbvi",
+    "rlsvi",
+    "explore-then-plan",
+)  # they plan from noisy counts themselves
+_YARDSTICKS = {  # they learn nothing, or nothing private
+    "random": "random policy",
+    "oracle": "best policy",
+    "q-learning": "Q-learning without privacy",
+}
+RewardName = Literal["auto", "beta", "noisy", "hat", "known"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +60,23 @@ class Method:
 
     Parameters
     ----------
-    agent, sampler : str
-        Names, see `AGENTS` and `SAMPLERS`.
+    agent : str
+        A name, see `AGENTS`.
+    sampler : str
+        A name, see `SAMPLERS`; by default noisy counts, for the agent sparse-psrl buffered ones.
     schedule : str
-        Before which episodes it draws, see `privrl.experiments.names.schedule_named`.
+        Before which episodes it draws, see `privrl.experiments.names.schedule_named`; by default
+        ``"geometric:1.05"``, and for the agent sparse-psrl its own. The agent explore-then-plan
+        does so before the last one, whatever stands here.
     resamples : str, optional
         Another schedule, of the episodes before which a released posterior is sampled afresh.
     window : int, optional
         How many batches a Dirichlet draw looks back on.
     alpha, reward_alpha : float
         Prior pseudo-counts of transitions and of reward successes and failures.
-    rewards : {"auto", "beta", "noisy", "known"}
-        The reward model; by default ``"noisy"`` where counts are released with noise, and
-        ``"beta"`` where Dirichlet draws are.
+    rewards : {"auto", "beta", "noisy", "hat", "known"}
+        The reward model; by default ``"noisy"`` where counts are released with noise, ``"beta"``
+        where Dirichlet draws are, and ``"hat"`` for the agent sparse-psrl, which needs it.
     reward_share : float
         Part of each budget that the rewards' table gets; the transitions get the rest.
     reward_epsilon : float, optional
@@ -74,18 +96,22 @@ class Method:
         If a name is unknown, a number out of range, or two settings do not go together.
     """
 
-    agent: Annotated[str, "psrl, ucbvi, random or oracle."] = "psrl"
+    agent: Annotated[
+        str,
+        "sparse-psrl, psrl, ucbvi, dp-ucbvi, rlsvi, explore-then-plan, q-learning, random or "
+        "oracle.",
+    ] = "psrl"
     sampler: Annotated[
         str,
-        "non-private, diffuse, concentrated, noisy-counts, noisy-counts:optimal, "
-        "noisy-counts:tree, noisy-counts:independent or local-counts.",
-    ] = "noisy-counts"
-    schedule: Annotated[str, "every-episode, geometric or geometric:RATIO."] = "geometric:1.05"
+        "auto, non-private, diffuse, concentrated, noisy-counts, noisy-counts:optimal, "
+        "noisy-counts:tree, noisy-counts:independent, noisy-counts:buffered or local-counts.",
+    ] = "auto"
+    schedule: Annotated[str, "auto, every-episode, geometric or geometric:RATIO."] = "auto"
     resamples: Annotated[str | None, "Schedule of fresh samples between draws; free."] = None
     window: Annotated[int | None, "Batches that a Dirichlet draw looks back on."] = None
     alpha: Annotated[float, "Prior pseudo-count of a transition."] = 1.0
     reward_alpha: Annotated[float, "Prior pseudo-count of a reward."] = 1.0
-    rewards: Annotated[RewardName, "auto, beta, noisy, or known (public)."] = "auto"
+    rewards: Annotated[RewardName, "auto, beta, noisy, hat, or known (public)."] = "auto"
     reward_share: Annotated[float, "Part of the budget for rewards."] = 1 / 3
     reward_epsilon: Annotated[float | None, "Rewards' budget beside the other, in nats."] = None
     threshold: Annotated[float, "Deviations taken off noisy counts."] = DEFAULT_THRESHOLD
@@ -94,9 +120,16 @@ class Method:
 
     def __post_init__(self) -> None:
         lookup("agent", self.agent, AGENTS)
+        self._choose_usual()
         lookup("sampler", self.sampler, SAMPLERS)
-        lookup("rewards", self.rewards, {"auto": 0, "beta": 0, "noisy": 0, "known": 0})
-        schedule_named(self.schedule)
+        lookup("rewards", self.rewards, dict.fromkeys(get_args(RewardName)))
+        if self.schedule != "auto":
+            schedule_named(self.schedule)
+        if self.agent == "sparse-psrl" and self.rewards not in ("auto", "hat"):
+            raise ValueError(
+                f"rewards must be auto for agent='sparse-psrl', got {self.rewards!r}; other "
+                "reward models go with agent='psrl'."
+            )
         if self.resamples is not None:
             schedule_named(self.resamples)
         for name in ("alpha", "reward_alpha"):
@@ -114,28 +147,53 @@ class Method:
                     f"window is for the samplers diffuse and concentrated, got {self.sampler!r}; "
                     "noisy counts pay for a whole stream once."
                 )
-        if dirichlet and (self.agent == "ucbvi" or self.rewards == "noisy"):
+        if dirichlet and (
+            self.agent in (*_FROM_COUNTS, "sparse-psrl") or self.rewards in ("noisy", "hat")
+        ):
             raise ValueError(
                 f"sampler must release counts for agent={self.agent!r} with "
-                f"rewards={self.rewards!r}, got {self.sampler!r}; take noisy-counts."
+                f"rewards={self.rewards!r}, got {self.sampler!r}; take noisy-counts, or "
+                "agent='psrl' with it."
             )
         if self.agent in _YARDSTICKS:
             object.__setattr__(self, "sampler", "non-private")
         if not self.label:
             object.__setattr__(self, "label", self._default_label())
 
+    def _choose_usual(self) -> None:
+        """Put what the agent goes with best in place of "auto"."""
+        sparse = self.agent == "sparse-psrl"
+        if self.sampler == "auto":
+            usual = "noisy-counts:buffered" if sparse else "noisy-counts"
+            object.__setattr__(self, "sampler", usual)
+        if self.schedule == "auto" and not sparse:
+            object.__setattr__(self, "schedule", "geometric:1.05")
+
     @property
     def is_private(self) -> bool:
         """Whether it makes a claim."""
         return self.sampler != "non-private" and self.agent not in _YARDSTICKS
 
+    def draws_of(self, episodes: int) -> Schedule:
+        """Return the schedule of a run of so many episodes."""
+        if self.agent == "explore-then-plan":
+            return Once(episodes - 1)
+        if self.schedule == "auto":
+            return sparse_schedule(episodes, private=self.is_private)
+        return schedule_named(self.schedule)
+
     def _default_label(self) -> str:
         if self.agent in _YARDSTICKS:
             return _YARDSTICKS[self.agent]
+        if self.agent == "sparse-psrl" and self.schedule == "auto":
+            usual = self.sampler == "noisy-counts:buffered"
+            words = ["sparse PSRL" + (f", {self.sampler}" * (not usual and self.is_private))]
+            words[0] += "" if self.is_private else " without privacy"
+            return ", ".join(words + ["known support"] * self.support)
         words = [self.agent.upper() + " without privacy" if not self.is_private else self.sampler]
         if self.is_private and self.agent != "psrl":
             words[0] = f"{self.agent.upper()}, {words[0]}"
-        words.append(self.schedule)
+        words += [self.schedule] * (self.agent != "explore-then-plan")
         words += [f"window {self.window}"] * (self.window is not None)
         words += ["known rewards"] * (self.rewards == "known") + ["known support"] * self.support
         return ", ".join(words)
@@ -186,7 +244,7 @@ def make_agent(
     ValueError
         If the method needs a public fact that the task does not have, or a budget cannot be met.
     """
-    schedule = schedule_named(method.schedule)
+    schedule = method.draws_of(task.episodes)
     batch = () if runs is None else (len(budgets), runs)
     sizes = (task.n_states, task.n_actions, task.horizon)
     if method.agent == "random":
@@ -194,6 +252,12 @@ def make_agent(
     if method.agent == "oracle":
         policy = _known("best_policy", task.best_policy)
         return Oracle(*sizes, policy=policy, batch_shape=batch, terminates=task.terminates)
+    accountant = RdpAccountant(budget=[_whole(method, budget) for budget in budgets])
+    if method.agent == "q-learning":
+        return QLearning(
+            *sizes, episodes=task.episodes, rng=rng, batch_shape=batch,
+            terminates=task.terminates, accountant=accountant,
+        )  # fmt: skip
     parts = [_split(method, budget) for budget in budgets]
     plan = _Plan(method, task, schedule, single=runs is None)
     transitions = SAMPLERS[method.sampler]([part[0] for part in parts], plan, "transitions")
@@ -202,12 +266,14 @@ def make_agent(
         "rewards": _reward_model(method, task, [part[1] for part in parts], plan),
         "rng": rng,
         "schedule": schedule,
-        "accountant": RdpAccountant(budget=[_whole(method, budget) for budget in budgets]),
+        "accountant": accountant,
         "batch_shape": batch,
         "terminates": task.terminates,
     }
     if method.support:
         options["support"] = _known("support", task.support)
+    if method.agent == "sparse-psrl":
+        options["episodes"] = task.episodes
     if method.agent == "psrl" and method.resamples is not None:
         options["resamples"] = schedule_named(method.resamples)
     return AGENTS[method.agent](*sizes, **options)
@@ -239,6 +305,8 @@ def _reward_model(
         return KnownRewards(_known("expected_reward", task.expected_reward))
     low, high = task.reward_range
     sampler = SAMPLERS[method.sampler](budgets, plan, "rewards")
+    if method.rewards == "hat" or method.agent == "sparse-psrl":
+        return HatRewards(sampler, low=low, high=high)
     noisy = method.rewards == "noisy" or (
         method.rewards == "auto" and isinstance(sampler, NoisyCounts | NonPrivate)
     )
@@ -264,7 +332,7 @@ class _Plan:
         self.method, self.relation, self.single = method, task.relation, single
         starts = list(schedule.starts(task.episodes))
         self.draws = len(starts)
-        self.users = (0, *np.diff(starts).tolist())  # episodes in the batch of each draw
+        self.users = tuple(np.diff([0, *starts]).tolist())  # episodes in the batch of each draw
         self._loops = None
         if DAMPED in dict(task.relation.tables):
             self._loops = self_loops(
@@ -334,12 +402,18 @@ SAMPLERS: dict[str, Build] = {
     "noisy-counts:optimal": _noisy("optimal"),
     "noisy-counts:tree": _noisy("tree"),
     "noisy-counts:independent": _noisy("independent"),
+    "noisy-counts:buffered": _noisy("buffered"),
     "local-counts": _noisy(None),
 }
 
 AGENTS: dict[str, Callable[..., TabularAgent]] = {
+    "sparse-psrl": SparsePSRL,
     "psrl": PSRL,
     "ucbvi": UCBVI,
+    "dp-ucbvi": DPUCBVI,
+    "rlsvi": RLSVI,
+    "explore-then-plan": ExploreThenPlan,
+    "q-learning": QLearning,
     "random": RandomPolicy,
     "oracle": Oracle,
 }

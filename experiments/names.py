@@ -1,11 +1,12 @@
 """The names by which the command line and saved experiments speak of things."""
 
 import difflib
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Final, TypeVar
 
 import gymnasium as gym
-from gymnasium.spaces import Discrete
 
 from privrl.agents import EveryEpisode, Geometric, Schedule
 from privrl.costs.relations import (
@@ -17,6 +18,7 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
+from privrl.envs import numbered
 
 Named = TypeVar("Named")
 
@@ -97,28 +99,121 @@ def schedule_named(name: str) -> Schedule:
     )
 
 
-def make_env(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """Make a Gymnasium environment with Discrete spaces.
+def make_env(
+    name: str, args: Sequence[str] = (), *, bins: str | None = None, horizon: int | None = None
+) -> gym.Env[Any, Any]:
+    """Make a Gymnasium environment whose states and actions are numbered.
+
+    Parameters
+    ----------
+    name : str
+        Its id, or ``module:id`` where importing a module registers it. A module in `PACKAGES` that
+        is installed need not be named.
+    args : sequence of str
+        What it is made with, each ``name=value``; see `named_values`.
+    bins : str, optional
+        What continuous observations are cut into, see `privrl.envs.numbered`.
+    horizon : int, optional
+        After how many steps its episodes are cut off, in place of the limit that it is registered
+        with.
 
     Raises
     ------
     ValueError
-        If no such environment exists, it cannot be made here, or its spaces are not Discrete.
+        If no such environment exists, it cannot be made here, or its spaces cannot be numbered.
     """
+    values = named_values(args)
+    if horizon is not None:
+        values.setdefault("max_episode_steps", horizon)
     try:
-        env = gym.make(name, **kwargs)
-    except (gym.error.Error, ImportError, ValueError, TypeError) as error:
-        near = difflib.get_close_matches(name, gym.registry, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near and near[0] != name else ""
+        env = gym.make(_with_module(name), **values)
+    except Exception as error:  # whatever the code of an environment may raise
         raise ValueError(
-            f"env must be the id of an environment that Gymnasium can make, got {name!r}: "
-            f"{error}{hint}"
+            f"env must be the id of an environment that Gymnasium can make, got {name!r}"
+            + (f" with {', '.join(args)}" if args else "")
+            + f": {_reason(name, error)}"
         ) from error
-    for space, role in ((env.observation_space, "observation"), (env.action_space, "action")):
-        if not isinstance(space, Discrete):
-            env.close()
-            raise ValueError(
-                f"env must have Discrete spaces, got {name!r} whose {role} space is {space}; "
-                "wrap it so that states and actions are numbered."
-            )
-    return env
+    try:
+        return numbered(env, bins)
+    except ValueError:
+        env.close()
+        raise
+
+
+def named_values(args: Sequence[str]) -> dict[str, Any]:
+    """Return what texts ``name=value`` say.
+
+    Parameters
+    ----------
+    args : sequence of str
+        A value is read as JSON where it can be (``8``, ``0.5``, ``false``, ``[1, 2]``), or as
+        Python's ``True``, ``False`` and ``None``, and is a text otherwise.
+
+    Raises
+    ------
+    ValueError
+        If a text has no name, or a name is given twice.
+    """
+    values: dict[str, Any] = {}
+    for text in args:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            raise ValueError(f"env_args must each be name=value, got {text!r}.")
+        if name in values:
+            raise ValueError(f"env_args must give each name once, got {name!r} twice.")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = _PYTHONS.get(value, value)
+    return values
+
+
+_PYTHONS = {"True": True, "False": False, "None": None}
+
+PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "ALE/": ("ale-py", "ale_py"),
+    "BabyAI-": ("minigrid", "minigrid"),
+    "FlappyBird-": ("flappy-bird-gymnasium", "flappy_bird_gymnasium"),
+    "Meta-World/": ("metaworld", "metaworld"),
+    "MiniGrid-": ("minigrid", "minigrid"),
+    "MiniHack-": ("minihack", "minihack"),
+    "MiniWorld-": ("miniworld", "miniworld"),
+    "NetHack": ("nle", "nle"),
+    "Sepsis/": ("icu-sepsis", "icu_sepsis"),
+    "bsuite/": ("shimmy[bsuite]", "shimmy"),
+    "dm_control/": ("shimmy[dm-control]", "shimmy"),
+    "highway-": ("highway-env", "highway_env"),
+}
+"""By how ids begin: the package that has them, and the module that registers them."""
+
+
+def _package_of(name: str) -> tuple[str, str] | None:
+    return next((each for start, each in PACKAGES.items() if name.startswith(start)), None)
+
+
+def _with_module(name: str) -> str:
+    """Name the module beside the id where it is known, installed, and not yet imported."""
+    package = _package_of(name)
+    if package is None or name in gym.registry or find_spec(package[1]) is None:
+        return name
+    return f"{package[1]}:{name}"
+
+
+def _reason(name: str, error: Exception) -> str:
+    """Return why an environment could not be made, and what to do."""
+    module, colon, short = name.rpartition(":")
+    if isinstance(error, ImportError) and colon:
+        return f"{error} Is {module!r} installed, or in the folder where this is run?"
+    if not isinstance(error, gym.error.UnregisteredEnv):
+        return str(error) or type(error).__name__
+    package = _package_of(name)
+    if package is not None and find_spec(package[1]) is None:
+        return f"it is one of the package {package[0]}; pip install '{package[0]}'."
+    known = {each.lower(): each for each in gym.registry}
+    near = difflib.get_close_matches(short.lower(), known, n=1)
+    if near:
+        return f"there is none of this id. Did you mean {known[near[0]]!r}?"
+    return (
+        "there is none of this id. One that a module of its own registers is said with it, such as "
+        "'my_module:MyEnv-v0'."
+    )

@@ -27,6 +27,9 @@ Delta = Annotated[float, "At which (epsilon, delta) is reported."]
 Unit = Annotated[
     str, "Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
 ]
+Runs = Annotated[int, "Independent runs of each method and budget."]
+Seed = Annotated[int, "Root of all randomness."]
+Block = Annotated[int, "Most runs at a time in one worker; results depend on it as on a seed."]
 
 Made = TypeVar("Made")
 

@@ -14,8 +14,8 @@ import numpy as np
 from privrl.experiments.sweeps.jobs import Job, JobResult
 
 _APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
-_SCHEMA = 2
-_NUMBERS = ("draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
+_SCHEMA = 3
+_NUMBERS = ("seconds", "draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
 
 # `rewards` holds little-endian doubles: a run's reward up to each of `curve_episodes`.
 _TABLES = (
@@ -34,6 +34,7 @@ _TABLES = (
         job INTEGER NOT NULL REFERENCES jobs (id),
         run INTEGER NOT NULL,
         total_reward REAL NOT NULL,
+        final_value REAL NOT NULL,
         rewards BLOB NOT NULL,
         PRIMARY KEY (job, run)
     )
@@ -50,7 +51,7 @@ _TABLES = (
         json_extract(jobs.job, '$.horizon') AS horizon,
         json_extract(jobs.job, '$.seed') AS seed,
         {", ".join(f"jobs.{name}" for name in _NUMBERS)},
-        runs.run, runs.total_reward
+        runs.run, runs.total_reward, runs.final_value
     FROM jobs JOIN runs ON runs.job = jobs.id
     """,
 )
@@ -156,22 +157,26 @@ class Database:
             )
             if added.rowcount == 1:
                 rewards = result.rewards.astype("<f8")
+                found = zip(rewards.T, result.final.tolist(), strict=True)
                 connection.executemany(
-                    "INSERT INTO runs VALUES (?, ?, ?, ?)",
+                    "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
                     [
-                        (added.lastrowid, job.first_run + i, float(run[-1]), run.tobytes())
-                        for i, run in enumerate(rewards.T)
+                        (added.lastrowid, job.first_run + i, float(run[-1]), final, run.tobytes())
+                        for i, (run, final) in enumerate(found)
                     ],
                 )
 
     def _result(self, number: int, values: list[Any]) -> JobResult:
         runs = self._connection.execute(
-            "SELECT rewards FROM runs WHERE job = ? ORDER BY run", (number,)
+            "SELECT rewards, final_value FROM runs WHERE job = ? ORDER BY run", (number,)
         )
-        rewards = np.stack([np.frombuffer(blob, "<f8") for (blob,) in runs], axis=-1)
+        blobs, finals = zip(*runs, strict=True)
+        rewards = np.stack([np.frombuffer(blob, "<f8") for blob in blobs], axis=-1)
         found: dict[str, Any] = dict(zip(_NUMBERS, map(_from_sql, values), strict=True))
         found["draws"] = int(found["draws"])
-        return JobResult(rewards=rewards.astype(np.float64), **found)
+        return JobResult(
+            rewards=rewards.astype(np.float64), final=np.array(finals, np.float64), **found
+        )
 
     def _make_or_check(self, path: Path) -> None:
         with self._transaction() as connection:

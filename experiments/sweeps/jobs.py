@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from numbers import Real
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.envs import TabularMDP
+from privrl.experiments import memory
 from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
@@ -30,9 +32,8 @@ from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts
 
 _CURVE_POINTS = 60
-_LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
-_LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
-_RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim
+_RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
+_CELLS_PER_RUN = 72  # whose tables have so many cells
 _DRAWS_PER_JOB = 100  # and a job as long as so many more draws, for its calibration
 
 
@@ -43,7 +44,7 @@ class Job(Spec):
     Parameters
     ----------
     env : str
-        What the environment is called.
+        What the environment, or the task, is called.
     horizon, episodes : int
         Steps of an episode, episodes of a run.
     method : Method
@@ -81,17 +82,6 @@ class Job(Spec):
         """A hash, 64 hexadecimal digits, of all that determines the result but the versions."""
         return self._hash().hex()
 
-    @property
-    def cost(self) -> float:
-        """How long it takes, about, compared with other jobs of its environment."""
-        draws = _DRAWS_PER_JOB
-        schedules = [self.method.schedule, self.method.resamples]
-        if self.method.agent == "random":
-            schedules = ["every-episode"]
-        for schedule in filter(None, schedules):
-            draws += len(schedule_named(schedule).starts(self.episodes))
-        return float(draws * (_RUNS_PER_DRAW + self.runs))
-
     def seed_sequence(self) -> np.random.SeedSequence:
         """Return the root of the job's randomness: no other job of any sweep has it."""
         words = np.frombuffer(self._hash("delta", "seed"), dtype="<u4")
@@ -105,9 +95,8 @@ class Job(Spec):
 
     def __str__(self) -> str:
         budget = "" if self.epsilon is None else f" at epsilon = {self.epsilon:.12g}"
-        return f"{self.method.label}{budget}, runs {self.first_run} to " + str(
-            self.first_run + self.runs - 1
-        )
+        last = self.first_run + self.runs - 1
+        return f"{self.method.label}{budget}, runs {self.first_run} to {last} of {self.env}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +107,10 @@ class JobResult:
     ----------
     rewards : array, shape (P, runs)
         Reward of each run up to the end of the first `curve_episodes`, and so on.
+    final : array, shape (runs,)
+        Expected reward of an episode, exact, under the policy that each run would deploy.
+    seconds : float
+        How long it took.
     draws : int
         How often the agent drew.
     spent, epsilon_delta : float
@@ -127,6 +120,8 @@ class JobResult:
     """
 
     rewards: FloatArray
+    final: FloatArray
+    seconds: float
     draws: int
     spent: float
     epsilon_delta: float
@@ -148,13 +143,14 @@ def run_job(job: Job, mdp: TabularMDP) -> JobResult:
     Returns
     -------
     JobResult
-        The same for the same job, tables and library versions.
+        The same, but for its time, for the same job, tables and library versions.
 
     Raises
     ------
     ValueError
         If the method does not suit the environment, or cannot meet the budget.
     """
+    began = perf_counter()
     agent_rng, env_rng = map(np.random.default_rng, job.seed_sequence().spawn(2))
     agent = _agent(job, mdp, agent_rng, runs=job.runs)
     starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng)
@@ -164,13 +160,35 @@ def run_job(job: Job, mdp: TabularMDP) -> JobResult:
     )
     at[-1] = so_far[-1]  # without the rounding of the interpolation
     private = job.method.is_private
+    final = np.asarray(mdp.policy_value(agent.policy))[0]
     return JobResult(
         rewards=at,
+        final=final,
+        seconds=perf_counter() - began,
         draws=agent.draws,
         spent=_only(agent.accountant.spent(job.order)) if private else math.inf,
         epsilon_delta=_only(agent.accountant.epsilon(job.delta)) if private else math.inf,
         **_settings(agent.sampler),
     )
+
+
+def work(job: Job, mdp: TabularMDP) -> float:
+    """Return how long a job takes, about, compared with others."""
+    draws = _DRAWS_PER_JOB
+    schedules = [job.method.draws_of(job.episodes)]
+    if job.method.resamples is not None:
+        schedules.append(schedule_named(job.method.resamples))
+    if job.method.agent == "random":
+        schedules = [schedule_named("every-episode")]
+    for schedule in schedules:
+        draws += len(schedule.starts(job.episodes))
+    cells = math.prod(_table(job, mdp))
+    return float(draws * (_RUNS_PER_DRAW * _CELLS_PER_RUN + job.runs * cells))
+
+
+def most_runs(job: Job, mdp: TabularMDP) -> int:
+    """Return how many runs of a job's method fit into memory at a time, >= 0."""
+    return memory.most_runs(job.method, _table(job, mdp), job.episodes)
 
 
 def check_jobs(jobs: Iterable[Job], mdp: TabularMDP) -> None:
@@ -183,10 +201,10 @@ def check_jobs(jobs: Iterable[Job], mdp: TabularMDP) -> None:
     """
     checked = set()
     for job in jobs:
-        _check_size(job, mdp)
-        if (job.method, job.epsilon) not in checked:
+        memory.check_memory(job.method, _table(job, mdp), job.episodes, runs=job.runs)
+        if (job.method, job.epsilon, job.episodes) not in checked:
             _agent(job, mdp, np.random.default_rng(0), runs=1)
-            checked.add((job.method, job.epsilon))
+            checked.add((job.method, job.epsilon, job.episodes))
 
 
 def conditions(mdp: TabularMDP) -> dict[str, str]:
@@ -208,18 +226,23 @@ def curve_episodes(episodes: int) -> FloatArray:
 
 
 def _agent(job: Job, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) -> TabularAgent:
+    ends = bool(mdp.ends.any())
+    low, high = mdp.reward_range
+    if ends and job.method.support:  # then ends are states like others, and pay nothing
+        low, high, ends = min(low, 0.0), max(high, 0.0), False
     task = Task(
         n_states=mdp.n_states,
         n_actions=mdp.n_actions,
         horizon=mdp.horizon,
-        reward_range=mdp.reward_range,
+        reward_range=(low, high),
+        terminates=ends,
         relation=rl_relation(
             job.relation, horizon=job.horizon, arrival_rewards=mdp.reward.ndim == 3
         ),
         episodes=job.episodes,
         expected_reward=mdp.expected_reward,
         support=mdp.support if job.method.support else None,
-        best_policy=mdp.plan()[0],
+        best_policy=mdp.plan()[0] if job.method.agent == "oracle" else None,
     )
     budget = None if job.epsilon is None else Rdp(job.order, job.epsilon)
     return make_agent(job.method, task, [budget], rng, runs=runs)
@@ -240,29 +263,10 @@ def _only(values: object) -> float:
     return float(np.asarray(values).item())
 
 
-def _check_size(job: Job, mdp: TabularMDP) -> None:
+def _table(job: Job, mdp: TabularMDP) -> tuple[int, int, int]:
+    """Return the shape of a run's table of transitions."""
     width = mdp.support.width if job.method.support else mdp.n_states
-    one = 8 * mdp.n_states * mdp.n_actions * width
-    past = _tables_kept(job) * one
-    fit = int(min(_LARGEST_TABLE // one, _LARGEST_PAST // max(past, 1)))
-    if job.runs > fit:
-        what = f"{job.runs * one / 1e9:.1f} GB for each of several tables"
-        if fit == _LARGEST_PAST // max(past, 1):
-            what = f"{job.runs * past / 1e9:.1f} GB for what is kept of all draws"
-        raise ValueError(
-            f"block must be small enough for memory, got {job.runs} runs of "
-            f"{job.method.label!r}, {what}; "
-            + (f"at most {fit} fit, or" if fit else "not one fits;")
-            + " make the possible next states public (support)."
-        )
-
-
-def _tables_kept(job: Job) -> int:
-    """Return how many tables of transitions a run keeps from draw to draw."""
-    draws = len(schedule_named(job.method.schedule).starts(job.episodes))
-    if job.method.sampler.startswith(("noisy-counts", "local-counts")):
-        return draws  # the noise of each goes into those that follow
-    return min(job.method.window or 1, draws)
+    return mdp.n_states, mdp.n_actions, width
 
 
 def _canonical(data: Any) -> Any:

@@ -4,11 +4,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from privrl.experiments.methods import AGENTS, SAMPLERS, Method
 from privrl.experiments.names import lookup
+from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.sweep import SweepSpec
+
+Compared = TypeVar("Compared", bound=Comparison)
 
 NO_PRIVACY = Method(sampler="non-private")
 #: Ponnoprat's scheme, *Differential privacy of Dirichlet posterior sampling*, section 5.
@@ -70,19 +73,19 @@ def preset(name: str, **changes: Any) -> SweepSpec:
 
 
 def override(
-    base: SweepSpec,
+    base: Compared,
     *,
     agents: Sequence[str] | None = None,
     samplers: Sequence[str] | None = None,
     schedules: Sequence[str] | None = None,
     method: Mapping[str, Any] | None = None,
     spec: Mapping[str, Any] | None = None,
-) -> SweepSpec:
-    """Return a sweep with parts of it overridden.
+) -> Compared:
+    """Return a sweep, or a suite, with parts of it overridden.
 
     Parameters
     ----------
-    base : SweepSpec
+    base : SweepSpec or SuiteSpec
         What is overridden.
     agents, samplers, schedules : sequence of str, optional
         If any is given, the methods are every combination of them that goes together, with
@@ -90,7 +93,7 @@ def override(
     method : mapping, optional
         Fields of `Method` to set in all methods that they go with; a warning names the others.
     spec : mapping, optional
-        Fields of `SweepSpec` to set.
+        Fields of the base to set.
 
     Raises
     ------
@@ -104,11 +107,11 @@ def override(
     if agents or samplers or schedules:
         starts = _combinations(
             agents or (_DEFAULTS.agent,),
-            samplers or (_DEFAULTS.sampler,),
-            schedules or (_DEFAULTS.schedule,),
+            samplers or ("auto",),
+            schedules or ("auto",),
         )
     methods = _overridden(starts, dict(method or {}))
-    return replace(base, methods=methods, **(spec or {}))
+    return replace(base, methods=methods, **(spec or {}))  # type: ignore[type-var] # a dataclass
 
 
 def _combinations(

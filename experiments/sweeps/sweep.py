@@ -1,9 +1,7 @@
 """Reward against epsilon: many methods, budgets and runs."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -11,29 +9,22 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_count, check_positive
 from privrl.envs import TabularMDP
 from privrl.experiments.methods import Method
-from privrl.experiments.names import RL_RELATIONS, lookup, make_env
-from privrl.experiments.specs import Delta, Order, Spec, Unit
-from privrl.experiments.sweeps.database import Database
-from privrl.experiments.sweeps.jobs import (
-    Job,
-    JobResult,
-    check_jobs,
-    conditions,
-    curve_episodes,
-    run_job,
-    versions,
-)
-from privrl.experiments.workers import check_workers, on_workers
+from privrl.experiments.names import make_env
+from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
+from privrl.experiments.sweeps.comparison import Comparison
+from privrl.experiments.sweeps.execution import Found, SweepProgress, do_jobs
+from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, curve_episodes
+from privrl.experiments.workers import check_workers
 from privrl.numerics.special import FloatArray
 
 _Budgets = Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepSpec(Spec):
+class SweepSpec(Comparison):
     """Everything that determines a sweep; plain data.
 
     Parameters
@@ -73,31 +64,17 @@ class SweepSpec(Spec):
     relation: Unit = "replace-step"
     episodes: Annotated[int, "Episodes of a run."] = 3000
     horizon: Annotated[int, "Steps of an episode."] = 30
-    runs: Annotated[int, "Independent runs of each method and budget."] = 20
-    seed: Annotated[int, "Root of all randomness."] = 0
+    runs: Runs = 20
+    seed: Seed = 0
     delta: Delta = 1e-5
-    block: Annotated[
-        int, "Most runs at a time in one worker; results depend on it as on a seed."
-    ] = 100
+    block: Block = 100
 
     def __post_init__(self) -> None:
-        for name in ("methods", "epsilons"):
-            values = tuple(getattr(self, name))
-            object.__setattr__(self, name, values)
-            if not values:
-                raise ValueError(f"{name} must hold at least one, got none.")
-        labels = [method.label for method in self.methods]
-        for name, keys in (("methods", labels), ("epsilons", self.epsilons)):
-            if len(set(keys)) < len(keys):
-                raise ValueError(f"{name} must not repeat itself, got {', '.join(map(str, keys))}.")
-        lookup("relation", self.relation, RL_RELATIONS)
-        epsilons = tuple(check_positive("epsilons", epsilon) for epsilon in self.epsilons)
-        object.__setattr__(self, "epsilons", epsilons)
-        object.__setattr__(self, "order", check_between("order", self.order, 1, np.inf))
-        for name in ("episodes", "horizon", "runs", "block"):
+        self._check()
+        for epsilon in self.epsilons:  # none would be no budget
+            check_positive("epsilons", epsilon)
+        for name in ("episodes", "horizon"):
             object.__setattr__(self, name, check_count(name, getattr(self, name)))
-        object.__setattr__(self, "seed", check_count("seed", self.seed, least=0))
-        object.__setattr__(self, "delta", check_between("delta", self.delta, 0, 1))
 
 
 @dataclass(frozen=True)
@@ -107,7 +84,8 @@ class SweepResult:
     Attributes
     ----------
     results : pandas.DataFrame
-        One row for each method, budget and run.
+        One row for each method, budget and run. The exact value of the policy that the run would
+        deploy is its ``final_value``.
     curves : pandas.DataFrame
         One row for each method, budget and bin of episodes, ``episode`` its end: mean over runs
         of the reward per episode and of the regret so far, with their standard errors.
@@ -118,26 +96,6 @@ class SweepResult:
     results: pd.DataFrame
     curves: pd.DataFrame
     optimal_value: float
-
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """How far a sweep is.
-
-    Attributes
-    ----------
-    done, jobs : int
-        Jobs that are finished, and all.
-    already : int
-        Those that were in the database.
-    share : float
-        Part of the expected work of the others that is done, 0 to 1.
-    """
-
-    done: int
-    jobs: int
-    already: int
-    share: float
 
 
 def jobs_of(spec: SweepSpec) -> tuple[Job, ...]:
@@ -216,42 +174,19 @@ def run_sweep(
         raise ValueError(f"mdp must have the spec's horizon {spec.horizon}, got {mdp.horizon}.")
     jobs = jobs_of(spec)
     check_jobs(jobs, mdp)
-    with nullcontext() if database is None else Database(database, conditions(mdp)) as kept:
-        found = {} if kept is None else kept.finished(jobs)
-        missing = sorted((j for j in jobs if j not in found), key=lambda j: j.cost, reverse=True)
-        work, done, already = sum(j.cost for j in missing), 0.0, len(found)
-
-        def tell() -> None:
-            if on_progress is not None:
-                share = done / work if missing else 1.0
-                on_progress(SweepProgress(len(found), len(jobs), already, share))
-
-        tell()
-        shared = (mdp, versions())
-        for job, result in on_workers(
-            _run_there, missing, shared, backend=backend, workers=workers, address=address
-        ):
-            if kept is not None:
-                kept.save(job, result)
-            found[job] = result
-            done += job.cost
-            tell()
+    found = do_jobs(
+        jobs,
+        {spec.env: mdp},
+        backend=backend,
+        workers=workers,
+        address=address,
+        database=database,
+        on_progress=on_progress,
+    )
     return _assembled(spec, jobs, found, mdp.optimal_value())
 
 
-def _run_there(job: Job, shared: tuple[TabularMDP, dict[str, str]]) -> JobResult:
-    """Run a job, wherever this is, if the libraries here are those that the sweep began with."""
-    mdp, wanted = shared
-    if versions() != wanted:
-        raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # said when the jobs were checked
-        return run_job(job, mdp)
-
-
-def _assembled(
-    spec: SweepSpec, jobs: Iterable[Job], found: Mapping[Job, JobResult], optimum: float
-) -> SweepResult:
+def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, optimum: float) -> SweepResult:
     """Return the tables of a sweep: blocks of runs one after the other."""
     blocks: dict[tuple[Method, float | None], list[Job]] = {}
     for job in jobs:
@@ -259,9 +194,20 @@ def _assembled(
     results, curves = [], []
     for (method, budget), those in blocks.items():
         epsilon = math.inf if budget is None else budget
-        rewards = np.concatenate([found[job].rewards for job in those], axis=1)
-        cost = found[those[0]]
-        results.append(_rows(spec, method, epsilon, cost=cost, totals=rewards[-1], optimum=optimum))
+        block = [found[job.key] for job in those]
+        rewards = np.concatenate([each.rewards for each in block], axis=1)
+        final = np.concatenate([each.final for each in block])
+        results.append(
+            _rows(
+                spec,
+                method,
+                epsilon,
+                cost=block[0],
+                totals=rewards[-1],
+                final=final,
+                optimum=optimum,
+            )
+        )
         curves.append(_curve(spec, method.label, epsilon, rewards, optimum))
     return SweepResult(
         pd.concat(results, ignore_index=True), pd.concat(curves, ignore_index=True), optimum
@@ -275,6 +221,7 @@ def _rows(
     *,
     cost: JobResult,
     totals: FloatArray,
+    final: FloatArray,
     optimum: float,
 ) -> pd.DataFrame:
     """Return a row for each run of a method at a budget."""
@@ -300,6 +247,7 @@ def _rows(
             "alpha": cost.alpha,
             "sigma": cost.sigma,
             "total_reward": totals,
+            "final_value": final,
             # Where the best is to lose little, a share of it says nothing.
             "optimal_share": totals / best if optimum > 0 else math.nan,
             "regret": best - totals,

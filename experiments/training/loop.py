@@ -1,7 +1,9 @@
 """Training one agent: Gymnasium environments step by step, a tabular MDP by its counts."""
 
 from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import gymnasium as gym
 import numpy as np
@@ -11,9 +13,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from privrl._checks import check_count
-from privrl.agents import TabularAgent, Transition
+from privrl.agents import QLearning, TabularAgent, Transition
 from privrl.envs import TabularMDP
-from privrl.envs.arrival import Playable, pays_on_arrival
+from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
+from privrl.envs.steps import any_action
+from privrl.experiments.training.stretches import play
 from privrl.numerics.special import FloatArray
 
 Progress = Callable[[int], None]
@@ -29,6 +33,12 @@ def train(
 ) -> pd.DataFrame:
     """Train an agent and record what it earned.
 
+    An agent that was trained here before goes on where it was: its episodes are numbered on, so
+    its schedule is, and in the environment that it was in last the random numbers are too. Two
+    calls are as one of all their episodes: in a single Gymnasium environment bit for bit; where
+    whole stretches are played at once, if the first ends with one, and otherwise by their law.
+    A budget and a number of draws are planned for the total, when the agent is made.
+
     Parameters
     ----------
     agent : TabularAgent
@@ -40,11 +50,11 @@ def train(
         agent that is a single run play its episodes side by side, as many at once as the
         policy stays for.
     episodes : int
-        How many in each run, >= 1.
+        How many more in each run, >= 1.
     rng : numpy.random.Generator
         The environment's randomness (the agent has its own).
     on_progress : callable, optional
-        Is told after each stretch how many episodes are done.
+        Is told after each stretch how many of these episodes are done.
 
     Returns
     -------
@@ -59,35 +69,81 @@ def train(
     BudgetExceeded
         If the agent's budget does not last.
     ValueError
-        If agent and environment do not fit together, a reward leaves the declared range, or the
-        environment's public tables (``P``, or a `TabularMDP`) show that rewards are paid on
-        arrival and the agent's relation does not cover that. Of an environment without such
-        tables, or whose wrappers change rewards, nobody but you can know.
+        If agent and environment do not fit together, so many episodes take more draws than the
+        agent's sampler has left, a reward leaves the declared range, or rewards may be paid on
+        arrival and the agent's relation does not cover that. That they are not is shown by the
+        environment's public tables (``P``, or a `TabularMDP`) or declared by its attribute
+        ``arrival_rewards = False``, if no unknown wrapper changes rewards.
     """
     check_count("episodes", episodes)
+    last = _past(agent).episodes + episodes
     if isinstance(env, TabularMDP):
         starts, rewards = learn_counts(agent, env, episodes, rng, on_progress=on_progress)
-        draws = np.searchsorted(agent.schedule.starts(episodes), starts, side="right")
-        return _record(starts, episodes, rewards.reshape(len(starts), -1), draws)
+        draws = np.searchsorted(agent.schedule.starts(last), starts, side="right")
+        return _record(starts, last, rewards.reshape(len(starts), -1), draws)
     if isinstance(env, VectorEnv):
         return _train_side_by_side(agent, env, episodes, rng, on_progress)
     _check_fit(agent, env, env.observation_space, env.action_space)
-    _check_arrival(agent, env)
     if agent.batch_shape:
         raise ValueError(
             f"agent must be a single run on a Gymnasium environment, got batch_shape="
             f"{agent.batch_shape}; train batches on a TabularMDP, or on a vector environment."
         )
+    _check_arrival(agent, env)
+    first = _check_plan(agent, episodes)
+    # Seeding is slow; from its first reset on, the environment goes on by itself.
+    seed = None if _past(agent).was_in(env) else int(rng.integers(2**31))
     rows = []
-    for episode in range(episodes):
+    for episode in range(first, last):
         agent.begin_episode(episode)
-        # Seeding is slow; from its first reset on, the environment goes on by itself.
-        seed = None if episode else int(rng.integers(2**31))
-        earned = _one_episode(agent, env, seed)
+        _PASTS[agent] = _Past(episode + 1, ref(env.unwrapped))
+        earned = _one_episode(agent, env, seed if episode == first else None)
         rows.append((0, episode, 1, earned, agent.draws))
         if on_progress:
-            on_progress(episode + 1)
+            on_progress(episode + 1 - first)
     return pd.DataFrame(rows, columns=["run", "episode", "episodes", "reward", "draws"])
+
+
+class _Past(NamedTuple):
+    """What an agent has been through here: so many episodes, the last of them where."""
+
+    episodes: int = 0
+    env: ReferenceType[object] | None = None
+
+    def was_in(self, env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> bool:
+        return self.env is not None and self.env() is env.unwrapped
+
+
+_PASTS: Final[WeakKeyDictionary[TabularAgent, _Past]] = WeakKeyDictionary()
+
+
+def _past(agent: TabularAgent) -> _Past:
+    return _PASTS.get(agent, _Past())
+
+
+def _check_plan(agent: TabularAgent, episodes: int) -> int:
+    """Return the number of the next episode, if what is planned lasts for so many from there."""
+    first = _past(agent).episodes
+    planned = getattr(agent.sampler, "updates", None)
+    if planned is None:
+        return first
+    due = [start for start in agent.schedule.starts(first + episodes) if start >= first]
+    left = planned - agent.draws
+    if len(due) > left:
+        raise ValueError(
+            f"episodes must be at most {due[left] - first} more, since the agent has made "
+            f"{agent.draws} of the {planned} draws that its sampler is planned for, got "
+            f"{episodes}; plan for the total when you make the agent."
+        )
+    return first
+
+
+def _stretches(agent: TabularAgent, episodes: int) -> list[tuple[int, int]]:
+    """Return first and last episode (the last is not in it) of each stretch under one policy."""
+    first = _check_plan(agent, episodes)
+    last = first + episodes
+    starts = [first, *(start for start in agent.starts(last) if start > first)]
+    return list(pairwise([*starts, last]))
 
 
 def learn_counts(
@@ -113,27 +169,21 @@ def learn_counts(
             "agent must be made for the states, actions and horizon of the MDP, "
             f"{sizes}, got {(agent.n_states, agent.n_actions, agent.horizon)}."
         )
-    if agent.terminates:
-        raise ValueError(
-            "agent must be made with terminates=False for a TabularMDP, whose episodes all last "
-            "until the horizon."
-        )
     _check_arrival(agent, mdp)
-    starts = list(agent.starts(episodes))
-    reward = mdp.reward_table
-    if agent.support is not None and reward.shape[-1] > 1:
-        reward = np.take_along_axis(reward, np.maximum(agent.support.next_states, 0), axis=-1)
-    rewards = np.empty((len(starts), *agent.batch_shape))
-    for i, (start, end) in enumerate(zip(starts, [*starts[1:], episodes], strict=True)):
+    if isinstance(agent, QLearning):  # it learns of single steps
+        first = _check_plan(agent, episodes)
+        _PASTS[agent] = _Past(first + episodes)
+        return agent.learn(mdp, episodes, rng, first=first, on_progress=on_progress)
+    stretches = _stretches(agent, episodes)
+    rewards = np.empty((len(stretches), *agent.batch_shape))
+    for i, (start, end) in enumerate(stretches):
         agent.begin_episode(start)
-        counts = mdp.rollout_counts(agent.policy, end - start, rng, support=agent.support)
-        agent.observe_counts(counts, reward)
-        rewards[i] = np.einsum(
-            "...sax,sax->...", counts, np.broadcast_to(reward, counts.shape[-3:])
-        )
+        _PASTS[agent] = _Past(start + 1)
+        rewards[i] = play(agent, mdp, end - start, rng)
+        _PASTS[agent] = _Past(end)
         if on_progress:
-            on_progress(end)
-    return starts, rewards
+            on_progress(end - stretches[0][0])
+    return [start for start, _ in stretches], rewards
 
 
 def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) -> float:
@@ -141,6 +191,11 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
     first_state = int(env.observation_space.start)  # type: ignore[attr-defined] # Discrete
     first_action = int(env.action_space.start)  # type: ignore[attr-defined] # Discrete
     state = int(env.reset(seed=seed)[0]) - first_state
+    if not 0 <= state < agent.n_states:  # those that follow are checked by the agent
+        raise ValueError(
+            f"env must begin in a state of its observation space {env.observation_space}, and "
+            f"{env} does not; look into its reset."
+        )
     earned = 0.0
     for step in range(agent.horizon):
         action = agent.act(state, step)
@@ -168,7 +223,6 @@ def _train_side_by_side(
 ) -> pd.DataFrame:
     """Train in rounds: in each, every environment plays one episode, all under one policy."""
     _check_fit(agent, env, env.single_observation_space, env.single_action_space)
-    _check_arrival(agent, env)
     if agent.batch_shape not in ((), (env.num_envs,)):
         raise ValueError(
             f"agent must have batch_shape=({env.num_envs},), a run for each environment, or (), "
@@ -179,24 +233,32 @@ def _train_side_by_side(
             "env must name its AutoresetMode in metadata['autoreset_mode'], got "
             f"{env.metadata.get('autoreset_mode')!r}; which steps are real depends on it."
         )
+    _check_arrival(agent, env)
     runs = env.num_envs if agent.batch_shape else 1
     at_once = env.num_envs // runs
-    starts = list(agent.starts(episodes))
-    rewards, draws = np.zeros((len(starts), runs)), np.zeros(len(starts), np.int64)
-    env.reset(seed=int(rng.integers(2**31)))
-    for i, (start, end) in enumerate(zip(starts, [*starts[1:], episodes], strict=True)):
+    stretches = _stretches(agent, episodes)
+    rewards, draws = np.zeros((len(stretches), runs)), np.zeros(len(stretches), np.int64)
+    if not _past(agent).was_in(env):
+        env.reset(seed=int(rng.integers(2**31)))
+    for i, (start, end) in enumerate(stretches):
         agent.begin_episode(start)
+        _PASTS[agent] = _Past(start + 1, ref(env.unwrapped))
         draws[i] = agent.draws
         for first in range(start, end, at_once):
             playing = np.arange(env.num_envs) < runs * min(at_once, end - first)
-            rewards[i] += _one_round(agent, env, playing).reshape(at_once, runs).sum(axis=0)
+            rewards[i] += _one_round(agent, env, playing, rng).reshape(at_once, runs).sum(axis=0)
+        _PASTS[agent] = _Past(end, ref(env.unwrapped))
         if on_progress:
-            on_progress(end)
-    return _record(starts, episodes, rewards, draws)
+            on_progress(end - stretches[0][0])
+    starts = [start for start, _ in stretches]
+    return _record(starts, stretches[-1][1], rewards, draws)
 
 
 def _one_round(
-    agent: TabularAgent, env: VectorEnv[Any, Any, Any], playing: NDArray[np.bool_]
+    agent: TabularAgent,
+    env: VectorEnv[Any, Any, Any],
+    playing: NDArray[np.bool_],
+    rng: np.random.Generator,
 ) -> FloatArray:
     """Play one episode in each environment, and tell the agent of those that count.
 
@@ -211,7 +273,7 @@ def _one_round(
     """
     mode = env.metadata["autoreset_mode"]
     first_state, first_action = env.single_observation_space.start, env.single_action_space.start  # type: ignore[attr-defined] # Discrete
-    policy = np.moveaxis(agent.policy, -2, 0).reshape(agent.horizon, -1)
+    policy = np.moveaxis(agent.behaviour, -2, 0).reshape(agent.horizon, -1)
     offset = np.arange(env.num_envs) * agent.n_states if agent.batch_shape else 0
     shape = agent.horizon, env.num_envs
     state, action, following = (np.zeros(shape, np.intp) for _ in range(3))
@@ -220,7 +282,12 @@ def _one_round(
     here = env.reset()[0] - first_state
     for step in range(agent.horizon):
         state[step], observed[step] = here, playing
-        action[step] = policy[step].take(offset + here)
+        wanted = policy[step].take(offset + here)
+        torn = np.flatnonzero(wanted < 0)
+        if torn.size:
+            run = torn if agent.batch_shape else np.zeros_like(torn)
+            wanted[torn] = any_action(agent.n_actions, run, here[torn], agent.free, rng)
+        action[step] = wanted
         seen, reward[step], terminated[step], truncated, infos = env.step(
             action[step] + first_action
         )
@@ -263,7 +330,7 @@ def _final_states(infos: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np
 
 
 def _record(
-    starts: list[int], episodes: int, rewards: FloatArray, draws: NDArray[np.int64]
+    starts: list[int], last: int, rewards: FloatArray, draws: NDArray[np.int64]
 ) -> pd.DataFrame:
     """Return a row for each stretch and run."""
     runs = rewards.shape[1]
@@ -271,7 +338,7 @@ def _record(
         {
             "run": np.tile(np.arange(runs), len(starts)),
             "episode": np.repeat(starts, runs),
-            "episodes": np.repeat(np.diff([*starts, episodes]), runs),
+            "episodes": np.repeat(np.diff([*starts, last]), runs),
             "reward": rewards.ravel(),
             "draws": np.repeat(draws, runs),
         }
@@ -279,16 +346,23 @@ def _record(
 
 
 def _check_arrival(agent: TabularAgent, env: Playable) -> None:
-    """Check, before anything is spent, that rewards on arrival are covered where there are any."""
-    if not agent.covers_arrival and pays_on_arrival(env):
+    """Check, before anything is spent, that rewards on arrival are covered or cannot be."""
+    if agent.covers_arrival or proved_without_arrival(env):
+        return
+    if pays_on_arrival(env):
         agent.check_covers_arrival()
+    raise ValueError(
+        f"nothing shows that rewards of {env} do not depend on the state that is arrived in, and "
+        "the agent's relation does not cover those that do; make it with arrival_rewards=True, or "
+        "give the environment an attribute arrival_rewards = False if you know that they do not."
+    )
 
 
 def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Space[Any]) -> None:
     if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
         raise ValueError(
-            f"env must have Discrete spaces, got {states} and {actions}; wrap it so that states "
-            "and actions are numbered."
+            f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "
+            "wraps it so that states and actions are numbered."
         )
     if (int(states.n), int(actions.n)) != (agent.n_states, agent.n_actions):
         raise ValueError(

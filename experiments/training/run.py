@@ -12,15 +12,24 @@ from numpy.typing import NDArray
 from privrl._checks import check_between, check_count
 from privrl.accounting.targets import Rdp
 from privrl.envs import TabularMDP
-from privrl.envs.arrival import Outcome, pays_on_arrival, rows_of, tables_hold
+from privrl.envs.arrival import tables_hold
+from privrl.envs.bins import check_bins
+from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.support import Support
-from privrl.envs.toy_text import episode_limit, read_support
+from privrl.envs.toy_text import read_support
+from privrl.envs.worth import Worth, worth
+from privrl.envs.wrappers import InRange
+from privrl.experiments.memory import check_memory
 from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.names import RL_RELATIONS, lookup, make_env, rl_relation
+from privrl.experiments.names import (
+    RL_RELATIONS,
+    lookup,
+    make_env,
+    named_values,
+    rl_relation,
+)
 from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.training.loop import Progress, train
-
-_NO_LIMIT = 100  # steps of an episode where the environment sets no limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +39,19 @@ class TrainSpec(Spec):
     Parameters
     ----------
     env : str
-        Gymnasium id of an environment with Discrete spaces.
+        Gymnasium id of an environment, or ``module:id``; see `privrl.experiments.names.make_env`.
+    env_args : tuple of str
+        What it is made with, each ``name=value``.
+    bins : str, optional
+        What each coordinate of continuous observations is cut into, see
+        `privrl.envs.bins.edges_of`; by default the bins of `privrl.envs.PUBLIC_BINS`.
     method : Method
         How the agent learns.
     episodes : int
         Episodes to train for.
     horizon : int, optional
-        Steps of an episode; by default the environment's own limit, or 100.
+        Steps of an episode; by default the environment's own limit, or 100. The environment is
+        made with this limit in place of the one that it is registered with.
     epsilon, order : float
         Budget of the whole run: Rényi divergence (nats) of that order.
     delta : float
@@ -44,8 +59,8 @@ class TrainSpec(Spec):
     relation : str
         What one neighbour changes, one of `privrl.experiments.names.RL_RELATIONS`.
     reward_range : (float, float), optional
-        Public range of the rewards; by default that of the environment's tables, or (0, 1). Tables
-        say nothing where a wrapper may change states, actions or rewards.
+        Public range of the rewards; by default that of the environment's tables or its
+        ``reward_range``, or what is well known, or (0, 1); see `privrl.envs.facts.public_facts`.
     seed : int, optional
         For repeatable research only: who knows it can undo the noise.
 
@@ -55,8 +70,16 @@ class TrainSpec(Spec):
         If a value is out of range or a name unknown.
     """
 
-    env: Annotated[str, "Gymnasium id of an environment with Discrete spaces."]
-    method: Method = field(default=Method())
+    env: Annotated[str, "Gymnasium id of an environment, or module:id."]
+    method: Method = field(default=Method(agent="sparse-psrl"))
+    env_args: Annotated[
+        tuple[str, ...], "What it is made with, name=value; give it again for each."
+    ] = ()
+    bins: Annotated[
+        str | None,
+        "What continuous observations are cut into: 12, or LOW:HIGH:NUMBER or EDGE/EDGE for each "
+        "coordinate, with commas between.",
+    ] = None
     episodes: Annotated[int, "Episodes to train for."] = 1000
     horizon: Annotated[
         int | None, "Steps of an episode; by default the environment's limit, or 100."
@@ -67,8 +90,7 @@ class TrainSpec(Spec):
     relation: Unit = "replace-step"
     reward_range: Annotated[
         tuple[float, ...] | None,
-        "Public range of the rewards, LOW,HIGH; by default that of the environment's tables, or "
-        "0,1.",
+        "Public range of the rewards, LOW,HIGH; by default what the environment tells, or 0,1.",
     ] = None
     seed: Annotated[
         int | None,
@@ -78,6 +100,9 @@ class TrainSpec(Spec):
 
     def __post_init__(self) -> None:
         lookup("relation", self.relation, RL_RELATIONS)
+        named_values(self.env_args)
+        if self.bins is not None:
+            check_bins(self.bins)
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
@@ -108,11 +133,15 @@ class TrainResult:
     guarantee : dict
         What the policy cost: relation, order and epsilon, delta and epsilon, draws, and
         caveats: reasons why this is no guarantee. Epsilons are None without privacy.
+    worth : Worth or None
+        What the policy is worth by the environment's tables, beside optimum and chance; None
+        where it has none. As the tables are public, it tells no more than the policy does.
     """
 
     policy: NDArray[np.intp]
     record: pd.DataFrame
     guarantee: dict[str, Any]
+    worth: Worth | None
 
 
 def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> TrainResult:
@@ -121,33 +150,37 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
     Raises
     ------
     ValueError
-        If the environment does not exist, has other than Discrete spaces, or pays a reward
-        outside the range.
+        If the environment does not exist, its spaces cannot be numbered, its episodes are shorter
+        than the horizon, or it pays a reward outside the range.
     """
-    env = make_env(spec.env)
+    env = make_env(spec.env, spec.env_args, bins=spec.bins, horizon=spec.horizon)
     try:
-        horizon = spec.horizon or episode_limit(env) or _NO_LIMIT
+        facts = public_facts(env, horizon=spec.horizon, reward_range=_two(spec.reward_range))
         relation = rl_relation(
-            spec.relation, horizon=horizon, arrival_rewards=_arrival_rewards(env)
+            spec.relation, horizon=facts.horizon, arrival_rewards=facts.arrival_rewards
         )
         private = spec.method.is_private
         rng, env_rng = (
             np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2)
         )
         task = Task(
-            n_states=int(env.observation_space.n),  # type: ignore[attr-defined] # Discrete, checked
-            n_actions=int(env.action_space.n),  # type: ignore[attr-defined]
-            horizon=horizon,
-            reward_range=_reward_range(spec, env),
+            n_states=facts.n_states,
+            n_actions=facts.n_actions,
+            horizon=facts.horizon,
+            reward_range=facts.reward_range,
             relation=relation,
             episodes=spec.episodes,
-            terminates=_can_terminate(env),
-            support=_support(env) if spec.method.support else None,
-            **_told_by_tables(spec.method, env, horizon),
+            terminates=facts.terminates,
+            support=_support(env, facts) if spec.method.support else None,
+            **_told_by_tables(spec.method, env, facts.horizon),
         )
+        width = task.support.width if task.support else task.n_states + task.terminates
+        check_memory(spec.method, (task.n_states, task.n_actions, width), spec.episodes)
         budget = Rdp(spec.order, spec.epsilon) if private else None
         agent = make_agent(spec.method, task, [budget], rng)
-        record = train(agent, env, spec.episodes, env_rng, on_progress=on_progress)
+        checked = InRange(env, *facts.reward_range)
+        record = train(agent, checked, spec.episodes, env_rng, on_progress=on_progress)
+        value = worth(env, agent.policy)
     finally:
         env.close()
     spent = agent.accountant
@@ -160,7 +193,11 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         "draws": agent.draws,
         "caveats": _caveats(spec),
     }
-    return TrainResult(agent.policy, record, guarantee)
+    return TrainResult(agent.policy, record, guarantee, value)
+
+
+def _two(reward_range: tuple[float, ...] | None) -> tuple[float, float] | None:
+    return None if reward_range is None else (reward_range[0], reward_range[1])
 
 
 def _caveats(spec: TrainSpec) -> list[str]:
@@ -170,28 +207,6 @@ def _caveats(spec: TrainSpec) -> list[str]:
     if spec.relation == "paper-step":
         caveats.append("the paper's sensitivity is too small")
     return caveats
-
-
-def _tables(env: gym.Env[Any, Any]) -> list[Outcome] | None:
-    """Return what can happen by an environment's public tables, if they say what is learned of."""
-    if not tables_hold(env):
-        return None
-    return [outcome for row in rows_of(env.unwrapped.P) for outcome in row]  # type: ignore[attr-defined] # it holds
-
-
-def _reward_range(spec: TrainSpec, env: gym.Env[Any, Any]) -> tuple[float, float]:
-    outcomes = _tables(env)
-    if outcomes is None:
-        low, high = spec.reward_range or (0.0, 1.0)
-        return low, high
-    rewards = [float(paid) for _, _, paid, _ in outcomes]
-    low, high = spec.reward_range or (min(rewards), max(rewards))
-    if not low <= min(rewards) <= max(rewards) <= high:
-        raise ValueError(
-            f"reward_range must hold all rewards of {spec.env!r}, from {min(rewards):g} to "
-            f"{max(rewards):g}, got {low:g},{high:g}."
-        )
-    return low, high
 
 
 def _told_by_tables(method: Method, env: gym.Env[Any, Any], horizon: int) -> dict[str, Any]:
@@ -208,15 +223,5 @@ def _told_by_tables(method: Method, env: gym.Env[Any, Any], horizon: int) -> dic
     }
 
 
-def _arrival_rewards(env: gym.Env[Any, Any]) -> bool:
-    """Whether rewards can depend on the next state: so it is taken unless tables rule it out."""
-    return not tables_hold(env) or pays_on_arrival(env) is not False
-
-
-def _support(env: gym.Env[Any, Any]) -> Support | None:
-    return read_support(env, terminates=_can_terminate(env)) if tables_hold(env) else None
-
-
-def _can_terminate(env: gym.Env[Any, Any]) -> bool:
-    outcomes = _tables(env)
-    return outcomes is None or any(terminated for _, _, _, terminated in outcomes)
+def _support(env: gym.Env[Any, Any], facts: PublicFacts) -> Support | None:
+    return read_support(env, terminates=facts.terminates) if tables_hold(env) else None

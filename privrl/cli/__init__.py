@@ -13,6 +13,7 @@ from privrl.cli import (  # their commands are added to the app
     predict,
     reproduce,
     schema,
+    suite,
     sweep,
     train,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "predict",
     "reproduce",
     "schema",
+    "suite",
     "sweep",
     "train",
 ]

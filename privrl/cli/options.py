@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from privrl.cli.terminal import MARKUP, app, numbers
+from privrl.cli.terminal import MARKUP, app, numbers, repeated
 
 Run = Callable[..., None]
 
@@ -75,14 +75,17 @@ def options_of(
         name, default = field.name, None if overrides else field.default
         if name in several:
             name, kind, sentence = f"{name}s", str, f"Comma-separated: {sentence}"
+        option = typer.Option(help=sentence, rich_help_panel=panel)
+        if kind == tuple[str, ...]:  # one at a time, and there may be commas in them
+            option = typer.Option(repeated(name), help=sentence, rich_help_panel=panel)
+            default = None
         made.append(
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=inspect.Parameter.empty if default is MISSING else default,
                 annotation=Annotated[
-                    _read_as(kind) if default is not None else _read_as(kind) | None,
-                    typer.Option(help=sentence, rich_help_panel=panel),
+                    _read_as(kind) if default is not None else _read_as(kind) | None, option
                 ],
             )
         )
@@ -93,14 +96,19 @@ def values_of(spec: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a spec that were given as options."""
     kinds = get_type_hints(spec)
     given = {name: options[name] for name in kinds if options.get(name) is not None}
-    return {
-        name: numbers(name.replace("_", "-"), value) if _is_list(kinds[name]) else value
-        for name, value in given.items()
-    }
+    return {name: _value(name, kinds[name], value) for name, value in given.items()}
+
+
+def _value(name: str, kind: Any, given: Any) -> Any:
+    if isinstance(given, list):
+        return tuple(given)
+    return numbers(name.replace("_", "-"), given) if _is_list(kind) else given
 
 
 def _read_as(kind: Any) -> Any:
-    """Return the type as which the command line reads a field: names and lists are texts."""
+    """Return the type as which the command line reads a field: names and numbers are texts."""
+    if kind == tuple[str, ...]:
+        return list[str]
     return next((one for one in (bool, int, float) if kind in (one, one | None)), str)
 
 

@@ -1,29 +1,21 @@
 """privrl sweep."""
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from inspect import Parameter
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
-from privrl.cli.options import options_of, takes_options, values_of
-from privrl.cli.terminal import ERR, OUT, command_line, friendly, print_files, words
+from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
+from privrl.cli.options import options_of, takes_options
+from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepProgress, SweepResult, SweepSpec
+    from privrl.experiments.sweeps import SweepResult, SweepSpec
 
-_SEVERAL = ("agent", "sampler", "schedule")  # of which a sweep takes every combination
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _DATABASE = "sweep.sqlite"
 
@@ -34,7 +26,7 @@ def _options() -> list[Parameter]:
 
     return [
         *options_of(SweepSpec, overrides=True, panel="Sweep"),
-        *options_of(Method, several=_SEVERAL, overrides=True, panel="Methods"),
+        *options_of(Method, several=SEVERAL, overrides=True, panel="Methods"),
     ]
 
 
@@ -54,17 +46,9 @@ def sweep(
             help="In place of a preset: a sweep.json that a sweep wrote, or such a spec alone."
         ),
     ] = None,
-    backend: Annotated[
-        str,
-        typer.Option(help="loky (processes of this machine), sequential, dask or ray."),
-    ] = "loky",
-    workers: Annotated[
-        int | None, typer.Option(help="How many; by default one for each core.")
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
-    ] = None,
+    backend: Backend = "loky",
+    workers: Workers = None,
+    address: Address = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
     **options: Any,
@@ -78,17 +62,17 @@ def sweep(
     """
     with friendly():
         from privrl import _files
-        from privrl.experiments.sweeps import run_sweep
+        from privrl.experiments import sweeps
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
-        todo = _overridden(base, options)
+        todo = overridden(sweeps.SweepSpec, sweeps.preset, base, options)
         _files.check_folder(out)
         if parquet:
             _files.check_parquet()
-        with _sweep_bar(out / _DATABASE) as on_progress:
-            result = run_sweep(
+        with jobs_bar("sweeping", out / _DATABASE) as on_progress:
+            result = sweeps.run_sweep(
                 todo,
                 backend=backend,
                 workers=workers,
@@ -105,33 +89,6 @@ def sweep(
         written = _files.save_all(out, files | {"sweep.json": _files.json_writer(saved)})
         _print_sweep(result.results, result.optimal_value)
         print_files([*written, out / _DATABASE])
-
-
-def _overridden(base: dict[str, str], options: dict[str, Any]) -> "SweepSpec":
-    """Return the preset, or the saved spec, with what the options override."""
-    from privrl.experiments.methods import Method
-    from privrl.experiments.sweeps import SweepSpec
-    from privrl.experiments.sweeps.presets import override, preset
-
-    texts = {f"{name}s": options[f"{name}s"] for name in _SEVERAL}
-    return override(
-        preset(base["preset"]) if "preset" in base else _saved_spec(Path(base["spec"])),
-        **{name: None if text is None else words(text) for name, text in texts.items()},
-        method=values_of(Method, options),
-        spec=values_of(SweepSpec, options),
-    )
-
-
-def _saved_spec(path: Path) -> "SweepSpec":
-    """Read the spec of a sweep.json, or a file that is a spec alone."""
-    from privrl.experiments.sweeps import SweepSpec
-
-    try:
-        data = json.loads(path.read_text())
-    except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
-    whole = isinstance(data, dict) and "spec" in data
-    return SweepSpec.from_dict(data["spec"] if whole else data)
 
 
 def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:
@@ -202,56 +159,3 @@ def _print_sweep(results: Any, optimum: float) -> None:
     if beyond.any():
         more = (results["spent"] - results["epsilon"])[beyond].max()
         OUT.print(f"Rewards had a budget beside that: up to {up(more)} more was spent.")
-
-
-class _TimeLeft(ProgressColumn):
-    """When a sweep ends if it goes on as it did; Rich's own column looks at its last steps only."""
-
-    def render(self, task: Task) -> Text:
-        """Return hours, minutes and seconds."""
-        ends = task.fields["ends"]
-        left = "-:--:--" if ends is None else timedelta(seconds=max(0, int(ends - monotonic())))
-        return Text(f"{left} left", style="progress.remaining")
-
-
-@contextmanager
-def _sweep_bar(database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
-    """Show how far a sweep is; where it stops early, say that it can go on."""
-    from privrl.experiments.workers import JobFailed, WorkersDied
-
-    columns = (
-        TextColumn("sweeping"), BarColumn(), TextColumn("{task.fields[jobs]}"),
-        TimeElapsedColumn(), _TimeLeft(),
-    )  # fmt: skip
-    now: SweepProgress | None = None
-    began = monotonic()
-    with Progress(*columns, console=ERR, transient=True) as progress_bar:
-        task = progress_bar.add_task("", total=1.0, jobs="", ends=None)
-
-        def show(progress: "SweepProgress") -> None:
-            nonlocal now, began
-            if now is None:
-                began = monotonic()
-                if progress.already:
-                    ERR.print(f"{progress.already} of {progress.jobs} jobs were there already")
-            now = progress
-            share = progress.share
-            progress_bar.update(
-                task,
-                completed=share,
-                jobs=f"{progress.done} of {progress.jobs} jobs",
-                ends=monotonic() + (monotonic() - began) * (1 / share - 1) if share else None,
-            )
-
-        try:
-            yield show
-        except (KeyboardInterrupt, JobFailed, WorkersDied) as stop:
-            if now is not None:
-                ERR.print(
-                    f"[yellow]stopped:[/] {now.done} of {now.jobs} jobs are kept in "
-                    f"{escape(str(database))}; the same command again computes the others.",
-                    soft_wrap=True,
-                )
-            if isinstance(stop, KeyboardInterrupt):
-                raise typer.Exit(130) from stop
-            raise

@@ -92,11 +92,19 @@ def numbers(name: str, text: str) -> tuple[float, ...]:
         raise ValueError(f"{name} must be comma-separated numbers, got {text!r}.") from error
 
 
+def repeated(name: str) -> str:
+    """Return the option that is given once for each entry of a list: --env-arg for env_args."""
+    return f"--{name.removesuffix('s').replace('_', '-')}"
+
+
 def command_line(verb: str, options: dict[str, Any]) -> str:
     """Return the command line that repeats a run."""
     parts = ["privrl", verb]
     for name, value in options.items():
         if value is not None:
+            if isinstance(value, list):
+                parts += [f"{repeated(name)}={each}" for each in value]
+                continue
             option = name.replace("_", "-")
             if isinstance(value, bool):
                 parts.append(f"--{'' if value else 'no-'}{option}")

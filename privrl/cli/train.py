@@ -1,13 +1,20 @@
 """privrl train."""
 
+import os
+import sys
+from dataclasses import asdict
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
+
+if TYPE_CHECKING:
+    from privrl.envs.worth import Worth
+    from privrl.experiments.training import TrainResult
 
 
 def _options() -> list[Parameter]:
@@ -26,10 +33,13 @@ def train(
     """Train one private agent on a Gymnasium environment.
 
     Rewards are taken to depend on the state that is arrived in, which costs more, unless the
-    environment's own tables show that they do not.
+    environment's own tables or an attribute of it, `arrival_rewards = False`, say that they do
+    not.
 
     Writes policy.npy (the private policy: an action for each step and state), record.csv (what
-    the agent earned: the researcher's view, not covered by the guarantee) and train.json.
+    the agent earned: the researcher's view, not covered by the guarantee) and train.json. Where
+    the environment's tables are public it says how good the policy is: its exact value, and how
+    far that is from chance (0) to the optimum (1).
     """
     with friendly():
         from privrl import _files
@@ -39,6 +49,8 @@ def train(
         method = Method(**values_of(Method, options))
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))
         _files.check_folder(out)
+        if ":" in spec.env and not sys.flags.safe_path:
+            sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
         with bar("training", spec.episodes) as on_progress:
             result = run_training(spec, on_progress=on_progress)
         written = _files.save_all(
@@ -48,17 +60,11 @@ def train(
                 "record.csv": _files.table_writer(result.record),
                 "train.json": _files.json_writer(
                     {"command": command_line("train", options), "spec": spec.to_dict()}
-                    | {"guarantee": result.guarantee}
+                    | {"guarantee": result.guarantee, "worth": _shares(result.worth)}
                 ),
             },
         )
-        rewards = result.record["reward"]
-        last = max(1, len(rewards) // 10)
-        OUT.print(
-            f"mean reward of an episode of at most {len(result.policy)} steps: "
-            f"{rewards.mean():.4g} over all {len(rewards)}, "
-            f"{rewards.tail(last).mean():.4g} over the last {last}"
-        )
+        _print_rewards(result)
         print_cost(
             "policy.npy",
             result.guarantee,
@@ -66,3 +72,29 @@ def train(
             also=f"; {result.guarantee['draws']} draws",
         )
         print_files(written)
+
+
+def _shares(worth: "Worth | None") -> dict[str, Any] | None:
+    return None if worth is None else asdict(worth) | {"share": worth.share(worth.policy)}
+
+
+def _print_rewards(result: "TrainResult") -> None:
+    """Say what was earned, what the policy is worth, and what these numbers mean."""
+    worth = result.worth
+
+    def shown(value: float) -> str:
+        share = None if worth is None else worth.share(value)
+        return f"{value:.4g}" + ("" if share is None else f" (share {share:.3g})")
+
+    rewards = result.record["reward"]
+    last = max(1, len(rewards) // 10)
+    OUT.print(
+        f"mean reward of an episode of at most {len(result.policy)} steps: "
+        f"{shown(rewards.mean())} over all {len(rewards)}, "
+        f"{shown(rewards.tail(last).mean())} over the last {last}"
+    )
+    if worth is not None:
+        OUT.print(
+            f"policy.npy is worth {shown(worth.policy)} by the environment's tables; a share is "
+            f"how far from random actions, {worth.random:.4g}, to the optimum, {worth.optimum:.4g}"
+        )

@@ -24,10 +24,15 @@ from privrl.numerics.special import FloatArray
 #: are rounded can change by more than what was put in.
 GRID = 2.0**-16
 LARGEST_TOTAL = 2.0**53 * GRID
+_AT_ONCE = 2**18  # cells that are checked at a time: a check needs no table of its own
 
 
 class Posterior(Protocol):
     """What an update releases; everything done with it is post-processing."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """Expected probabilities, shape (..., K), each row summing to 1."""
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return probabilities, shape (..., K), each row summing to 1."""
@@ -91,7 +96,7 @@ def draw(
     spoiled: what they have been paid for is lost, and they refuse all further updates.
     """
     check_rng(rng)
-    checked = [(sampler, check_numbers("counts", counts)) for sampler, counts in updates]
+    checked = [(sampler, _owned(counts)) for sampler, counts in updates]
     for sampler, batch in checked:
         sampler.check(batch)
     costs = [sampler.cost for sampler, _ in checked]
@@ -108,6 +113,19 @@ def draw(
         for sampler, _ in checked:
             sampler.spoil()
         raise
+
+
+def _owned(counts: ArrayLike) -> FloatArray:
+    """Return numbers that nobody writes to: a copy, unless they are their own and read-only."""
+    if (
+        isinstance(counts, np.ndarray)
+        and type(counts) is np.ndarray  # none that is masked
+        and counts.dtype == np.float64
+        and counts.base is None
+        and not counts.flags.writeable
+    ):
+        return counts
+    return check_numbers("counts", counts)
 
 
 class PaidSampler(ABC):
@@ -240,10 +258,6 @@ def check_batch(
         If a count is negative, not finite or between two multiples of the grid, a sum too large
         to be exact, or the shape not that of the runs or of the batches before.
     """
-    largest = np.max(counts, initial=0.0)
-    if not (np.min(counts, initial=0.0) >= 0 and largest < np.inf):  # NaN is neither
-        raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
-    check_total(largest)
     if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
         raise ValueError(
             f"counts must have leading axes {runs}, one entry for each independent run, and "
@@ -253,14 +267,26 @@ def check_batch(
         raise ValueError(
             f"counts must have the same shape as the batches before, {before}, got {counts.shape}."
         )
-    steps = counts / GRID
+    flat = [table.reshape(-1) for table in (counts, *past)]
+    for start in range(0, counts.size, _AT_ONCE):
+        parts = [table[start : start + _AT_ONCE] for table in flat]
+        filled = np.flatnonzero(parts[0] != 0)  # few of a large table; an empty cell changes no sum
+        _check_amounts(*(part[filled] for part in parts))
+
+
+def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
+    """Check what is added to some cells, and what was before, see `check_batch`."""
+    if not (np.min(new, initial=0.0) >= 0 and np.max(new, initial=0.0) < np.inf):  # nor is NaN
+        raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
+    check_total(np.max(new, initial=0.0))
+    steps = new * (1 / GRID)
     if not np.array_equal(steps, np.rint(steps)):
         raise ValueError(
             "counts must be multiples of 2**-16 everywhere, so that their sums are exact; round "
             "what each record adds to them."
         )
     if past:
-        check_total(np.max(sum(past, start=counts), initial=0.0))
+        check_total(np.max(sum(past, start=new), initial=0.0))
 
 
 def check_total(largest: float) -> None:

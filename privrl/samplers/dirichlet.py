@@ -27,6 +27,11 @@ class SingleDraw:
 
     probabilities: FloatArray
 
+    @property
+    def mean(self) -> FloatArray:
+        """The draw, shape (..., K)."""
+        return self.probabilities
+
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """Return the draw, shape (..., K)."""
         del rng  # nothing more is drawn

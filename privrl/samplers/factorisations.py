@@ -14,18 +14,21 @@ optimal private linear operators on adaptive streams*, 2022).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from privrl._checks import check_count
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
+from privrl.samplers.buffered import BufferedFactorisation
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
 _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
+_LARGEST_BUFFERED = 1_000_000  # a second or so of steps
+_MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
-FactorisationName = Literal["square-root", "optimal", "tree", "independent"]
+FactorisationName = Literal["square-root", "optimal", "tree", "independent", "buffered"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,40 @@ class LocalNoise:
     def __init__(self, users: Sequence[int]) -> None:
         checked = tuple(check_count("users", number, least=0) for number in users)
         object.__setattr__(self, "users", checked)
+
+
+class Noise(Protocol):
+    """The noise in the sums of one stream, from one to the next."""
+
+    def next(self, rng: np.random.Generator) -> FloatArray:
+        """Return a new table: the noise in the next sum, ``B z`` for standard normal z."""
+
+
+class Factors(Protocol):
+    """What a stream needs of a factorisation ``A = B C``."""
+
+    @property
+    def updates(self) -> int:
+        """How many sums there are."""
+
+    @property
+    def column_norm(self) -> float:
+        """Largest Euclidean norm of a column of C: what one record's change is multiplied by."""
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of the noise in each sum, shape (n,), per unit of one record's."""
+
+    @property
+    def left(self) -> FloatArray:
+        """The factor B."""
+
+    @property
+    def right(self) -> FloatArray:
+        """The factor C."""
+
+    def noise(self, shape: tuple[int, ...]) -> Noise:
+        """Return the noise of a stream of sums of this shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +129,49 @@ class Factorisation:
         """
         return self.column_norm * np.sqrt((self.left**2).sum(axis=1))
 
+    @property
+    def updates(self) -> int:
+        """How many sums there are."""
+        return len(self.left)
+
+    def noise(self, shape: tuple[int, ...]) -> "Mixed":
+        """Return the noise of a stream of sums of this shape."""
+        return Mixed(self.left, shape)
+
+
+class Mixed:
+    """The noise in the sums of one stream; it keeps all that may be in a later one."""
+
+    def __init__(self, left: FloatArray, shape: tuple[int, ...]) -> None:
+        self._left, self._done = left, 0
+        self._drawn = np.empty((0, *shape))
+        self._ahead = np.empty((0, *shape))  # the sums of a block of updates
+
+    def next(self, rng: np.random.Generator) -> FloatArray:
+        """Return a new table: the noise in the next sum, ``B z`` for standard normal z.
+
+        One matrix product for a block reads the noises once, where a sum for each update reads
+        all of them each time.
+        """
+        place = self._done % _MIXED_AT_ONCE
+        if place == 0:
+            rows = self._left[self._done : self._done + _MIXED_AT_ONCE]
+            needed = int(np.max(np.nonzero(rows)[1], initial=-1)) + 1
+            shape, before = self._drawn.shape[1:], self._drawn
+            drawn = rng.standard_normal((needed - len(before), *shape))
+            self._drawn = np.concatenate([before, drawn])
+            self._ahead = np.tensordot(rows[:, :needed], self._drawn, axes=1)
+        self._done += 1
+        return self._ahead[place].copy()  # by itself: next to it is noise that is still to come
+
 
 @lru_cache(maxsize=16)
-def factorise(name: FactorisationName | LocalNoise, n: int) -> Factorisation:
+def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
     """Return a factorisation of the prefix sums of n batches.
 
     Parameters
     ----------
-    name : {"square-root", "optimal", "tree", "independent"}
+    name : {"square-root", "optimal", "tree", "independent", "buffered"}
         - ``"square-root"``: B = C, Toeplitz with the coefficients of ``(1 − x)^(−1/2)``
           (Fichtenberger, Henzinger and Upadhyay, *Constant matters*, 2023): both norms grow like
           the square root of ``log(n) / π``.
@@ -109,6 +181,8 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factorisation:
           Shi and Song; Dwork, Naor, Pitassi and Rothblum, 2010).
         - ``"independent"``: every batch has noise of its own, C = 1: the least for a handful of
           batches, and the square root of n in the end.
+        - ``"buffered"``: within 1 % of the square root, and a stream keeps one to five tables of
+          noise in place of n (`privrl.samplers.buffered`). Up to a million batches.
         - `LocalNoise`: the same, times the root of how many users there are.
     n : int
         How many batches, >= 1.
@@ -120,10 +194,18 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factorisation:
         another number of batches.
     """
     n = check_count("n", n)
+    if name == "buffered":
+        if n > _LARGEST_BUFFERED:
+            raise ValueError(
+                f"n must be at most {_LARGEST_BUFFERED:,}, got {n:,}; draw less often: a geometric "
+                "schedule has a few hundred draws in a million episodes."
+            )
+        return BufferedFactorisation(n)
     if n > _LARGEST:
         raise ValueError(
             f"n must be at most {_LARGEST:,}, got {n:,}: the factors are matrices of n by n. Draw "
-            "less often: a geometric schedule has a few hundred draws in a million episodes."
+            "less often: a geometric schedule has a few hundred draws in a million episodes. Or "
+            'take the factorisation "buffered".'
         )
     match name:
         case "square-root":

@@ -22,10 +22,9 @@ from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
-from privrl.samplers.factorisations import FactorisationName, LocalNoise, factorise
+from privrl.samplers.factorisations import FactorisationName, LocalNoise, Noise, factorise
 
 DEFAULT_THRESHOLD = 1.5  # deviations
-_MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +83,10 @@ class NoisyCounts(PaidSampler):
         only.
     table : str, optional
         The relation's table that is counted; by default its first.
-    factorisation : {"square-root", "optimal", "tree", "independent"} or LocalNoise
+    factorisation : {"square-root", "optimal", "tree", "independent", "buffered"} or LocalNoise
         How the noise is correlated, see `privrl.samplers.factorisations.factorise`; with
-        `LocalNoise` every user adds their own, and what one of them sends costs as much.
+        `LocalNoise` every user adds their own, and what one of them sends costs as much. All but
+        ``"buffered"`` keep the noise of every update, a table each.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
         is paid for is the relation's `privrl.costs.DAMPED`: these cells get √2 times the
@@ -140,8 +140,7 @@ class NoisyCounts(PaidSampler):
     def _forget(self) -> None:
         super()._forget()
         self._total: FloatArray | None = None
-        self._noise: FloatArray = np.empty(0)
-        self._ahead: FloatArray = np.empty(0)  # sums of the noises, of a block of updates
+        self._noise: Noise | None = None
 
     def _goes_with(self, other: PaidSampler) -> bool:
         return (
@@ -176,7 +175,7 @@ class NoisyCounts(PaidSampler):
     @property
     def updates(self) -> int:
         """How many updates there can be."""
-        return len(self._factors.left)
+        return self._factors.updates
 
     @property
     def deviations(self) -> FloatArray:
@@ -230,32 +229,36 @@ class NoisyCounts(PaidSampler):
             See `check`.
         """
         self.check(counts)
-        noise, mixed = self._mixed(counts.shape, rng)
-        # Louder noise in place of damped counts: the same law, and sums that are exact.
-        louder = 1.0 if self._loops is None else np.where(self._loops, math.sqrt(2), 1.0)
-        total = counts.copy() if self._total is None else self._total + counts
-        size = lead(self._sigma * self._factors.column_norm, counts.ndim) * louder
-        noisy = _rounded(total + size * mixed[self._done % _MIXED_AT_ONCE], size)
-        self._done, self._total, self._noise, self._ahead = self._done + 1, total, noise, mixed
-        deviation = lead(self._sigma * self._factors.deviations[self._done - 1], counts.ndim)
-        alpha = lead(self._alpha, counts.ndim)
-        return NoisyPosterior(noisy, deviation * louder, alpha, self._threshold)
+        # Until all is done. What follows changes noise and sums in place: half of it, done again,
+        # would be two releases with less noise between them than is paid for.
+        self._spoiled = True
+        if self._total is None or self._noise is None:
+            self._total, self._noise = np.zeros(counts.shape), self._factors.noise(counts.shape)
+        self._total += counts
+        released = self._noise.next(rng)
+        deviation = lead(self._sigma * self._factors.deviations[self._done], counts.ndim)
+        if self._loops is None:
+            self._add_to_sums(released, self._total)
+        else:
+            # Louder noise in place of damped counts: the same law, and sums that are exact.
+            louder = released[..., self._loops]
+            self._add_to_sums(louder, self._total[..., self._loops], math.sqrt(2))
+            self._add_to_sums(released, self._total)
+            released[..., self._loops] = louder
+            deviation = np.where(self._loops, deviation * math.sqrt(2), deviation)
+        posterior = NoisyPosterior(
+            released, deviation, lead(self._alpha, counts.ndim), self._threshold
+        )
+        self._done += 1
+        self._spoiled = False
+        return posterior
 
-    def _mixed(
-        self, shape: tuple[int, ...], rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the noises so far, and their sums for the block of updates that is due.
-
-        One matrix product for a block reads the noises once, where a sum for each update reads
-        all of them each time.
-        """
-        if self._done % _MIXED_AT_ONCE:
-            return self._noise, self._ahead
-        rows = self._factors.left[self._done : self._done + _MIXED_AT_ONCE]
-        needed = int(np.max(np.nonzero(rows)[1], initial=-1)) + 1
-        before = self._noise if self._done else np.empty((0, *shape))
-        noise = np.concatenate([before, rng.standard_normal((needed - len(before), *shape))])
-        return noise, np.tensordot(rows[:, :needed], noise, axes=1)
+    def _add_to_sums(self, noise: FloatArray, sums: FloatArray, louder: float = 1.0) -> None:
+        """Turn standard noise into sums under noise of the stream's size, in its place."""
+        size = lead(self._sigma * self._factors.column_norm, noise.ndim) * louder
+        noise *= size
+        noise += sums
+        _round(noise, size)
 
     @classmethod
     def calibrated(
@@ -404,7 +407,9 @@ def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> 
     )
 
 
-def _rounded(values: FloatArray, size: FloatArray) -> FloatArray:
+def _round(values: FloatArray, size: FloatArray) -> None:
     """Round to a grid far finer than the noise: the last bits of a sum can tell its terms."""
-    grid = 2.0 ** (np.floor(np.log2(size)) - 30)
-    return np.round(values / grid) * grid
+    grid = 2.0 ** (np.floor(np.log2(size)) - 30)  # a power of two: nothing else is rounded
+    values *= 1 / grid
+    np.round(values, out=values)
+    values *= grid

@@ -10,13 +10,17 @@ import pytest
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import (
+    DPUCBVI,
     PSRL,
+    RLSVI,
     UCBVI,
     BetaRewards,
     EveryEpisode,
+    ExploreThenPlan,
     Geometric,
     KnownRewards,
     NoisyRewards,
+    Once,
     Oracle,
     RandomPolicy,
     TabularAgent,
@@ -59,11 +63,23 @@ ALL_AGENTS: dict[str, Make] = {
     "noisy-ucbvi": lambda **o: agent(
         noisy("transitions"), NoisyRewards(noisy("rewards")), UCBVI, **o
     ),
+    "explore-then-plan": lambda **o: agent(
+        noisy("transitions"), NoisyRewards(noisy("rewards")), ExploreThenPlan,
+        **{"schedule": EveryEpisode(), **o},
+    ),
+    "dp-ucbvi": lambda **o: agent(NonPrivate(), BetaRewards(NonPrivate()), DPUCBVI, **o),
+    "noisy-dp-ucbvi": lambda **o: agent(
+        noisy("transitions"), NoisyRewards(noisy("rewards")), DPUCBVI, **o
+    ),
+    "rlsvi": lambda **o: agent(NonPrivate(), BetaRewards(NonPrivate()), RLSVI, **o),
+    "noisy-rlsvi": lambda **o: agent(
+        noisy("transitions"), NoisyRewards(noisy("rewards")), RLSVI, **o
+    ),
     "oracle": lambda **o: Oracle(*SIZES, policy=MDP.plan()[0], **o),
     "random": lambda **o: RandomPolicy(*SIZES, **{"rng": np.random.default_rng(0), **o}),
-}
+}  # fmt: skip
 PRIVATE = ["diffuse", "concentrated"]
-PAY_ONCE = ["noisy", "noisy-ucbvi"]
+PAY_ONCE = ["noisy", "noisy-ucbvi", "explore-then-plan", "noisy-dp-ucbvi", "noisy-rlsvi"]
 each_agent = pytest.mark.parametrize("make", ALL_AGENTS.values(), ids=ALL_AGENTS)
 
 
@@ -71,12 +87,12 @@ each_agent = pytest.mark.parametrize("make", ALL_AGENTS.values(), ids=ALL_AGENTS
 def test_policy_shape_and_actions(make: Make) -> None:
     learner = make()
     with pytest.raises(ValueError, match="begin_episode"):
-        _ = learner.policy
+        _ = learner.behaviour
     learner.begin_episode(0)
-    assert learner.policy.shape == (6, 4)
-    assert set(np.unique(learner.policy)) <= {0, 1}
+    assert learner.behaviour.shape == (6, 4)
+    assert set(np.unique(learner.behaviour)) <= {0, 1}
     assert isinstance(learner.act(2, 3), int)
-    assert learner.act(2, 3) == learner.policy[3, 2]
+    assert learner.act(2, 3) == learner.behaviour[3, 2]
 
 
 @each_agent
@@ -130,10 +146,10 @@ def test_refuses_to_draw_beyond_the_budget(name: str) -> None:
     learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=budget))
     for episode in range(3):
         learner.begin_episode(episode)
-    policy, spent = learner.policy.copy(), learner.accountant.rdp.copy()
+    policy, spent = learner.behaviour.copy(), learner.accountant.rdp.copy()
     with pytest.raises(BudgetExceeded, match="over the budget"):
         learner.begin_episode(3)
-    np.testing.assert_array_equal(learner.policy, policy)
+    np.testing.assert_array_equal(learner.behaviour, policy)
     np.testing.assert_array_equal(learner.accountant.rdp, spent)
     assert learner.draws == 3
 
@@ -154,7 +170,7 @@ def test_who_pays_once_is_refused_at_the_first_draw_or_never(name: str) -> None:
     assert learner.draws == 40
 
 
-@pytest.mark.parametrize("name", ["non-private", "ucbvi"])
+@pytest.mark.parametrize("name", ["non-private", "ucbvi", "dp-ucbvi", "rlsvi"])
 def test_agents_without_a_guarantee_never_fit_a_budget(name: str) -> None:
     learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=Rdp(2, 1e6)))
     with pytest.raises(BudgetExceeded):
@@ -166,13 +182,13 @@ def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
     """Between draws nothing that is observed changes the policy, however absurd."""
     learner = make(schedule=Geometric(1e6))
     learner.begin_episode(0)
-    policy = learner.policy.copy()
+    policy = learner.behaviour.copy()
     learner.observe_counts(np.full((4, 2, 4), 10**9), np.ones((4, 2, 1)))
     for episode in range(1, 30):
         learner.begin_episode(episode)
         for _ in range(6):
             learner.observe(Transition(0, 0, 1.0, 0))
-    np.testing.assert_array_equal(learner.policy, policy)
+    np.testing.assert_array_equal(learner.behaviour, policy)
 
 
 @each_agent
@@ -192,7 +208,7 @@ def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> N
         learner.begin_episode(0)
         learner.observe_counts(np.full((4, 2, 4), int(1 + 99 * reward)), np.full((4, 2, 1), reward))
         learner.begin_episode(1)
-        policies.append(learner.policy)
+        policies.append(learner.behaviour)
     np.testing.assert_array_equal(*policies)
 
 
@@ -200,8 +216,10 @@ def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> N
 def test_a_batch_is_independent_runs(make: Make) -> None:
     """Runs that see the same differ (their own noise), and each keeps its own counts."""
     learner = make(batch_shape=(2, 3))
+    if isinstance(learner, ExploreThenPlan):
+        learner.schedule = Once(10)  # a plan at once, of nothing, is the same for all
     record = train(learner, MDP, 20, np.random.default_rng(2))
-    assert learner.policy.shape == (2, 3, 6, 4)
+    assert learner.behaviour.shape == (2, 3, 6, 4)
     assert record["run"].nunique() == 6
     assert record.groupby("run")["reward"].sum().nunique() > 1
 
@@ -221,11 +239,11 @@ def test_steps_and_counts_are_the_same_data() -> None:
         else:
             learner.observe_counts(counts, np.zeros((4, 2, 1)))
         learner.begin_episode(1)
-        policies.append(learner.policy)
+        policies.append(learner.behaviour)
     np.testing.assert_array_equal(*policies)
 
 
-@pytest.mark.parametrize("name", ["non-private", "ucbvi", "oracle"])
+@pytest.mark.parametrize("name", ["non-private", "ucbvi", "dp-ucbvi", "rlsvi", "oracle"])
 def test_learns(name: str) -> None:
     """The mean policy value of 20 runs after 400 episodes: near the optimum, far from chance.
 
@@ -233,7 +251,7 @@ def test_learns(name: str) -> None:
     """
     learner = ALL_AGENTS[name](batch_shape=(20,))
     train(learner, MDP, 400, np.random.default_rng(5))
-    assert MDP.policy_value(learner.policy).mean() > 0.9 * MDP.optimal_value()
+    assert MDP.policy_value(learner.behaviour).mean() > 0.9 * MDP.optimal_value()
 
 
 @each_agent
@@ -356,8 +374,8 @@ def test_who_acts_follows_the_newest_policy() -> None:
         for episode in range(20):
             learner.begin_episode(episode)
             acts = [[learner.act(state, step) for state in range(4)] for step in range(6)]
-            np.testing.assert_array_equal(acts, learner.policy)
-            policies.add(learner.policy.tobytes())
+            np.testing.assert_array_equal(acts, learner.behaviour)
+            policies.add(learner.behaviour.tobytes())
         assert len(policies) > 10
 
 
@@ -592,14 +610,14 @@ def test_rewards_on_arrival_need_a_relation_that_covers_them() -> None:
     ALL_AGENTS["non-private"]().observe_counts(counts, on_arrival)  # claims nothing
 
 
-@pytest.mark.parametrize("kind", [PSRL, UCBVI])
+@pytest.mark.parametrize("kind", [PSRL, UCBVI, DPUCBVI])
 @pytest.mark.parametrize("sampler", [noisy("transitions"), NonPrivate()], ids=repr)
 def test_known_rows_are_used_as_they_are(kind, sampler) -> None:
     """With all rows and rewards known the policy is the best one, whatever was released."""
     rewards = KnownRewards(MDP.expected_reward)
     learner = agent(sampler, rewards, kind, known_rows=MDP.transition)
     learner.begin_episode(0)
-    assert float(MDP.policy_value(learner.policy)) == pytest.approx(MDP.optimal_value())
+    assert float(MDP.policy_value(learner.behaviour)) == pytest.approx(MDP.optimal_value())
 
 
 @pytest.mark.parametrize(
@@ -615,12 +633,23 @@ def test_bad_known_rows(rows, words: str) -> None:
         ALL_AGENTS["noisy"](known_rows=rows)
 
 
-@pytest.mark.parametrize("name", ["diffuse", "noisy", "ucbvi", "noisy-ucbvi"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "diffuse",
+        "noisy",
+        "ucbvi",
+        "noisy-ucbvi",
+        "explore-then-plan",
+        "noisy-dp-ucbvi",
+        "noisy-rlsvi",
+    ],
+)
 def test_public_support_makes_compact_tables(name: str) -> None:
     support = MDP.support
     learner = ALL_AGENTS[name](support=support)
     train(learner, MDP, 20, np.random.default_rng(0))
-    assert learner.policy.shape == (6, 4)
+    assert learner.behaviour.shape == (6, 4)
     stepwise = ALL_AGENTS[name](support=support)
     stepwise.begin_episode(0)
     stepwise.observe(Transition(0, 0, 0.005, 0))
@@ -642,7 +671,7 @@ def test_resampling_changes_policies_between_draws_and_costs_nothing() -> None:
     policies, spent = [], []
     for episode in range(12):
         learner.begin_episode(episode)
-        policies.append(learner.policy.tobytes())
+        policies.append(learner.behaviour.tobytes())
         spent.append(float(learner.accountant.spent(2.0)))
     assert len(set(policies)) > 8
     assert len(set(spent)) == 1
@@ -650,7 +679,7 @@ def test_resampling_changes_policies_between_draws_and_costs_nothing() -> None:
     assert list(learner.starts(12)) == list(range(12))
 
 
-@pytest.mark.parametrize("kind", [PSRL, UCBVI])
+@pytest.mark.parametrize("kind", [PSRL, UCBVI, DPUCBVI])
 @pytest.mark.parametrize("terminates", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 def test_an_agent_checks_the_loops_that_its_guarantee_rests_on(kind, terminates, known) -> None:

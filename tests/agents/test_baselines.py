@@ -42,7 +42,7 @@ def test_every_episode_and_run_has_a_random_policy_of_its_own() -> None:
     policies = []
     for episode in range(4):
         learner.begin_episode(episode)
-        policies += list(learner.policy.reshape(6, -1))
+        policies += list(learner.behaviour.reshape(6, -1))
     assert len(np.unique(policies, axis=0)) == 24
 
 
@@ -51,7 +51,7 @@ def test_each_run_can_follow_a_policy_of_its_own() -> None:
     policy[1] = 1
     learner = Oracle(*SIZES, policy=policy, batch_shape=(3, 5))
     learner.begin_episode(0)
-    np.testing.assert_array_equal(learner.policy.mean(axis=(1, 2, 3)), [0, 1, 0])
+    np.testing.assert_array_equal(learner.behaviour.mean(axis=(1, 2, 3)), [0, 1, 0])
 
 
 def test_nothing_is_learned_or_spent() -> None:

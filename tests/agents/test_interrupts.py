@@ -33,10 +33,13 @@ from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A, H = 3, 2, 4
 FEW = [2.0, 8.0]  # orders
-TELLING = ("agents/tabular.py", "agents/observer.py")
+TELLING = ("agents/tabular.py", "agents/observer.py", "agents/tally.py")
 RELEASING = (
     "agents/rewards.py",
-    *(f"samplers/{n}.py" for n in ("base", "dirichlet", "noisy_counts")),
+    *(
+        f"samplers/{n}.py"
+        for n in ("base", "dirichlet", "noisy_counts", "factorisations", "buffered")
+    ),
 )
 SPENDING = ("accounting/rdp.py", "accounting/pending.py", "accounting/ledger.py")
 
@@ -83,7 +86,8 @@ def agent(transitions: Any, rewards: Any) -> TabularAgent:
 def noisy() -> TabularAgent:
     rewards = NoisyCounts(sigma=9.0, updates=20, table="rewards")
     loops = self_loops(S, A)
-    return agent(NoisyCounts(sigma=9.0, updates=20, loops=loops), NoisyRewards(rewards))
+    transitions = NoisyCounts(sigma=9.0, updates=20, loops=loops, factorisation="buffered")
+    return agent(transitions, NoisyRewards(rewards))
 
 
 def dirichlet(window: int | None) -> TabularAgent:

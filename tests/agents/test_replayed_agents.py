@@ -58,11 +58,11 @@ class Setup:
 
 SETUPS = st.builds(
     Setup,
-    agent=st.sampled_from(["psrl", "ucbvi"]),
+    agent=st.sampled_from(["psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan"]),
     sampler=st.sampled_from(
         ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private",
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
-         "damped square-root", "local"]
+         "noisy buffered", "damped square-root", "damped buffered", "local"]
     ),
     rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy"]),
     schedule=st.sampled_from(["every", "geometric"]),
@@ -134,6 +134,12 @@ def agent_of(setup: Setup, episodes: int) -> Any:
     }
     if setup.agent == "ucbvi":
         return agents.UCBVI(S, A, H, **options)
+    if setup.agent == "dp-ucbvi":
+        return agents.DPUCBVI(S, A, H, **options)
+    if setup.agent == "rlsvi":
+        return agents.RLSVI(S, A, H, **options)
+    if setup.agent == "explore-then-plan":
+        return agents.ExploreThenPlan(S, A, H, **options | {"schedule": agents.Once(1)})
     return agents.PSRL(
         S, A, H, resamples=agents.EveryEpisode() if setup.resamples else None, **options
     )
@@ -145,7 +151,7 @@ def run(setup: Setup, history: list[Episode]) -> Any:
 
     def begin(episode: int) -> None:
         agent.begin_episode(episode)
-        shown.append((agent.policy.copy(), agent.draws))
+        shown.append((agent.behaviour.copy(), agent.draws))
 
     if setup.told == "by an environment":
         env: Any = Replayed(history, setup.wrapper)
@@ -155,9 +161,9 @@ def run(setup: Setup, history: list[Episode]) -> Any:
             env = Discretised(env, [[0.5, 1.5]])
         train(
             agent, env, len(history), np.random.default_rng(2),
-            on_progress=lambda _: shown.append(agent.policy.copy()),
+            on_progress=lambda _: shown.append(agent.behaviour.copy()),
         )  # fmt: skip
-        return shown, agent.policy, agent.draws, agent.accountant.rdp
+        return shown, agent.behaviour, agent.draws, agent.accountant.rdp
     starts = [*agent.starts(len(history)), len(history)]
     for start, end in pairwise(starts):
         begin(start)
@@ -293,7 +299,7 @@ def neighbours(draw: Any, setup: Setup) -> tuple[list[Episode], list[Episode]]:
 
 def is_sensible(setup: Setup) -> bool:
     """Whether there is such an agent, and such data for it."""
-    if setup.agent == "ucbvi" and (not setup.is_noisy or setup.rewards == "beta"):
+    if setup.agent != "psrl" and (not setup.is_noisy or setup.rewards == "beta"):
         return False
     # Told by an environment, an agent sees one chain of states: no next state of its own.
     if setup.told == "by an environment" and setup.relation.startswith("transition"):

@@ -61,11 +61,11 @@ def _told(agent: PSRL, history: list[list[Transition]]) -> Any:
     shown = []
     for episode, steps in enumerate(history):
         agent.begin_episode(episode)
-        shown.append(agent.policy.copy())
+        shown.append(agent.behaviour.copy())
         for step in steps:
             agent.observe(step)
     agent.begin_episode(len(history))
-    return shown, agent.policy
+    return shown, agent.behaviour
 
 
 def _nothing_is_found(pipeline: Any, data: Any, neighbour: Any) -> None:
@@ -91,7 +91,7 @@ def test_rewards_on_arrival_under_a_relation_without(batches: int) -> None:
                 counts[s, 0, t] += 1
             agent.observe_counts(counts, paid)
         agent.begin_episode(len(histories))
-        return agent.policy
+        return agent.behaviour
 
     before = [[0, 1, 2, 0]] * (batches - 1)
     _nothing_is_found(pipeline, [*before, [0, 0, 0, 0]], [*before, [0, 0, 1, 0]])
@@ -114,7 +114,7 @@ def test_rewards_that_are_no_whole_numbers(power: int, kind: Any) -> None:
             one[0, 0, 0] = 1
             agent.observe_counts(one, np.full((S, A, 1), reward))
         agent.begin_episode(1)
-        return agent.policy
+        return agent.behaviour
 
     _nothing_is_found(pipeline, 1.0, 0.0)
 
@@ -181,7 +181,7 @@ def test_copies_of_an_agent_in_use(make: Any, sampler: Any) -> None:
         other = make(agent)
         for each in (agent, other):
             each.begin_episode(1)
-        return agent.policy, other.policy
+        return agent.behaviour, other.behaviour
 
     _nothing_is_found(pipeline, LOOPS, LEAVES)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.agents import EveryEpisode, Geometric, Schedule
+from privrl.agents import EveryEpisode, Geometric, Once, Schedule
 
 ALL_SCHEDULES = [EveryEpisode(), Geometric(), Geometric(1.05), Geometric(2.0), Geometric(1e6)]
 
@@ -45,3 +45,11 @@ def test_bad_times(schedule: Schedule) -> None:
         schedule.starts(0)
     with pytest.raises(ValueError, match="episode"):
         schedule.is_due(-1)
+
+
+def test_once() -> None:
+    assert [episode for episode in range(9) if Once(4).is_due(episode)] == [4]
+    assert list(Once(4).starts(5)) == [4]
+    assert list(Once(4).starts(4)) == []
+    with pytest.raises(ValueError, match="episode"):
+        Once(-1)

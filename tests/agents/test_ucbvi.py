@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
@@ -24,32 +25,11 @@ from privrl.experiments.training.loop import learn_counts
 from privrl.samplers.base import stack
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.factorisations import LocalNoise
-from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
+from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 MDP = riverswim(n_states=4, horizon=6)
 SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
 RIVER = riverswim()
-
-
-class Told:
-    """A sampler that releases what it is told to, whatever it is given."""
-
-    cost = None
-
-    def __init__(self, counts, deviation) -> None:
-        counts = np.asarray(counts, np.float64)
-        ones = np.ones((1,) * counts.ndim)
-        self.posterior = NoisyPosterior(counts, deviation * ones, ones)
-
-    def fresh(self):
-        return self
-
-    def check(self, counts) -> None:
-        assert counts.shape == self.posterior.counts.shape
-
-    def update(self, counts, rng) -> NoisyPosterior:
-        del counts, rng
-        return self.posterior
 
 
 def ucbvi(sampler, rewards, sizes=SIZES, **options) -> UCBVI:
@@ -74,22 +54,39 @@ def river_agent(sampler, rewards, episodes=3000, **options) -> tuple[UCBVI, floa
 # --- the formula of the docstring, cell by cell ------------------------------------------
 
 
-def row_by_hand(counts, cells, deviation, sizes, bonus) -> tuple[np.ndarray, float]:
-    """The estimate of one row and its b, at the first draw."""
+def log_by_hand(i, sizes) -> float:
+    return math.log(20 * math.prod(sizes) * i**2 / 0.05)
 
-    def log(i):
-        return math.log(10 * math.prod(sizes) * i**2 / 0.05)
 
-    x, W = [max(counts[w], 0.0) if w in cells else 0.0 for w in range(len(counts))], len(cells)
+def sampling_by_hand(visits, sizes) -> float:
+    n = max(1.0, visits)
+    return math.sqrt(log_by_hand(n, sizes) / (2 * n))
+
+
+def row_by_hand(counts, cells, deviation, sizes, bonus) -> tuple[np.ndarray, float] | None:
+    """The estimate of one row and its b, at the first draw; None if it is unknown."""
+    W, L = len(cells), log_by_hand(1, sizes)
+    kept = [w for w in cells if counts[w] > max(4 * deviation, 0.5)]
+    K, m = len(kept), sum(counts[w] for w in kept)
+    if not kept:
+        return None
+    tail = deviation * math.sqrt(2 * W * L)
+    lost = max(0.0, sum(counts[w] for w in cells if w not in kept))
+    noise = 2 * deviation * math.sqrt(2 * K * (L + K * math.log(W))) + tail + lost
+    sampling = sampling_by_hand(sum(counts[w] for w in cells) - bonus * tail, sizes)
+    p = [counts[w] / m if w in kept else 0.0 for w in range(len(counts))]
+    return np.array(p), bonus * (sampling + noise / m)
+
+
+def reward_by_hand(counts, deviation, sizes, bonus) -> float:
+    """The estimate of one mean reward in [0, 1], with its bonus."""
+    x = [max(each, 0.0) for each in counts]
     if sum(x) < 1:
-        missing = (1 - sum(x)) / W
-        x = [v + missing * (w in cells) for w, v in enumerate(x)]
-    m = sum(x)
-    p = [v / m for v in x]
-    tail = math.sqrt(2 * W * log(1))
-    n = max(1.0, sum(counts[w] for w in cells) - bonus * deviation * tail)
-    noise = deviation * (W * math.sqrt(2 / math.pi) + tail) / m
-    return np.array(p), bonus * (math.sqrt(log(n) / (2 * n)) + noise)
+        x = [each + (1 - sum(x)) / 2 for each in x]
+    tail = math.sqrt(4 * log_by_hand(1, sizes))
+    noise = deviation * (2 * math.sqrt(2 / math.pi) + tail) / sum(x)
+    sampling = sampling_by_hand(sum(counts) - bonus * deviation * tail, sizes)
+    return x[0] / sum(x) + bonus * (sampling + noise)
 
 
 @pytest.mark.parametrize("bonus", [0.01, 1.0])
@@ -124,14 +121,17 @@ def test_values_by_hand(bonus, terminates, narrow, low, high) -> None:
         for s in range(S):
             for a in range(A):
                 cells = [w for w, to in enumerate(following[s, a]) if to >= 0]
-                p, b = row_by_hand(counts[s, a], cells, 0.7, sizes, bonus)
-                p_reward, b_reward = row_by_hand(paid[s, a], [0, 1], 1.3, sizes, bonus)
-                gain = low + (high - low) * (p_reward[0] + b_reward)
-                ahead = sum(p[w] * value[following[s, a, w]] for w in cells)
                 cap = high + (H - h) * best
+                row = row_by_hand(counts[s, a], cells, 0.7, sizes, bonus)
+                if row is None:
+                    wanted[s, a] = cap
+                    continue
+                p, b = row
+                gain = low + (high - low) * reward_by_hand(paid[s, a], 1.3, sizes, bonus)
+                ahead = sum(p[w] * value[following[s, a, w]] for w in cells)
                 wanted[s, a] = min(cap, gain + ahead + b * (H - h) * (best - worst))
         np.testing.assert_allclose(got[h - 1], wanted, rtol=1e-12)
-        np.testing.assert_array_equal(learner.policy[h - 1], wanted.argmax(axis=1))
+        np.testing.assert_array_equal(learner.behaviour[h - 1], wanted.argmax(axis=1))
         value[:S] = wanted.max(axis=1)
 
 
@@ -164,10 +164,29 @@ def test_more_noise_means_higher_values() -> None:
     counts = np.random.default_rng(0).uniform(1e5, 2e5, (4, 2, 4))
     at = [
         upper_values(ucbvi(Told(counts, d), KnownRewards(MDP.expected_reward)))
-        for d in (0.0, 1e2, 1e3, 1e4)
+        for d in (0.0, 1e1, 1e2, 1e3)
     ]
     for less, more in pairwise(at):
         assert (less[:-1] < more[:-1]).all()  # nothing lies ahead of the last step
+
+
+def test_the_default_falls_with_the_square_of_the_horizon() -> None:
+    """A bandit has theory's bonus; what an episode is promised in all does not grow with it."""
+    known = KnownRewards(np.eye(3, 2))
+    for horizon in (1, 2, 10, 100):
+        assert ucbvi(NonPrivate(), known, (3, 2, horizon)).bonus == 1 / horizon**2
+
+
+def test_what_noise_alone_may_have_put_there_is_no_way() -> None:
+    """Heaven is one cell of noise away: below four deviations nobody goes there."""
+    counts = np.zeros((3, 2, 3))
+    counts[0], counts[1, :, 1], counts[2, :, 2] = (500.0, 0.0, 0.0), 500.0, 500.0
+    rewards = KnownRewards(np.array([[0.1, 0.0], [0.0, 0.0], [1.0, 1.0]]))
+    for noise, action in ((3.9, 0), (4.1, 1)):
+        counts[0, 1, 2] = noise
+        learner = ucbvi(Told(counts, 1.0), rewards, (3, 2, 300), bonus=1e-9)
+        learner.begin_episode(0)
+        assert learner.behaviour[0, 0] == action
 
 
 def test_without_noise_it_is_the_agent_without_privacy() -> None:
@@ -292,9 +311,9 @@ def test_learns_from_local_counts() -> None:
 def test_every_run_can_have_noise_of_its_own() -> None:
     """Means of 1000 noisy runs: the least of them is ten standard errors above."""
     sampler = stack([NoisyCounts(sigma=s, updates=1) for s in (1e-9, 1e3)])
-    values = upper_values(
-        ucbvi(sampler, KnownRewards(MDP.expected_reward), batch_shape=(2, 1000), bonus=0.01)
-    )
+    learner = ucbvi(sampler, KnownRewards(MDP.expected_reward), batch_shape=(2, 1000), bonus=0.01)
+    learner.observe_counts(np.full((2, 1000, 4, 2, 4), 30_000), np.zeros((4, 2, 1)))
+    values = upper_values(learner)
     assert values.shape == (2, 1000, 6, 4, 2)
     np.testing.assert_allclose(values[0, 1:], values[0, :-1], atol=1e-6)
     assert (values[1].mean(axis=0)[:-1] > values[0, 0, :-1]).all()

@@ -18,7 +18,7 @@ from privrl.samplers.factorisations import LocalNoise, factorise
 from privrl.samplers.noisy_counts import NoisyCounts
 
 Array = np.ndarray
-NAMES = ["square-root", "optimal", "tree", "independent"]
+NAMES = ["square-root", "optimal", "tree", "independent", "buffered"]
 STATES, UPDATES = 2, 40  # more than are mixed at once
 RUNS = 700
 EPSILON = 2.0  # at order 2: two histories are √2 apart

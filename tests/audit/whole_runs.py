@@ -166,7 +166,7 @@ def play(
             if episode == 0:
                 seen = critical(unit, runs, second=second)
             else:
-                seen = follow(agent.policy[0], rng, terminates=terminates)
+                seen = follow(agent.behaviour[0], rng, terminates=terminates)
             tell(agent, seen)
             count(exact, seen)
     released = {

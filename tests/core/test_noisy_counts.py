@@ -17,7 +17,7 @@ from privrl.samplers.factorisations import LocalNoise, factorise
 from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
 
 FALSE_ALARM = 1e-6
-NAMES = ["square-root", "optimal", "tree", "independent"]
+NAMES = ["square-root", "optimal", "tree", "independent", "buffered"]
 SIZES = [1, 2, 3, 7, 8, 64, 114]
 each_name = pytest.mark.parametrize("name", NAMES)
 

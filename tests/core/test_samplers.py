@@ -29,6 +29,7 @@ ALL_SAMPLERS = [
     Concentrated(alpha=30.0, window=2),
     NoisyCounts(sigma=2.0, updates=9),
     NoisyCounts(sigma=2.0, updates=9, factorisation="tree", table="rewards"),
+    NoisyCounts(sigma=2.0, updates=9, factorisation="buffered"),
     NoisyCounts(
         sigma=2.0,
         updates=5,
@@ -340,6 +341,19 @@ def test_a_buffer_that_is_used_again_counts_once(sampler: Sampler) -> None:
     draw(RdpAccountant(), [(again, COUNTS)], rng(5))
     expected = draw(RdpAccountant(), [(again, np.zeros_like(COUNTS))], rng(6))[0].sample(rng())
     np.testing.assert_array_equal(seen, expected)
+
+
+def test_only_what_nobody_can_write_to_is_taken_as_it_is(monkeypatch) -> None:
+    """Of a large table, a copy less; a read-only view of what is written to is copied."""
+    own, base = COUNTS.copy(), COUNTS.copy()
+    view = base[:]
+    own.flags.writeable = view.flags.writeable = False
+    for counts, same in ((own, True), (view, False), (base, False), (COUNTS.tolist(), False)):
+        used, given = NonPrivate(), []
+        monkeypatch.setattr(used, "check", given.append)
+        draw(RdpAccountant(), [(used, counts)], rng())
+        assert (given[0] is counts) == same
+        np.testing.assert_array_equal(given[0], COUNTS)
 
 
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)

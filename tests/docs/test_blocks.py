@@ -1,6 +1,6 @@
 """Every block of Python in the README and the docs runs as it stands, in the order of its page.
 
-What docs/audits.md shows is also looked at: test_audits_page.py.
+docs/audits.md and docs/environments.md have tests of their own, which also look at what they show.
 """
 
 import re
@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = {
     str(page.relative_to(ROOT)): re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
     for page in PAGES
-    if page.name != "audits.md"
+    if page.name not in ("audits.md", "environments.md")
 }
 
 

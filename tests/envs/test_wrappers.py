@@ -8,7 +8,15 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.utils.env_checker import check_env
 
-from privrl.envs import CARTPOLE_BINS, Discretised, FlattenDiscrete
+from privrl.envs import (
+    CARTPOLE_BINS,
+    PUBLIC_BINS,
+    Discretised,
+    FlattenActions,
+    FlattenDiscrete,
+    numbered,
+)
+from privrl.envs.bins import edges_of
 from privrl.envs.registration import register_envs
 
 register_envs()
@@ -23,6 +31,9 @@ SPACES = [
     (Tuple([Discrete(3, start=7), MultiBinary(2), Tuple([MultiDiscrete([2, 2])])]), 48),
     (Discrete(1), 1),
     (Tuple([]), 1),
+    (Dict({"b": Discrete(2, start=4), "a": MultiBinary(2)}), 8),
+    (Dict({"b": Tuple([Discrete(2)]), "a": Discrete(3)}, sort_keys=False), 6),
+    (Box(np.array([0, -2]), np.array([2, 1]), dtype=np.int8), 12),
 ]
 
 
@@ -61,13 +72,21 @@ def all_observations(space):
     """Every observation of a space, the last part changing fastest."""
     if isinstance(space, Discrete):
         return [np.int64(space.start + i) for i in range(space.n)]
+    if isinstance(space, Dict):
+        names = list(space.spaces)
+        parts = all_observations(Tuple([space[name] for name in names]))
+        return [dict(zip(names, values, strict=True)) for values in parts]
     if isinstance(space, Tuple):
         combined = [()]
         for part in space.spaces:
             combined = [(*before, value) for before in combined for value in all_observations(part)]
         return combined
-    sizes = np.full(space.shape, 2) if isinstance(space, MultiBinary) else space.nvec
-    start = 0 if isinstance(space, MultiBinary) else space.start
+    if isinstance(space, MultiBinary):
+        sizes, start = np.full(space.shape, 2), 0
+    elif isinstance(space, Box):
+        sizes, start = space.high.astype(int) - space.low + 1, space.low
+    else:
+        sizes, start = space.nvec, space.start
     cells = np.array(list(np.ndindex(*sizes.ravel()))).reshape(-1, *space.shape)
     return list((cells + start).astype(space.dtype))
 
@@ -95,17 +114,21 @@ def test_blackjack_is_numbered_like_an_array():
 
 @pytest.mark.parametrize(
     "space",
-    [Box(0, 1), Dict({"a": Discrete(2)}), Tuple([Discrete(2), Box(0, 1)]), Text(3)],
+    [Box(0, 1), Dict({"a": Text(2)}), Tuple([Discrete(2), Box(0, 1)]), Text(3)],
 )
 def test_other_spaces_are_refused(space):
-    with pytest.raises(ValueError, match="env must have an observation space of Discrete"):
+    with pytest.raises(ValueError, match=r"env must have .*spaces? of Discrete"):
         FlattenDiscrete(Replay(space))
 
 
 def test_too_many_combinations_are_refused():
     assert FlattenDiscrete(Replay(MultiBinary(62))).observation_space.n == 2**62
-    with pytest.raises(ValueError, match=r"fewer than 2\*\*63 states to be numbered, got 9223"):
+    with pytest.raises(
+        ValueError, match=r"fewer than 2\*\*63 combinations .* got more than 2\*\*63"
+    ):
         FlattenDiscrete(Replay(MultiBinary(63)))
+    with pytest.raises(ValueError, match=r"more than 2\*\*1354752;"):  # too many for their digits
+        FlattenDiscrete(Replay(Box(0, 255, (336, 168, 3), np.uint8)))
 
 
 @pytest.mark.parametrize("observation", [(0, 0), (4, 0), (1, 2), (1, -1), (np.nan, 0)])
@@ -113,6 +136,138 @@ def test_observations_outside_the_declared_space_are_refused(observation):
     env = FlattenDiscrete(Replay(Tuple([Discrete(3, start=1), Discrete(2)]), [observation]))
     with pytest.raises(ValueError, match="observation must lie in the observation space"):
         env.reset()
+
+
+# Actions
+
+
+class Echo(gym.Env):
+    """Says in the info which action it was given."""
+
+    observation_space = Discrete(1)
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+    def step(self, action):
+        assert action in self.action_space
+        return 0, 0.0, False, False, {"action": action}
+
+
+@pytest.mark.parametrize(("space", "size"), SPACES)
+def test_numbers_of_actions_stand_for_all_of_them(space, size):
+    env = FlattenActions(Echo(space))
+    assert env.action_space == Discrete(size)
+    made = [env.step(np.int64(number))[4]["action"] for number in range(size)]
+    for action, wanted in zip(made, all_observations(space), strict=True):
+        assert type(action) is type(wanted)
+        np.testing.assert_equal(action, wanted)
+    for number in (-1, size, 0.5):
+        with pytest.raises(ValueError, match=r"action must be in Discrete"):
+            env.step(number)
+
+
+def test_continuous_actions_are_refused():
+    with pytest.raises(ValueError, match=r"env must have an action space of Discrete.*a few"):
+        FlattenActions(Echo(Box(-1, 1)))
+
+
+# Whatever it takes
+
+
+@pytest.mark.parametrize(
+    ("env_id", "states", "actions", "wrapper"),
+    [
+        ("FrozenLake-v1", 16, 4, gym.wrappers.TimeLimit),
+        ("Blackjack-v1", 704, 2, FlattenDiscrete),
+        ("CartPole-v1", 162, 2, Discretised),
+        ("MountainCar-v0", 144, 3, Discretised),
+        ("Acrobot-v1", 256, 3, Discretised),
+    ],
+)
+def test_gymnasiums_tasks_are_numbered(env_id, states, actions, wrapper):
+    env = numbered(gym.make(env_id))
+    assert type(env) is wrapper
+    assert (env.observation_space, env.action_space) == (Discrete(states), Discrete(actions))
+
+
+def test_public_bins_are_of_the_tasks_that_they_are_for():
+    """Each edge lies within its task's bounds."""
+    for env_id, bins in PUBLIC_BINS.items():
+        space = gym.make(env_id).observation_space
+        for edges, low, high in zip(bins, space.low, space.high, strict=True):
+            assert all(low < edge < high for edge in edges)
+
+
+def test_states_and_actions_are_numbered_together():
+    class Both(Echo):
+        observation_space = MultiDiscrete([2, 3])
+
+    env = numbered(Both(MultiDiscrete([2, 2])))
+    assert (env.observation_space, env.action_space) == (Discrete(6), Discrete(4))
+
+
+def test_a_box_needs_bins_and_nothing_else_does():
+    with pytest.raises(ValueError, match="bins must be given for the observation space Box"):
+        numbered(Replay(Box(0, 1)))
+    assert numbered(Replay(Box(0, 1)), "7").observation_space == Discrete(7)
+    for space in (Discrete(3), MultiDiscrete([2, 2]), Box(0, 3, dtype=np.uint8)):
+        with pytest.raises(ValueError, match="bins are for real numbers in an observation space"):
+            numbered(Replay(space), "7")
+    with pytest.raises(ValueError, match="env must have spaces of Discrete"):
+        numbered(Replay(Text(3)))
+
+
+PLANE = Box(np.array([-1.0, 0.0]), np.array([1.0, np.inf]), dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("bins", "edges"),
+    [
+        ("4,1", [(-0.5, 0, 0.5), ()]),
+        ("1", [(), ()]),
+        ("2,-2:2:4", [(0,), (-1, 0, 1)]),
+        ("0:1:2", [(0.5,), (0.5,)]),
+        (" -0.8/0.8 , 0/1e2/1e3", [(-0.8, 0.8), (0, 100, 1000)]),
+        ("-1:1:1,1", [(), ()]),
+    ],
+)
+def test_bins_are_spelled(bins, edges):
+    assert edges_of(bins, PLANE) == edges
+
+
+@pytest.mark.parametrize(
+    ("bins", "message"),
+    [
+        ("", "bins must be, for each coordinate"),
+        ("4,", "got ''"),
+        ("0", "got '0'"),
+        ("2.5", "got '2.5'"),
+        ("1:0:3", "got '1:0:3'"),
+        ("0:1", "got '0:1'"),
+        ("0:inf:3", "got '0:inf:3'"),
+        ("0/0", "got '0/0'"),
+        ("0/nan", "got '0/nan'"),
+        ("nan/", "got 'nan/'"),
+        ("9999999999999", "got '9999999999999'"),
+        ("2,2,2", "for each of 2 coordinates"),
+        ("4", "coordinate 1 has 4 of them, for its space is 0 to inf; say LOW:HIGH:4"),
+    ],
+)
+def test_bins_that_cannot_be_read_are_refused(bins, message):
+    with pytest.raises(ValueError, match=message):
+        edges_of(bins, PLANE)
+
+
+def test_even_bins_have_one_width():
+    """Against NumPy's own histogram of points on a line."""
+    points = np.linspace(-2, 3, 1001)
+    (edges,) = edges_of("-1:2:12", Box(-5, 5, (1,)))
+    counts, _ = np.histogram(points, np.concatenate([[-np.inf], edges, [np.inf]]))
+    inner = np.histogram(points, np.linspace(-1, 2, 13))[0]
+    inner[0] += (points < -1).sum()
+    inner[-1] += (points > 2).sum()
+    np.testing.assert_array_equal(counts, inner)
 
 
 # Boxes
@@ -132,6 +287,28 @@ def test_boxes_are_numbered_like_an_array(shape, dtype):
     seen = numbers(env)
     assert seen == [np.ravel_multi_index(cell, (4, 2, 6)) for cell in cells]
     assert len(set(seen)) == 48
+
+
+def test_boxes_among_other_parts_are_cut():
+    """Whole numbers stay as they are, in their place; against NumPy's own numbering."""
+    plane = Box(np.array([0.0, -np.inf]), np.array([1.0, np.inf]), dtype=np.float64)
+    space = Dict({"left": Discrete(3, start=1), "at": plane, "up": Tuple([MultiBinary(1)])})
+    rng = np.random.default_rng(5)
+    observations = [
+        {"left": 1 + i % 3, "at": rng.normal(size=2), "up": (np.array([i % 2]),)}
+        for i in range(300)
+    ]
+    env = numbered(Replay(space, observations), "2,-1:1:4")
+    assert env.observation_space == Discrete(2 * 4 * 3 * 2)
+    assert list(space.spaces) == ["at", "left", "up"]
+    cells = [
+        (x["at"][0] >= 0.5, np.digitize(x["at"][1], [-0.5, 0, 0.5]), x["left"] - 1, x["up"][0][0])
+        for x in observations
+    ]
+    assert numbers(env) == [np.ravel_multi_index(tuple(map(int, c)), (2, 4, 3, 2)) for c in cells]
+    observations[0]["left"] = 4
+    with pytest.raises(ValueError, match="observation must lie in the observation space"):
+        env.reset()
 
 
 def test_edges_belong_to_the_bin_above_and_ends_take_the_rest():
@@ -184,7 +361,7 @@ def test_cartpole_has_the_boxes_of_1983():
         (Box(0, 1), [[np.nan]], "one sequence of finite edges"),
         (Box(0, 1), [[1.0, 0.0]], r"increasing edges, got \[1.0, 0.0\] for coordinate 0"),
         (Box(0, 1), [[0.0, 0.0]], "increasing edges"),
-        (Box(0, 1, (63,)), [[0.5]] * 63, r"fewer than 2\*\*63 states"),
+        (Box(0, 1, (63,)), [[0.5]] * 63, r"fewer than 2\*\*63 combinations"),
     ],
 )
 def test_bins_out_of_range_are_refused(space, bins, message):

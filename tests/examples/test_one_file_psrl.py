@@ -152,8 +152,8 @@ def test_the_library_follows_the_same_policies(epsilon: float, seed: int) -> Non
     starts = list(learner.starts(episodes))
     for policy, start, end in zip(policies, starts, [*starts[1:], episodes], strict=True):
         learner.begin_episode(start)
-        np.testing.assert_array_equal(learner.policy, policy)
-        counts = example.play(RIVER.transition, learner.policy, end - start, world)
+        np.testing.assert_array_equal(learner.behaviour, policy)
+        counts = example.play(RIVER.transition, learner.behaviour, end - start, world)
         learner.observe_counts(counts.astype(np.int64), RIVER.reward_table)
         total += float((counts * RIVER.reward_table).sum())
     assert earned == pytest.approx(total / episodes, rel=1e-12)

@@ -8,11 +8,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from privrl.envs import RiverSwimVectorEnv, TabularMDP, riverswim
+from privrl.agents import PSRL, NoisyRewards
+from privrl.costs.relations import Relation, ReplaceStep
+from privrl.envs import FlattenDiscrete, RiverSwimVectorEnv, TabularMDP, riverswim
 from privrl.envs.arrival import pays_on_arrival, tables_hold
-from privrl.experiments import Method, TrainSpec, run_training
+from privrl.experiments import Method, TrainSpec, run_training, train
+from privrl.samplers.noisy_counts import NoisyCounts
 
 PLAIN, COVERING = "replace one step", "replace one step, rewards paid on arrival"
 Rows = list[tuple[float, int, float, bool]]
@@ -153,6 +156,86 @@ def test_without_tables_the_covering_relation_is_taken() -> None:
     assert pays_on_arrival(Unknown()) is None
     with registered(Unknown) as name:
         assert relation_of(name) == COVERING
+
+
+class Declared(Unknown):
+    """Tables are kept to itself, and this is said."""
+
+    arrival_rewards = False
+
+
+def test_an_environment_may_declare_it() -> None:
+    assert pays_on_arrival(Declared()) is False
+    with registered(Declared) as name:
+        assert relation_of(name) == PLAIN
+    with registered(lambda: gym.wrappers.TransformReward(Declared(), doubled)) as name:
+        assert relation_of(name) == COVERING
+
+
+SIDE_BY_SIDE: dict[str, tuple[Callable[[], Any], bool]] = {
+    "declared": (lambda: SyncVectorEnv([Declared] * 2), True),
+    "one is not": (lambda: SyncVectorEnv([Declared, Unknown]), False),
+    "one pays otherwise": (
+        lambda: SyncVectorEnv(
+            [Declared, lambda: gym.wrappers.TransformReward(Declared(), doubled)]
+        ),
+        False,
+    ),
+    "one in a process pays otherwise": (
+        lambda: AsyncVectorEnv([lambda: gym.wrappers.TransformReward(Declared(), doubled)]),
+        False,
+    ),
+    "declared, in a process": (lambda: AsyncVectorEnv([Declared]), True),
+    "all pay otherwise": (
+        lambda: gym.wrappers.vector.TransformReward(SyncVectorEnv([Declared]), doubled),
+        False,
+    ),
+    "counted": (
+        lambda: gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([Declared])),
+        True,
+    ),
+}
+ALONE: dict[str, tuple[Callable[[], Any], bool]] = {
+    "told by tables": (lambda: Told(OUTCOMES["one pay"][0]), True),
+    "unknown": (Unknown, False),
+    "alone, declared": (Declared, True),
+    "numbered anew": (lambda: FlattenDiscrete(Declared()), True),
+    **{
+        name: (lambda wrap=wrap: wrap(Told(OUTCOMES["one pay"][0])), False)
+        for name, wrap in WRAPPERS.items()
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "known"), (ALONE | SIDE_BY_SIDE).values(), ids=(*ALONE, *SIDE_BY_SIDE)
+)
+def test_training_refuses_what_nobody_says(make: Callable[[], Any], known: bool) -> None:
+    """A relation that does not cover rewards on arrival needs to be told that there are none."""
+
+    def agent(relation: Relation | None) -> PSRL:
+        def counts(table: str) -> NoisyCounts:
+            return NoisyCounts(sigma=1.0, updates=3, table=table, relation=relation)
+
+        return PSRL(
+            2,
+            2,
+            5,
+            sampler=counts("transitions"),
+            rewards=NoisyRewards(counts("rewards")),
+            rng=np.random.default_rng(0),
+            terminates=True,
+        )
+
+    plain, env = agent(ReplaceStep()), make()
+    if known:
+        train(plain, env, 3, np.random.default_rng(0))
+    else:
+        with pytest.raises(ValueError, match=r"nothing shows that rewards of .* do not depend"):
+            train(plain, env, 3, np.random.default_rng(0))
+        assert plain.draws == 0
+    train(agent(ReplaceStep(arrival_rewards=True)), env, 3, np.random.default_rng(0))
+    env.close()
 
 
 @pytest.mark.parametrize(

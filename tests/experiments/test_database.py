@@ -17,6 +17,8 @@ from privrl.experiments.sweeps.jobs import JobResult
 JOB = replace(FIRST, first_run=100)
 RESULT = JobResult(
     rewards=np.array([[0.1, 1 / 3], [np.pi, 1e300]]),
+    final=np.array([2 / 3, -1e-300]),
+    seconds=0.1,
     draws=7,
     spent=0.1,
     epsilon_delta=np.inf,
@@ -39,7 +41,8 @@ def test_what_is_saved_is_found_to_the_last_bit(tmp_path: Path) -> None:
     assert found.keys() == {JOB, renamed}
     for result in found.values():
         np.testing.assert_array_equal(result.rewards, RESULT.rewards)
-        for name in ("draws", "spent", "epsilon_delta", "weight", "alpha", "sigma"):
+        np.testing.assert_array_equal(result.final, RESULT.final)
+        for name in ("seconds", "draws", "spent", "epsilon_delta", "weight", "alpha", "sigma"):
             np.testing.assert_equal(getattr(result, name), getattr(RESULT, name))
 
 
@@ -66,6 +69,7 @@ def test_pandas_reads_it(tmp_path: Path) -> None:
     assert table["method"].tolist() == ["best policy"] * 2 + ["noisy-counts, geometric:1.05"] * 2
     assert table["run"].tolist() == [100, 101, 100, 101]
     assert table["total_reward"].tolist() == [np.pi, 1e300] * 2
+    assert table["final_value"].tolist() == [2 / 3, -1e-300] * 2
     np.testing.assert_array_equal(table["epsilon"], [np.nan, np.nan, 0.1, 0.1])
 
 
@@ -95,7 +99,7 @@ def test_what_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> Non
     with Database(path, HERE) as database:
         database.save(JOB, RESULT)
         database._connection.execute("PRAGMA max_page_count = 1")
-        large = replace(RESULT, rewards=np.ones((60, 1000)))
+        large = replace(RESULT, rewards=np.ones((60, 1000)), final=np.ones(1000))
         with pytest.raises(OSError, match="cannot be written: database or disk is full"):
             database.save(replace(JOB, runs=1000), large)
         assert database.finished([JOB]).keys() == {JOB}
@@ -104,7 +108,7 @@ def test_what_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> Non
 def test_a_damaged_file_is_an_error_of_the_system(tmp_path: Path) -> None:
     """Its first page is fine, so that it is opened; the others are lost."""
     path = tmp_path / "sweep.sqlite"
-    large = replace(RESULT, rewards=np.ones((60, 1000)))
+    large = replace(RESULT, rewards=np.ones((60, 1000)), final=np.ones(1000))
     with Database(path, HERE) as database:
         database.save(replace(JOB, runs=1000), large)
     whole = path.read_bytes()
@@ -134,7 +138,7 @@ def _another_schema(path: Path) -> None:
     [
         (lambda path: path.write_text("my notes\n" * 100), "file is not a database; move it away"),
         (_another_program, "another program's"),
-        (_another_schema, "must have schema 2, got 99"),
+        (_another_schema, "must have schema 3, got 99"),
         (Path.mkdir, "unable to open"),
     ],
     ids=["text", "another program's", "another schema", "folder"],

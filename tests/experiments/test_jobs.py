@@ -10,7 +10,14 @@ from numpy.testing import assert_array_equal
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import PRESETS, jobs_of
-from privrl.experiments.sweeps.jobs import Job, check_jobs, conditions, curve_episodes, run_job
+from privrl.experiments.sweeps.jobs import (
+    Job,
+    check_jobs,
+    conditions,
+    curve_episodes,
+    run_job,
+    work,
+)
 from privrl.experiments.training.loop import learn_counts
 
 JOB = Job(
@@ -113,6 +120,7 @@ def test_runs_of_a_job_are_what_the_agent_earns() -> None:
     class Best:
         n_states, n_actions, horizon = mdp.n_states, mdp.n_actions, mdp.horizon
         terminates, support, batch_shape, covers_arrival = False, None, (1, 3), True
+        sampler = free = None
         policy = np.broadcast_to(mdp.plan()[0], (1, 3, mdp.horizon, mdp.n_states))
 
         def starts(self, episodes):
@@ -121,12 +129,13 @@ def test_runs_of_a_job_are_what_the_agent_earns() -> None:
         def begin_episode(self, episode):
             pass
 
-        def observe_counts(self, counts, reward):
+        def observe_counts(self, counts, reward, **ends):
             pass
 
     _, rewards = learn_counts(Best(), mdp, job.episodes, np.random.default_rng(child))
     found = run_job(job, mdp)
     np.testing.assert_allclose(found.rewards, rewards[:, 0].cumsum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.final, mdp.optimal_value(), rtol=1e-12)
     assert np.isinf(found.spent)
 
 
@@ -140,11 +149,14 @@ def test_rewards_are_kept_at_the_ends_of_bins() -> None:
 
 
 def test_a_longer_job_costs_more() -> None:
-    assert replace(JOB, runs=100).cost > JOB.cost
+    mdp = riverswim()
+    assert work(replace(JOB, runs=100), mdp) > work(JOB, mdp)
+    assert work(JOB, riverswim(7)) > work(JOB, mdp)
     long = replace(JOB, episodes=1000)
+    resampled = replace(long, method=Method(resamples="geometric:1.2"))
     every = replace(long, method=Method(schedule="every-episode"))
-    assert every.cost > replace(long, method=Method(resamples="geometric:1.2")).cost > long.cost
-    assert replace(long, method=Method(agent="random")).cost == every.cost
+    assert work(every, mdp) > work(resampled, mdp) > work(long, mdp)
+    assert work(replace(long, method=Method(agent="random")), mdp) == work(every, mdp)
 
 
 def test_conditions_tell_tables_apart() -> None:
@@ -210,6 +222,8 @@ def test_noise_that_does_not_fit_is_found_before_anything_runs() -> None:
     window = Method(sampler="diffuse", schedule="every-episode", window=2000)
     with pytest.raises(ValueError, match="at most 50 fit"):
         check_jobs([replace(often, runs=51, method=window)], mdp)
+    buffered = Method(sampler="noisy-counts:buffered", schedule="every-episode")
+    check_jobs([replace(often, runs=100, method=buffered)], mdp)
 
 
 def _state(job: Job) -> list[int]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep
@@ -27,6 +28,9 @@ PRIVATE = [name for name in SAMPLERS if name != "non-private"]
 METHODS = [
     *(Method(sampler=name, schedule="geometric:2") for name in PRIVATE),
     Method(agent="ucbvi"),
+    Method(agent="dp-ucbvi"),
+    Method(agent="rlsvi"),
+    Method(agent="explore-then-plan"),
     Method(rewards="known"),
     Method(reward_epsilon=0.5),
     Method(sampler="diffuse", window=2),
@@ -41,7 +45,7 @@ def made(method: Method, *budgets: Rdp | None, task: Task = TASK, **options) -> 
 def learn(agent: TabularAgent) -> None:
     for episode in range(TASK.episodes):
         agent.begin_episode(episode)
-        counts = MDP.rollout_counts(agent.policy, 1, np.random.default_rng(episode))
+        counts = MDP.rollout_counts(agent.behaviour, 1, np.random.default_rng(episode))
         agent.observe_counts(counts, MDP.reward_table)
 
 
@@ -56,7 +60,7 @@ def test_the_budget_is_kept_and_spent(method: Method) -> None:
     spent = float(agent.accountant.spent(2.0))
     assert 0.99 * whole.epsilon <= spent <= whole.epsilon
     if method.window is None:  # otherwise a record enters no more draws, however many there are
-        due = next(e for e in range(TASK.episodes, 100) if agent.schedule.is_due(e))
+        due = next((e for e in range(TASK.episodes, 100) if agent.schedule.is_due(e)), 19)
         with pytest.raises(ValueError, match=r"over the budget|must cover all"):
             agent.begin_episode(due)
 
@@ -74,6 +78,17 @@ def test_users_are_those_whose_episodes_are_in_a_batch() -> None:
     """Draws before episodes 0, 1, 3, 7 and 15: one user too many is noise that nobody adds."""
     agent = made(Method(sampler="local-counts", schedule="geometric:2"), Rdp(2, 1.0))
     assert agent.sampler.factorisation == LocalNoise((0, 1, 2, 4, 8))
+
+
+def test_users_are_counted_from_the_first_episode_on() -> None:
+    agent = made(Method(agent="explore-then-plan", sampler="local-counts"), Rdp(2, 1.0))
+    assert agent.sampler.factorisation == LocalNoise((19,))
+
+
+def test_explore_then_plan_draws_before_the_last_episode() -> None:
+    agent = made(Method(agent="explore-then-plan"), Rdp(2, 1.0))
+    assert list(agent.schedule.starts(20)) == [19]
+    assert agent.sampler.updates == 1  # type: ignore[attr-defined]
 
 
 def test_a_window_is_planned_for() -> None:
@@ -102,8 +117,11 @@ def test_loops_are_damped_where_the_relation_gains_by_it(terminates: bool) -> No
 
 
 def test_who_claims_nothing_has_no_budget() -> None:
-    for method in (Method(sampler="non-private"), Method(agent="random")):
+    claimless = Method(sampler="non-private"), Method(agent="random"), Method(agent="q-learning")
+    for method in claimless:
         assert not method.is_private
         agent = made(method, None)
         agent.begin_episode(0)
     assert Method().is_private
+    with pytest.raises(BudgetExceeded):
+        made(Method(agent="q-learning"), Rdp(2, 1e6)).begin_episode(0)

@@ -50,6 +50,7 @@ COLUMNS = [
     "alpha",
     "sigma",
     "total_reward",
+    "final_value",
     "optimal_share",
     "regret",
 ]
@@ -218,9 +219,9 @@ def test_a_failing_job_is_named_and_the_others_are_kept(tmp_path: Path, monkeypa
             raise FloatingPointError("too cold")
         return run_job(job, mdp)
 
-    monkeypatch.setattr("privrl.experiments.sweeps.sweep.run_job", fails)
+    monkeypatch.setattr("privrl.experiments.sweeps.execution.run_job", fails)
     spec, path = small(methods=(FREE, NOISY)), tmp_path / "sweep.sqlite"
-    with pytest.raises(JobFailed, match=r"at epsilon = 1, runs 0 to 1: FloatingPointError: too"):
+    with pytest.raises(JobFailed, match=r"at epsilon = 1, runs 0 to 1 of .*: FloatingP.*: too"):
         run_sweep(spec, backend="sequential", database=path)
     monkeypatch.undo()
     told = []

@@ -1,0 +1,140 @@
+"""DP-UCBVI: optimism with Bernstein bonuses, and counts made into probabilities first."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from privrl._checks import check_positive
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.agents.from_counts import CountsAgent
+from privrl.samplers.base import Posterior
+from privrl.samplers.noisy_counts import NoisyPosterior
+
+_FAILURE = 0.05
+
+
+class DPUCBVI(CountsAgent):
+    """Be optimistic by how much the next states' values vary, not by how much they could.
+
+    Qiao and Wang, *Near-optimal differentially private reinforcement learning* (2022), the best
+    bound on regret that is known for joint differential privacy, ``√(S A H² T) + S² A H³ / ε``.
+    Where noise has left no probabilities, a variance under them means nothing; so the counts of a
+    row are first made what counts are: not negative, and with the right sum.
+
+    Parameters
+    ----------
+    n_states, n_actions, horizon, **options
+        See `CountsAgent`.
+    bonus_scale : float, optional
+        Multiplies every width, > 0. The paper's result is for constants of 1 and more, and what
+        they leave to be gained by learning in thousands of episodes is nothing. By default it is
+        ``1 / (S H²)``, with which the last term below is a bandit's; no theorem covers it.
+
+    Raises
+    ------
+    ValueError
+        If ``bonus_scale`` is not positive, or a sampler releases something else than counts.
+
+    Notes
+    -----
+    With noise of deviation d in each of W cells, all counts and the sums of rows are within
+    ``E / 4 = bonus_scale d √(2 W L)`` of the truth, ``L = log(30 S A H k² / 0.05)`` at draw k. The
+    private counts are, of all ``x >= 0`` whose sum is within ``E / 4`` of the noisy one, those that
+    differ the least in the largest difference (here ``max(N − u, 0)``, u as small as the sum
+    allows), and ``E / (2 W)`` more in each cell, so that no row has less than it had. They sum to
+    n; with ``P`` their shares, R the range of rewards, and values V and v from above and below,
+
+        γ = bonus_scale P·(V − v) / H,
+        Γ = bonus_scale (√(Var_P((V + v) / 2) L / n) + R (H S E + H² S) L / n),
+        Q = min(cap, r + P·V + γ + Γ),    q = max(floor, r + P·v − γ − Γ),
+
+    which is the bonus of their later paper (*Differentially private reinforcement learning with
+    self-play*, 2024) with one player, for which it has the same bound, and one constant for all.
+    Rewards, known there, have the bonus ``bonus_scale R (√(L / n) + E / n)`` of their own. Other
+    differences: one model for all steps in place of one for each; the sums of rows are those of the
+    cells in place of counts that are released besides; and Gaussian noise in a stream that is paid
+    for once in place of the binary mechanism with Laplace noise.
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        bonus_scale: float | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(n_states, n_actions, horizon, **options)
+        wanted = 1 / (self.n_states * self.horizon**2) if bonus_scale is None else bonus_scale
+        self.bonus_scale = check_positive("bonus_scale", wanted, "1 is theory's")
+
+    def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
+        assert isinstance(transition, NoisyPosterior)
+        scale, horizon = self.bonus_scale, self.horizon
+        log = math.log(30 * self.n_states * self.n_actions * horizon / _FAILURE)
+        log += 2 * math.log(self._draws)
+        cells, deviation = self._valid.sum(axis=-1), transition.deviation.max(axis=-1)
+        error = 4 * scale * deviation * np.sqrt(2 * cells * log)  # the E of the docstring
+        counts = private_counts(transition.counts, error / 4, self._valid)
+        counts += (error / (2 * cells))[..., None] * self._valid
+        visits = counts.sum(axis=-1)
+        unknown, n = visits <= 0, np.where(visits > 0, visits, 1.0)
+        rows = counts / n[..., None]
+        public: BoolArray = np.zeros(unknown.shape[-2:], np.bool_)
+        if self._known_rows is not None:
+            public = public | np.isfinite(self._known_rows).all(axis=-1)
+            rows, unknown = self._with_public_facts(rows), unknown & ~public
+        low, high = self._reward_range(reward)
+        least, most = self._range_ahead(low, high)
+        spread = most - least
+        mean = self._mean_reward(reward, visits)
+        doubt = scale * (high - low) * (np.sqrt(log / n) + error / n) * (not self._known)
+        second = spread * self.n_states * horizon * (error + horizon) * log / n
+        shape = (*self.batch_shape, self.n_states + self.terminates)
+        above, below = np.zeros(shape), np.zeros(shape)
+        policy = np.empty((*self.batch_shape, horizon, self.n_states), np.intp)
+        for step in reversed(range(horizon)):
+            ahead = horizon - 1 - step
+            upper, lower = self._expected(rows, above), self._expected(rows, below)
+            middle = (above + below) / 2
+            variance = self._expected(rows, middle**2) - ((upper + lower) / 2) ** 2
+            bernstein = np.sqrt(np.maximum(variance, 0.0) * log / n)
+            width = scale * np.where(public, 0.0, (upper - lower) / horizon + bernstein + second)
+            width = np.where(ahead > 0, width, 0.0) + doubt
+            cap, floor = high + ahead * most, low + ahead * least
+            upper = np.where(unknown, cap, np.minimum(mean + upper + width, cap))
+            lower = np.where(unknown, floor, np.maximum(mean + lower - width, floor))
+            policy[..., step, :] = best = upper.argmax(axis=-1)
+            above[..., : self.n_states] = upper.max(axis=-1)
+            below[..., : self.n_states] = np.take_along_axis(lower, best[..., None], -1)[..., 0]
+        return policy
+
+
+def private_counts(noisy: FloatArray, slack: FloatArray, valid: BoolArray) -> FloatArray:
+    """Return the counts >= 0 nearest to noisy ones whose sum is within ``slack`` of theirs.
+
+    Parameters
+    ----------
+    noisy : array, shape (..., W)
+        Counts of rows with their noise.
+    slack : array, shape (...)
+        By how much the sum of a row may be off.
+    valid : array of bool, shape (..., W)
+        Which cells there are; all others get 0.
+
+    Returns
+    -------
+    array, shape (..., W)
+        Nearest in the largest difference of a cell: ``max(noisy − u, 0)`` with the least u >= 0
+        that the sum allows. Where it allows nothing, being too negative, all are 0.
+    """
+    cells = np.where(valid, noisy, -np.inf)
+    allowed = np.maximum(np.where(valid, noisy, 0.0).sum(axis=-1) + slack, 0.0)
+    # Cells from the largest on: with i of them left, u has to be (their sum − allowed) / i.
+    falling = -np.sort(-cells, axis=-1)
+    sums = np.cumsum(np.where(np.isfinite(falling), falling, 0.0), axis=-1)
+    levels = (sums - allowed[..., None]) / np.arange(1, noisy.shape[-1] + 1)
+    level = np.max(levels, axis=-1, keepdims=True)
+    return np.where(valid, np.maximum(cells - np.maximum(level, 0.0), 0.0), 0.0)

@@ -1,0 +1,87 @@
+"""The agent for an environment, chosen from public facts and a budget alone."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from privrl._checks import check_count
+from privrl._typing import BoolArray
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import Rdp
+from privrl.agents.rewards import HatRewards
+from privrl.agents.sparse_psrl import SparsePSRL, sparse_schedule
+from privrl.agents.tabular import self_loops
+from privrl.costs.relations import DAMPED, Relation, ReplaceStep
+from privrl.envs.facts import PublicFacts, public_facts
+from privrl.envs.support import Support
+from privrl.envs.tabular import TabularMDP
+from privrl.samplers.noisy_counts import NoisyCounts
+
+REWARD_SHARE = 1 / 3
+"""Part of a budget that is for the rewards: with it noise is as large in both tables."""
+
+
+def private_agent(
+    env: gym.Env[Any, Any] | TabularMDP,
+    *,
+    epsilon: float,
+    episodes: int,
+    order: float = 2.0,
+    relation: Relation | None = None,
+    support: Support | None = None,
+    rng: np.random.Generator | None = None,
+) -> SparsePSRL:
+    """Return a private agent for an environment; see `privrl.agents.PSRL.private`."""
+    facts = _facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)
+    check_count("episodes", episodes)
+    if relation is None:
+        relation = ReplaceStep(arrival_rewards=facts.arrival_rewards)
+    schedule = sparse_schedule(episodes, private=True)
+    draws = max(1, len(schedule.starts(episodes)))
+    sizes = facts.n_states, facts.n_actions
+    loops: BoolArray | None = None
+    if DAMPED in dict(relation.tables):
+        loops = self_loops(*sizes, terminates=facts.terminates, support=support)
+    transitions = NoisyCounts.calibrated(
+        Rdp(order, epsilon * (1 - REWARD_SHARE)),
+        draws=draws,
+        relation=relation,
+        factorisation="buffered",
+        loops=loops,
+    )
+    rewards = NoisyCounts.calibrated(
+        Rdp(order, epsilon * REWARD_SHARE),
+        draws=draws,
+        relation=relation,
+        table="rewards",
+        factorisation="buffered",
+    )
+    low, high = facts.reward_range
+    return SparsePSRL(
+        *sizes,
+        facts.horizon,
+        episodes=episodes,
+        sampler=transitions,
+        rewards=HatRewards(rewards, low=low, high=high),
+        schedule=schedule,
+        accountant=RdpAccountant(budget=Rdp(order, epsilon)),
+        terminates=facts.terminates,
+        support=support,
+        rng=np.random.default_rng() if rng is None else rng,
+    )
+
+
+def _facts_of_tables(mdp: TabularMDP, support: Support | None) -> PublicFacts:
+    low, high = mdp.reward_range
+    terminates = bool(mdp.ends.any())
+    if terminates and support is not None:  # then ends are states like others, and pay nothing
+        low, high, terminates = min(low, 0.0), max(high, 0.0), False
+    return PublicFacts(
+        n_states=mdp.n_states,
+        n_actions=mdp.n_actions,
+        horizon=mdp.horizon,
+        reward_range=(low, high if low < high else low + 1),
+        terminates=terminates,
+        arrival_rewards=mdp.reward.ndim == 3,
+    )

@@ -1,0 +1,146 @@
+"""Q-learning without privacy: what twenty lines reach, as a yardstick."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from privrl._checks import check_count
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.agents.observer import Transition
+from privrl.agents.rewards import KnownRewards
+from privrl.agents.schedules import Once
+from privrl.agents.tabular import TabularAgent
+from privrl.envs.rows import TransitionRows
+from privrl.envs.tabular import TabularMDP
+from privrl.samplers.base import Posterior
+from privrl.samplers.noisy_counts import NonPrivate
+
+_LAST_EXPLORED = 0.5  # of all episodes; from there on it does what it takes for the best
+
+
+class QLearning(TabularAgent):
+    """Learn the values of actions step by step, and mostly take the best (Watkins, 1989).
+
+    No model, no counts, and no privacy: every budget refuses it. One table serves all steps, as
+    Gymnasium's tutorials have it: values are discounted by ``1 − 1 / H``, begin at 0, and move
+    ``(H + 1) / (H + n)`` of the way at the n-th visit (Jin, Allen-Zhu, Bubeck and Jordan, 2018).
+    Actions are random with a probability that falls from 1 to 0 over the first half of the
+    episodes, and ties are broken at random.
+
+    Parameters
+    ----------
+    n_states, n_actions, horizon, **options
+        See `TabularAgent`; no sampler, no rewards and no schedule.
+    episodes : int
+        How many it will have.
+    """
+
+    def __init__(
+        self, n_states: int, n_actions: int, horizon: int, *, episodes: int, **options: Any
+    ) -> None:
+        sizes = check_count("n_states", n_states), check_count("n_actions", n_actions)
+        super().__init__(
+            n_states, n_actions, horizon,
+            sampler=NonPrivate(), rewards=KnownRewards(np.zeros(sizes)), schedule=Once(0),
+            **options,
+        )  # fmt: skip
+        self._episodes, self._random = check_count("episodes", episodes), 1.0
+        self._values = np.zeros((int(np.prod(self.batch_shape)), *sizes))
+        self._visits = np.zeros(self._values.shape)
+        self._runs = np.arange(len(self._values))
+
+    @property
+    def policy(self) -> IntArray:
+        """The best actions by step and state, shape (..., H, S): the same at every step."""
+        best = self._values.argmax(axis=-1).reshape(*self.batch_shape, 1, self.n_states)
+        return np.repeat(best, self.horizon, axis=-2)
+
+    def begin_episode(self, episode: int) -> None:
+        """Explore less than before; the first episode asks the accountant, who refuses budgets."""
+        super().begin_episode(episode)
+        self._random = max(0.0, 1 - episode / (_LAST_EXPLORED * self._episodes))
+
+    def act(self, state: int, step: int) -> int:
+        """Return the action of a single run for a state; see `TabularAgent.act`."""
+        del step
+        if self.batch_shape:
+            raise ValueError("act is for a single run; train batches with learn.")
+        return int(self._choose(np.array([state]))[0])
+
+    def observe(self, seen: Transition) -> None:
+        """Learn from one step of a single run."""
+        state, action, paid, following = (np.array([each]) for each in seen[:4])
+        self._learn(state, action, paid, following, np.array([seen.terminated]))
+
+    def observe_counts(
+        self, counts: IntArray, reward: FloatArray, *, ends: BoolArray | None = None
+    ) -> None:
+        """Refuse: counts do not tell what came after what."""
+        raise ValueError("agent learns from single steps, not counts; tell it with observe.")
+
+    def observe_steps(self, *args: Any, **options: Any) -> None:
+        """Refuse: it would have acted otherwise in the course of these episodes."""
+        raise ValueError("agent learns in the course of an episode; tell it with observe.")
+
+    def learn(
+        self,
+        mdp: TabularMDP,
+        episodes: int,
+        rng: np.random.Generator,
+        *,
+        first: int = 0,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> tuple[list[int], FloatArray]:
+        """Play so many episodes of all runs, side by side; the first has that number.
+
+        Returns
+        -------
+        starts : list of int
+            All episodes.
+        rewards : array, shape (episodes, *batch_shape)
+            Sum of the rewards of each episode and run.
+        """
+        rows = TransitionRows(mdp.transition, mdp.start)
+        paid = np.broadcast_to(mdp.reward_table, mdp.transition.shape)[mdp.transition > 0]
+        over = mdp.ends
+        earned = np.zeros((episodes, len(self._runs)))
+        for episode in range(first, first + episodes):
+            self.begin_episode(episode)
+            draws = rng.random((self.horizon + 1, len(self._runs)))
+            rows.keep_below_one(draws)
+            state = rows.next_state[rows.entries(rows.start_row + draws[-1])]
+            for draw in draws[:-1]:
+                action = self._choose(state)
+                entry = rows.entries(state * self.n_actions + action + draw)
+                following = rows.next_state[entry]
+                self._learn(state, action, paid[entry], following, over[following])
+                earned[episode - first] += paid[entry]
+                state = following
+                if over[state].all():
+                    break
+            if on_progress:
+                on_progress(episode + 1 - first)
+        return list(range(first, first + episodes)), earned.reshape(episodes, *self.batch_shape)
+
+    def _choose(self, state: IntArray) -> IntArray:
+        values = self._values[self._runs, state]
+        shuffled = self._rng.random(values.shape)
+        best = np.where(values == values.max(axis=1, keepdims=True), shuffled, -1.0)
+        explores = self._rng.random((len(state), 1)) < self._random
+        return np.where(explores, shuffled, best).argmax(axis=1)
+
+    def _learn(
+        self, state: IntArray, action: IntArray, paid: FloatArray, next_state: IntArray,
+        over: BoolArray,
+    ) -> None:  # fmt: skip
+        ahead = np.where(over, 0.0, self._values[self._runs, next_state].max(axis=1))
+        where = self._runs, state, action
+        target = paid + (1 - 1 / self.horizon) * ahead
+        self._visits[where] += 1
+        rate = (self.horizon + 1) / (self.horizon + self._visits[where])
+        self._values[where] += rate * (target - self._values[where])
+
+    def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
+        del transition, reward
+        return self.policy

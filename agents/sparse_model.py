@@ -1,0 +1,366 @@
+"""What released tables say of an environment: which transitions there are, and what they pay.
+
+Most cells of a transition table are empty, and after a release all of them hold noise. Here every
+cell has a probability that it is filled (`privrl.agents.filled`), models are sampled accordingly,
+and everything is sparse: time and memory of planning grow with the transitions that there are.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.agents.filled import chance_filled
+from privrl.agents.rewards import HatPosterior
+from privrl.envs.support import Support
+from privrl.numerics.scipy_lazily import sparse
+from privrl.samplers.noisy_counts import NoisyPosterior
+
+_KEPT: Final = 0.05  # a cell less likely to be filled than this is taken to be empty
+_KNOWN: Final = 0.9  # from here on optimism counts on a cell
+_LIKELY: Final = 0.5
+_SURE = 0.95
+_SHORT = 2.0
+_LUCK: Final = 0.05  # of unknown rows, that they lead to the best state
+_SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
+
+
+class SparseModel:
+    """A belief about the transitions and rewards of several runs, from one release.
+
+    Parameters
+    ----------
+    transition : NoisyPosterior
+        Of a table of shape (R, S, A, K).
+    reward : HatPosterior
+        Of a table of shape (R, S, A, width).
+    horizon : int
+        Steps of an episode.
+    support : Support, optional
+        What the cells of the transition table are about; by default states, and after them "the
+        episode is over" if there is one more.
+
+    Notes
+    -----
+    Inside, rows are ordered by action, run, state, so that the best of the actions is found by
+    whole arrays, and all runs are planned for by one sparse matrix. Its columns are the values of
+    the states of all runs, of "over", of each run's best state, and of the least there can be.
+    """
+
+    def __init__(
+        self,
+        transition: NoisyPosterior,
+        reward: HatPosterior,
+        horizon: int,
+        support: Support | None = None,
+    ) -> None:
+        runs, n_states, n_actions, _ = transition.counts.shape
+        self._shape = n_actions, runs, n_states
+        self._horizon, self._grid = horizon, reward.grid
+        cells, chances = [], []
+        paid = reward.rows
+        assert isinstance(paid, NoisyPosterior)  # the agent has checked it
+        for run in range(runs):
+            noisy = _Noisy.of(transition, run), _Noisy.of(paid, run)
+            filled, rewarded = _chances(*noisy, support)
+            state, action, cell = np.nonzero(filled > _KEPT)
+            here = filled[state, action, cell], noisy[0].counts[state, action, cell]
+            following = cell if support is None else support.next_states[state, action, cell]
+            column = np.where(following == n_states, runs * n_states, run * n_states + following)
+            row = (action * runs + run) * n_states + state
+            cells.append((row, column, *here))
+            chances.append(rewarded.transpose(1, 0, 2))
+        self._lay_out(*(np.concatenate(parts) for parts in zip(*cells, strict=True)))
+        self._chance_paid = np.stack(chances, axis=1)  # (A, R, S, width)
+        self._paid = np.maximum(paid.counts.transpose(2, 0, 1, 3), 0.0)
+        self._learn()
+
+    def _lay_out(
+        self, row: IntArray, column: IntArray, chance: FloatArray, count: FloatArray
+    ) -> None:
+        """Prepare the matrix: the cells of each row, then one entry for what is unknown of it."""
+        n_rows = int(np.prod(self._shape))
+        rows = np.concatenate([row, np.arange(n_rows)])
+        order = np.argsort(rows, kind="stable")
+        self._ends = np.cumsum(np.bincount(rows, minlength=n_rows))
+        self._starts = np.concatenate([[0], self._ends[:-1]])
+        self._beyond = self._ends - 1  # the entry for the unknown
+        self._lengths = np.diff(self._starts, append=len(rows))
+        self._columns = np.concatenate([column, np.zeros(n_rows, np.intp)])[order]
+        self._is_cell = np.ones(len(rows), np.bool_)
+        self._is_cell[self._beyond] = False
+        sorted_cells = order[order < len(row)]
+        self._chance, self._count = chance[sorted_cells].astype(np.float64), count[sorted_cells]
+        self._run_of_cell = (row[sorted_cells] // self._shape[2]) % self._shape[1]
+
+    def _learn(self) -> None:
+        """Work out what does not change from plan to plan."""
+        _, runs, n_states = self._shape
+        known = self._totals(self._count * (self._chance > _KNOWN))
+        self._mean, self._spread, number = self._rewards(self._chance_paid > _KNOWN)
+        self._is_paid = number > 0
+        self._unknown = (known <= 0) | ~self._is_paid
+        # States that were seen: something was done there, or something leads there.
+        seen = ((known > 0) | self._is_paid).any(axis=0)
+        led_to = np.zeros(runs * n_states + 1, np.bool_)
+        led_to[self._columns[self._is_cell][self._chance > _KNOWN]] = True
+        seen |= led_to[:-1].reshape(runs, n_states)
+        self._pool = _Pool.of(np.where(seen.any(axis=1, keepdims=True), seen, True))
+
+    def plan(
+        self, explore: BoolArray, doubt: float, rng: np.random.Generator
+    ) -> tuple[IntArray, BoolArray]:
+        """Sample a model for each run, and plan.
+
+        Parameters
+        ----------
+        explore : array of bool, shape (R,)
+            Which runs are optimistic: only cells that are known are counted on, what is unknown
+            pays the most and leads to the best state. The others follow a sample of all: what is
+            unknown is like something that is known.
+        doubt : float
+            Pseudo-count of what a row has not shown yet, > 0.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        policy : array of int, shape (R, H, S)
+            -1 for any action of which nothing is known.
+        free : array of bool, shape (R, S, A)
+            Which those are.
+        """
+        _, runs, n_states = self._shape
+        optimist = explore[None, :, None]
+        least = np.where(explore[self._run_of_cell], _KNOWN, rng.random(len(self._chance)))
+        weight = rng.standard_gamma(self._count * (self._chance > least))
+        total = self._totals(weight)
+        lost = np.where(total > 0, rng.standard_gamma(doubt, size=total.shape), 1.0)
+        reward, paid = self._sampled_rewards(optimist, rng)
+        best = runs * n_states + 1 + np.arange(runs)[:, None]
+        luck = optimist | (rng.random(self._shape) < _LUCK)
+        beyond = np.where(luck, best, self._pool.draw(self._shape, rng))
+        free = optimist & (total <= 0) & ~paid
+        # Ties are broken at random.
+        reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
+        policy = self._best(self._matrix(weight, lost, total + lost, beyond), reward, free)
+        return policy, np.moveaxis(free, 0, -1)
+
+    def mean_plan(self) -> IntArray:
+        """Return the best policies, shape (R, H, S), for what is likely.
+
+        What is unknown pays the least, then and for the rest of the episode.
+        """
+        weight = self._count * (self._chance > _LIKELY)
+        mean, _, number = self._rewards(self._chance_paid > _LIKELY)
+        total = self._totals(weight)
+        unknown = (total <= 0) | (number <= 0)
+        weight = np.where(np.repeat(unknown.ravel(), self._lengths)[self._is_cell], 0.0, weight)
+        lost = unknown.astype(np.float64)
+        worst = np.full(self._shape, self._n_columns - 1)
+        matrix = self._matrix(weight, lost, np.where(unknown, 1.0, total), worst)
+        reward = np.where(unknown, self._grid[0], mean)
+        return self._best(matrix, reward, np.zeros(self._shape, np.bool_))
+
+    def _totals(self, weight: FloatArray) -> FloatArray:
+        """Return the sum of each row's cells, shape (A, R, S)."""
+        entries = np.zeros(len(self._columns))
+        entries[self._is_cell] = weight
+        return np.add.reduceat(entries, self._starts).reshape(self._shape)
+
+    def _rewards(self, counted: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return mean, its standard error and number of the rewards in the cells counted."""
+        paid = self._paid * counted
+        number = paid.sum(axis=-1)
+        some = np.maximum(number, 1e-9)
+        mean = paid @ self._grid / some
+        variance = paid @ self._grid**2 / some - mean**2
+        # Between two points of the grid even a constant reward is spread over both.
+        step = self._grid[1] - self._grid[0]
+        part = (mean - self._grid[0]) / step % 1
+        variance = np.maximum(variance - part * (1 - part) * step**2, 0.0)
+        error = np.sqrt(
+            variance / np.maximum(number, 1) + (_SPREAD * np.ptp(self._grid) / (number + 1)) ** 2
+        )
+        return mean, error, number
+
+    def _sampled_rewards(
+        self, optimist: BoolArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return rewards, shape (A, R, S), and where there is anything to go by."""
+        low, high = self._grid[[0, -1]]
+        mean, error, number = self._rewards(rng.random(self._chance_paid.shape) < self._chance_paid)
+        paid = np.where(optimist, self._is_paid, number > 0)
+        mean, error = (
+            np.where(optimist, mine, other)
+            for mine, other in ((self._mean, mean), (self._spread, error))
+        )
+        sampled = np.clip(mean + error * rng.standard_normal(self._shape), low, high)
+        # Like that of a row that is known, or of one more that pays the most.
+        known = number > 0
+        rows = _Pool.of(known.transpose(1, 0, 2).reshape(self._shape[1], -1))
+        several = rows.number[:, None]
+        flat = mean.transpose(1, 0, 2).ravel()
+        like = flat[rows.draw(self._shape, rng)]
+        lucky = optimist | (rng.random(self._shape) * (several + 1) < 1)
+        return np.where(paid, sampled, np.where(lucky, high, like)), paid
+
+    @property
+    def _n_columns(self) -> int:
+        _, runs, n_states = self._shape
+        return runs * n_states + runs + 2
+
+    def _matrix(
+        self, weight: FloatArray, lost: FloatArray, total: FloatArray, beyond: IntArray
+    ) -> "sparse.csr_array":
+        entries = np.empty(len(self._columns))
+        entries[self._is_cell], entries[self._beyond] = weight, lost.ravel()
+        entries /= np.repeat(total.ravel(), self._lengths)
+        columns = self._columns.copy()
+        columns[self._beyond] = beyond.ravel()
+        pointers = np.append(self._starts, len(columns))
+        shape = len(self._starts), self._n_columns
+        return sparse.csr_array((entries, columns, pointers), shape=shape)
+
+    def _best(self, matrix: "sparse.csr_array", reward: FloatArray, free: BoolArray) -> IntArray:
+        """Return greedy policies, shape (R, H, S), by backward induction."""
+        n_actions, runs, n_states = self._shape
+        places = runs * n_states
+        reward, free = reward.reshape(n_actions, places), free.reshape(n_actions, places)
+        policy = np.empty((self._horizon, places), np.intp)
+        worth = np.zeros(self._n_columns)
+        for step in reversed(range(self._horizon)):
+            candidates = (matrix @ worth).reshape(n_actions, places) + reward
+            best, value = np.zeros(places, np.intp), candidates[0]
+            for action in range(1, n_actions):
+                np.putmask(best, candidates[action] > value, action)
+                value = np.maximum(value, candidates[action])
+            policy[step] = best
+            worth[:places] = value
+            worth[places + 1 : -1] = np.maximum(value.reshape(runs, n_states).max(axis=1), 0.0)
+            worth[-1] = self._grid[0] * (self._horizon - step)
+        if free.any():
+            policy[free[policy, np.arange(places)]] = -1
+        return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+
+
+class _Noisy:
+    """One run's counts, and the deviation of their noise."""
+
+    def __init__(self, counts: FloatArray, deviation: FloatArray) -> None:
+        self.counts, self.deviation = counts, deviation
+        self.exact = not deviation.any()
+
+    @classmethod
+    def of(cls, rows: NoisyPosterior, run: int) -> "_Noisy":
+        counts = rows.counts
+        return cls(counts[run], np.broadcast_to(rows.deviation, counts.shape)[run])
+
+    @property
+    def in_deviations(self) -> FloatArray:
+        return (self.counts / self.deviation).astype(np.float32)
+
+
+class _Pool:
+    """Some of each run's places, to draw from."""
+
+    def __init__(self, members: IntArray, starts: IntArray, number: IntArray) -> None:
+        self._members, self._starts, self.number = members, starts, number
+
+    @classmethod
+    def of(cls, chosen: BoolArray) -> "_Pool":
+        """Of places ``run * n + i`` where ``chosen[run, i]``."""
+        number = chosen.sum(axis=1)
+        members = np.append(np.flatnonzero(chosen), 0)  # a place for runs without any
+        return cls(members, np.cumsum(number) - number, number)
+
+    def draw(self, shape: tuple[int, int, int], rng: np.random.Generator) -> IntArray:
+        """Return places, shape (A, R, S), each run's its own."""
+        number = self.number[:, None]
+        which = (rng.random(shape) * number).astype(np.intp)
+        return self._members[np.minimum(self._starts[:, None] + which, len(self._members) - 1)]
+
+
+def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[FloatArray, FloatArray]:
+    """Return how likely each cell is filled: of transitions, (S, A, K), and of rewards.
+
+    First every cell by itself; from that, classes of cells that are filled about equally often,
+    and once more.
+    """
+    if noisy.exact:
+        return (noisy.counts > 0).astype(np.float32), (paid.counts > 0).astype(np.float32)
+    valid = None if support is None else support.valid
+    z, rewards = noisy.in_deviations, paid.in_deviations
+    if valid is not None:
+        z[~valid] = -9
+    filled, rewarded = chance_filled(z), chance_filled(rewards)
+    played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), filled.max(axis=-1))
+    seen = played.max(axis=1)  # (S,)
+    classes = _level(_others(filled, 2))
+    if support is None:
+        n_states, n_next = len(z), z.shape[-1]
+        led_to = np.ones(n_next, np.float32)
+        led_to[:n_states] = np.maximum(seen, filled.max(axis=(0, 1))[:n_states])
+        back = np.zeros((n_states, n_next), np.int16)
+        back[:, :n_states] = _level(filled.max(axis=1)[:, :n_states]).T
+        np.fill_diagonal(back[:, :n_states], 0)
+        classes = (
+            classes * 81
+            + _level(_others(filled, 1)) * 27
+            + (back * 9)[:, None]
+            + (_level(seen) * 3)[:, None, None]
+            + _level(led_to)
+        )
+    else:
+        classes = classes * 9 + (_level(seen) * 3)[:, None, None] + _level(played)[..., None]
+    filled = chance_filled(z, classes, 243)
+    classes = (_level(_others(rewarded, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(
+        filled.max(axis=-1)
+    )[..., None]
+    rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27), 0)
+    return filled, _as_many(noisy, filled, paid, rewarded)
+
+
+def _as_many(
+    noisy: _Noisy, filled: FloatArray, paid: _Noisy, rewarded: FloatArray
+) -> FloatArray:
+    """Return how likely reward cells are filled, now that a row has as many rewards as transitions.
+
+    Where those in likely cells are too few for what the row's transitions are, more than twice the
+    deviation, the next largest cells are filled too.
+    """
+    likely, known = filled > _LIKELY, rewarded > _LIKELY
+    made = (noisy.counts * likely).sum(axis=-1)
+    kept = (paid.counts * known).sum(axis=-1)
+    doubt = (noisy.deviation**2 * likely).sum(axis=-1)
+    each = (paid.deviation**2)[..., 0]
+    cells = np.maximum(known.sum(axis=-1), 1)
+    rewarded = rewarded.copy()
+    for cell in np.moveaxis(np.argsort(-paid.counts, axis=-1), -1, 0):
+        here = (*np.indices(cell.shape), cell)
+        amount = paid.counts[here]
+        short = made - kept > _SHORT * np.sqrt(doubt + each * cells)
+        more = short & ~known[here] & (amount > 0)
+        rewarded[here] = np.where(more, _SURE, rewarded[here])
+        kept, cells = kept + amount * more, cells + more
+    return rewarded
+
+
+def _level(chance: NDArray[Any]) -> NDArray[np.int16]:
+    """Return 0, 1 or 2: hardly, perhaps, probably."""
+    level: NDArray[np.int16] = (chance > 0.5).astype(np.int16) + (chance > 0.1)
+    return level
+
+
+def _others(chance: FloatArray, axis: int) -> FloatArray:
+    """Return the largest along an axis of all but the entry itself."""
+    if chance.shape[axis] == 1:
+        return np.zeros_like(chance)
+    where = np.expand_dims(chance.argmax(axis=axis), axis)
+    rest = chance.copy()
+    np.put_along_axis(rest, where, -1, axis=axis)
+    second = rest.max(axis=axis, keepdims=True)
+    result = np.broadcast_to(np.take_along_axis(chance, where, axis=axis), chance.shape).copy()
+    np.put_along_axis(result, where, second, axis=axis)
+    return result

@@ -1,0 +1,153 @@
+"""PSRL for any environment: what noise hides is modelled, and exploring comes before following."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from privrl._checks import check_count
+from privrl._typing import IntArray
+from privrl.agents.rewards import HatPosterior, HatRewards
+from privrl.agents.schedules import EveryEpisode, Geometric, Schedule
+from privrl.agents.sparse_model import SparseModel
+from privrl.agents.tabular import TabularAgent
+from privrl.samplers.base import Posterior
+from privrl.samplers.noisy_counts import NoisyPosterior
+
+_PLANS: Final = 1000  # in a whole run, about
+_EXPLORING: Final = 1 / 6  # of a run
+_BEFORE: Final = 1 / 100  # of a run, before anything is released
+_RATIO: Final = 1.12
+_EVERY_EPISODE: Final = 3000  # without privacy; longer runs draw as often as that or less
+_DOUBT: Final = 0.25  # pseudo-count of what a row has not shown yet
+_DOUBT_OF_EXACT: Final = 1.0  # without noise, where one visit makes a row known
+
+
+def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
+    """Return before which of so many episodes `SparsePSRL` had best draw.
+
+    With privacy, first after a hundredth of them, then whenever they have grown by 12 %; more
+    often would cost noise, and less often starve exploration. Without, before each.
+    """
+    if private:
+        return Geometric(_RATIO, first=max(1, round(_BEFORE * episodes)))
+    return EveryEpisode() if episodes <= _EVERY_EPISODE else Geometric(1.003)
+
+
+class SparsePSRL(TabularAgent):
+    """Explore with optimism at first, then follow samples of a sparse posterior.
+
+    The agent for environments of which nothing is known but their size, their horizon and the
+    range of their rewards. Its rule:
+
+    1. Up to the first release, actions are uniformly random.
+    2. Each released cell, of transitions and of rewards, is filled with a probability that its
+       noisy count tells, and what cells like it tell (`privrl.agents.filled`).
+    3. Between releases about a thousand plans are made in a run, each for a model sampled afresh,
+       which is free. At first all of them explore, after a sixth of the episodes none does.
+    4. A plan that explores counts on cells that are probably filled, and takes every row of which
+       nothing is known to pay the most and to lead to the best state (R-max, Brafman and
+       Tennenholtz, 2002); between such rows chance decides, at every step anew.
+    5. A plan that follows takes cells with the probability that they are filled, and a row of which
+       nothing is known for one like a known row, one in twenty leading to the best state.
+    6. What is deployed, `policy`, is the plan for all that is likelier than not, where a row of
+       which nothing is known pays the least for the rest of the episode.
+
+    Parameters
+    ----------
+    n_states, n_actions, horizon, **options
+        See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`, or
+        `privrl.samplers.NonPrivate`.
+    episodes : int
+        How many there will be, a public number >= 1; the agent may be told of more.
+    rewards : HatRewards
+        Releases the rewards, from a sampler of the same kind.
+
+    Raises
+    ------
+    ValueError
+        If a sampler or reward model is of another kind, or an argument out of range.
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        episodes: int,
+        rewards: HatRewards,
+        **options: Any,
+    ) -> None:
+        self.episodes = check_count("episodes", episodes)
+        if not isinstance(rewards, HatRewards):
+            raise ValueError(f"rewards must be HatRewards, got {rewards!r}; it has the same price.")
+        super().__init__(n_states, n_actions, horizon, rewards=rewards, **options)
+        if "known_rows" in options and options["known_rows"] is not None:
+            raise ValueError("known_rows must be left out: this agent learns all rows.")
+        self._replans = self._plan_starts()
+        self._model: SparseModel | None = None
+        self._episode = 0
+
+    def starts(self, episodes: int) -> Sequence[int]:
+        """Return the episodes, of a run of so many, before which the policy may change."""
+        draws = self.schedule.starts(episodes)
+        return sorted({0, *draws, *(start for start in self._replans if start < episodes)})
+
+    def begin_episode(self, episode: int) -> None:
+        """See `TabularAgent.begin_episode`."""
+        self._episode = episode
+        super().begin_episode(episode)
+
+    def _plan_starts(self) -> frozenset[int]:
+        """Return the episodes before which there is a new plan, spread evenly between draws."""
+        draws = list(self.schedule.starts(self.episodes))
+        each = math.ceil(_PLANS / max(1, len(draws)))
+        ends = [*draws[1:], self.episodes]
+        return frozenset(
+            start + (end - start) * part // each
+            for start, end in zip(draws, ends, strict=True)
+            for part in range(each)
+        )
+
+    def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
+        if not (
+            isinstance(transition, NoisyPosterior)
+            and isinstance(reward, HatPosterior)
+            and isinstance(reward.rows, NoisyPosterior)
+        ):
+            raise ValueError("sampler must release counts; take NoisyCounts, or NonPrivate.")
+        exact = not np.any(transition.deviation)
+        self._doubt = _DOUBT_OF_EXACT if exact else _DOUBT
+        paid = HatPosterior(self._flat(reward.rows), reward.grid)
+        self._model = SparseModel(self._flat(transition), paid, self.horizon, self.support)
+        return self._sampled()
+
+    def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
+        """Return the same with one leading axis, of runs."""
+        one_axis = (-1, *rows.counts.shape[len(self.batch_shape) :])
+        deviation = np.broadcast_to(rows.deviation, rows.counts.shape)
+        return NoisyPosterior(
+            rows.counts.reshape(one_axis), deviation.reshape(one_axis), rows.alpha
+        )
+
+    def _sampled(self) -> IntArray:
+        assert self._model is not None
+        chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
+        explore = self._rng.random(math.prod(self.batch_shape)) < chance
+        policy, free = self._model.plan(explore, self._doubt, self._rng)
+        # Where no action is free none is left to chance, and any will do.
+        free |= ~free.any(axis=-1, keepdims=True)
+        self._free = free.reshape(*self.batch_shape, self.n_states, self.n_actions)
+        return policy.reshape(*self.batch_shape, self.horizon, self.n_states)
+
+    def _between_draws(self, episode: int) -> None:
+        if self._model is not None and episode in self._replans:
+            self._follow(self._sampled())
+
+    def _plan_to_deploy(self) -> IntArray:
+        if self._model is None:
+            return super()._plan_to_deploy()  # which refuses
+        policies = self._model.mean_plan()
+        return policies.reshape(*self.batch_shape, self.horizon, self.n_states)

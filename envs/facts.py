@@ -1,0 +1,181 @@
+"""What is public of an environment: what it declares, its tables show, or its documentation says.
+
+None of it is learned from what an agent observes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from privrl.envs.arrival import (
+    Outcome,
+    proved_without_arrival,
+    rewards_hold,
+    rows_of,
+    tables_hold,
+)
+from privrl.envs.blackjack import LONGEST_HAND
+from privrl.envs.toy_text import episode_limit
+
+DEFAULT_HORIZON: Final = 100
+"""Steps of an episode where nothing limits them."""
+
+Range = tuple[float, float]
+
+
+class WellKnown(NamedTuple):
+    """What Gymnasium's documentation says of an environment, and the environment does not.
+
+    Attributes
+    ----------
+    rewards : (float, float)
+        Least and greatest reward.
+    options : dict
+        The same where an argument of this name is set.
+    limit : int, optional
+        Steps that an episode has at the most, by its rules.
+    """
+
+    rewards: Range
+    options: Mapping[str, Range]
+    limit: int | None = None
+
+
+_BLACKJACK = WellKnown((-1.0, 1.0), {"natural": (-1.0, 1.5)}, LONGEST_HAND)
+_CARTPOLE = WellKnown((0.0, 1.0), {"sutton_barto_reward": (-1.0, 0.0)})
+_MINUS_ONE_A_STEP = WellKnown((-1.0, 0.0), {})
+WELL_KNOWN: Final[Mapping[str, WellKnown]] = {
+    "Blackjack-v1": _BLACKJACK,
+    "privrl/Blackjack-v0": _BLACKJACK,
+    "CartPole-v1": _CARTPOLE,
+    "privrl/CartPole-v0": _CARTPOLE,
+    "MountainCar-v0": _MINUS_ONE_A_STEP,
+    "Acrobot-v1": _MINUS_ONE_A_STEP,
+}
+"""Facts by Gymnasium id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicFacts:
+    """What a learner may know of an environment before it has seen anything.
+
+    Attributes
+    ----------
+    n_states, n_actions : int
+        The sizes of its spaces.
+    horizon : int
+        Steps of an episode.
+    reward_range : (float, float)
+        Between which all rewards lie.
+    terminates : bool
+        Whether an episode can end before the horizon.
+    arrival_rewards : bool
+        Whether rewards can depend on the state that is arrived in.
+    """
+
+    n_states: int
+    n_actions: int
+    horizon: int
+    reward_range: Range
+    terminates: bool
+    arrival_rewards: bool
+
+
+def public_facts(
+    env: gym.Env[Any, Any], *, horizon: int | None = None, reward_range: Range | None = None
+) -> PublicFacts:
+    """Read what is public of an environment with Discrete spaces.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        What is not declared is taken at its most general: episodes can terminate, and rewards are
+        paid on arrival, unless its tables ``P`` show that they do not or it has an attribute
+        ``arrival_rewards = False``.
+    horizon : int, optional
+        By default the limit after which it ends episodes (`episode_limit`), what is `WELL_KNOWN`,
+        or 100.
+    reward_range : (float, float), optional
+        By default that of its tables, its own ``reward_range``, what is `WELL_KNOWN`, or (0, 1).
+        Nothing is known of rewards that an unknown wrapper may have changed.
+
+    Raises
+    ------
+    ValueError
+        If its spaces are not Discrete, the horizon is longer than its episodes, or tables show
+        rewards outside the range.
+    """
+    states, actions = env.observation_space, env.action_space
+    if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
+        raise ValueError(
+            f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "
+            "wraps it so that states and actions are numbered."
+        )
+    limit = episode_limit(env)
+    if horizon is not None and limit is not None and horizon > limit:
+        raise ValueError(
+            f"horizon must be at most {limit}, the steps after which {env} ends an episode by "
+            f"itself, got {horizon}; make it with a longer one, if it takes that as an argument."
+        )
+    outcomes, known = _outcomes(env), _well_known(env)
+    if outcomes and reward_range:
+        low, high = _range_of_tables(outcomes)
+        if not reward_range[0] <= low <= high <= reward_range[1]:
+            raise ValueError(
+                f"reward_range must hold all rewards of {env}, from {low:g} to {high:g}, got "
+                f"{reward_range[0]:g},{reward_range[1]:g}."
+            )
+    return PublicFacts(
+        n_states=int(states.n),
+        n_actions=int(actions.n),
+        horizon=horizon or limit or (known and known.limit) or DEFAULT_HORIZON,
+        reward_range=reward_range or _range(env, outcomes),
+        terminates=outcomes is None or any(over for _, _, _, over in outcomes),
+        arrival_rewards=not proved_without_arrival(env),
+    )
+
+
+def _outcomes(env: gym.Env[Any, Any]) -> list[Outcome] | None:
+    """Return what can happen by an environment's tables, if they say what is learned of."""
+    if not tables_hold(env):
+        return None
+    return [outcome for row in rows_of(env.unwrapped.P) for outcome in row]  # type: ignore[attr-defined] # it holds
+
+
+def _range(env: gym.Env[Any, Any], outcomes: list[Outcome] | None) -> Range:
+    """Return between which rewards lie where nobody has said it."""
+    if outcomes:
+        low, high = _range_of_tables(outcomes)
+        return low, high if low < high else low + 1  # a range has a width
+    known = _well_known(env)
+    return _declared_range(env) or (known and _range_of(known, env)) or (0.0, 1.0)
+
+
+def _well_known(env: gym.Env[Any, Any]) -> WellKnown | None:
+    name = env.spec.id if env.spec else ""
+    return WELL_KNOWN.get(name) if rewards_hold(env) else None
+
+
+def _range_of(known: WellKnown, env: gym.Env[Any, Any]) -> Range:
+    set_options = env.spec.kwargs if env.spec else {}
+    ranges = [each for name, each in known.options.items() if set_options.get(name)]
+    return ranges[0] if ranges else known.rewards
+
+
+def _range_of_tables(outcomes: list[Outcome]) -> Range:
+    paid = [float(reward) for _, _, reward, _ in outcomes]
+    return min(paid), max(paid)
+
+
+def _declared_range(env: gym.Env[Any, Any]) -> Range | None:
+    """Return what an environment has as its ``reward_range``, as those of old Gym and MiniGrid."""
+    declared = getattr(env.unwrapped, "reward_range", None)
+    try:
+        low, high = map(float, declared)  # type: ignore[arg-type] # it may be anything
+    except (TypeError, ValueError):
+        return None
+    return (low, high) if rewards_hold(env) and -np.inf < low < high < np.inf else None

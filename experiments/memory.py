@@ -1,0 +1,78 @@
+"""Whether what an agent has to keep fits into memory: asked before anything runs."""
+
+import math
+
+from privrl.experiments.methods import Method
+from privrl.samplers.buffered import BufferedFactorisation
+
+_LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
+_LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
+
+
+def check_memory(
+    method: Method, table: tuple[int, int, int], episodes: int, *, runs: int | None = None
+) -> None:
+    """Check that the tables of an agent fit into memory.
+
+    Parameters
+    ----------
+    method : Method
+        How it learns.
+    table : tuple of int
+        Shape (S, A, K) of its table of transitions.
+    episodes : int
+        How many there will be.
+    runs : int, optional
+        How many are in a block, side by side; by default it is a single run.
+
+    Raises
+    ------
+    ValueError
+        If they do not: how much that would be, and what to declare or to lower.
+    """
+    one, past = _bytes(method, table, episodes)
+    fit = most_runs(method, table, episodes)
+    if (runs or 1) <= fit:
+        return
+    what = f"{(runs or 1) * one / 1e9:.1f} GB for each of several tables"
+    kept = fit == _LARGEST_PAST // max(past, 1)
+    if kept:
+        what = f"{(runs or 1) * past / 1e9:.1f} GB for what is kept of all draws"
+    ways = [] if method.support else ["make the possible next states public (support)"]
+    if kept and method.sampler.startswith("noisy-counts"):
+        ways.append("take the sampler noisy-counts:buffered, which keeps a few tables")
+    if kept:
+        ways.append("draw less often (schedule)")
+    way = ", or ".join(ways or ["number fewer states"])
+    if runs is None:
+        raise ValueError(
+            f"env must have tables that fit into memory, got {table[0]} states and {table[1]} "
+            f"actions for {method.label!r}, {what}; {way}."
+        )
+    raise ValueError(
+        f"block must be small enough for memory, got {runs} runs of {method.label!r}, {what}; "
+        + (f"at most {fit} fit, or " if fit else "not one fits; ")
+        + f"{way}."
+    )
+
+
+def most_runs(method: Method, table: tuple[int, int, int], episodes: int) -> int:
+    """Return how many runs fit into memory side by side, >= 0; see `check_memory`."""
+    one, past = _bytes(method, table, episodes)
+    return int(min(_LARGEST_TABLE // one, _LARGEST_PAST // max(past, 1)))
+
+
+def _bytes(method: Method, table: tuple[int, int, int], episodes: int) -> tuple[int, int]:
+    """Return how large a table of a run is, and all that it keeps from draw to draw."""
+    one = 8 * math.prod(table)
+    draws = len(method.draws_of(episodes).starts(episodes))
+    return one, _tables_kept(method, draws) * one
+
+
+def _tables_kept(method: Method, draws: int) -> int:
+    """Return how many tables of transitions a run keeps from draw to draw."""
+    if method.sampler == "noisy-counts:buffered":
+        return 1 + len(BufferedFactorisation(draws).rates)
+    if method.sampler.startswith(("noisy-counts", "local-counts")):
+        return draws  # the noise of each goes into those that follow
+    return min(method.window or 1, draws)

@@ -1,0 +1,46 @@
+"""Suites worth running: named specs, any part of which can be overridden."""
+
+from typing import Any, Final
+
+from privrl.experiments.methods import Method
+from privrl.experiments.names import lookup
+from privrl.experiments.suites.suite import SuiteSpec
+from privrl.experiments.sweeps.presets import override
+
+_AGENTS = (
+    Method(agent="sparse-psrl"),
+    Method(agent="explore-then-plan"),
+    Method(),
+    Method(agent="ucbvi"),
+)
+
+#: One step of one episode is private: all tasks.
+_STEPS = SuiteSpec(methods=_AGENTS)
+
+#: All that one user does is: fewer tasks, and as many users as that takes.
+_USERS = SuiteSpec(
+    tasks=("RiverSwim6", "FrozenLake4x4", "FrozenLake8x8", "Garnet20x4"),
+    methods=_AGENTS,
+    relation="replace-episode",
+    episodes=(100_000, 1_000_000),
+)
+
+PRESETS: Final[dict[str, SuiteSpec]] = {"steps": _STEPS, "users": _USERS}
+
+
+def preset(name: str, **changes: Any) -> SuiteSpec:
+    """Return a named suite, one of `PRESETS`, with changes as of a sweep.
+
+    Parameters
+    ----------
+    name : str
+        One of `PRESETS`.
+    **changes
+        As for `privrl.experiments.sweeps.presets.override`.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, a value out of range, or no combination goes together.
+    """
+    return override(lookup("preset", name, PRESETS), **changes)

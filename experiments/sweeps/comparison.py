@@ -1,0 +1,43 @@
+"""What sweeps and suites have in common: methods at budgets, in runs from one seed."""
+
+import numpy as np
+
+from privrl._checks import check_between, check_count, check_positive
+from privrl.experiments.methods import Method
+from privrl.experiments.names import RL_RELATIONS, lookup
+from privrl.experiments.specs import Spec
+
+
+class Comparison(Spec):
+    """A spec with these fields, whose values `_check` checks and makes plain data."""
+
+    methods: tuple[Method, ...]
+    epsilons: tuple[float | None, ...]
+    order: float
+    relation: str
+    runs: int
+    seed: int
+    delta: float
+    block: int
+
+    def _check(self) -> None:
+        for name in ("methods", "epsilons"):
+            values = tuple(getattr(self, name))
+            object.__setattr__(self, name, values)
+            if not values:
+                raise ValueError(f"{name} must hold at least one, got none.")
+        labels = [method.label for method in self.methods]
+        for name, keys in (("methods", labels), ("epsilons", self.epsilons)):
+            if len(set(keys)) < len(keys):
+                raise ValueError(f"{name} must not repeat itself, got {', '.join(map(str, keys))}.")
+        lookup("relation", self.relation, RL_RELATIONS)
+        budgets = (e if e is None else check_positive("epsilons", e) for e in self.epsilons)
+        plain = {
+            "epsilons": tuple(budgets),
+            "order": check_between("order", self.order, 1, np.inf),
+            "seed": check_count("seed", self.seed, least=0),
+            "delta": check_between("delta", self.delta, 0, 1),
+            **{name: check_count(name, getattr(self, name)) for name in ("runs", "block")},
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)

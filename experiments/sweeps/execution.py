@@ -1,0 +1,122 @@
+"""Jobs done on workers: what is kept of an earlier time is not done again."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from privrl.envs import TabularMDP
+from privrl.experiments.sweeps.database import Database
+from privrl.experiments.sweeps.jobs import Job, JobResult, conditions, run_job, versions, work
+from privrl.experiments.workers import on_workers
+
+Found = dict[str, JobResult]  # by the keys of jobs
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """How far a sweep is.
+
+    Attributes
+    ----------
+    done, jobs : int
+        Jobs that are finished, and all.
+    already : int
+        Those that were in the database.
+    share : float
+        Part of the expected work of the others that is done, 0 to 1.
+    """
+
+    done: int
+    jobs: int
+    already: int
+    share: float
+
+
+def do_jobs(
+    jobs: Sequence[Job],
+    mdps: Mapping[str, TabularMDP],
+    *,
+    backend: str,
+    workers: int | None = None,
+    address: str | None = None,
+    database: Path | None = None,
+    on_progress: Callable[[SweepProgress], None] | None = None,
+) -> Found:
+    """Do those jobs that are not in the database yet.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        What to do. Those that differ in what they are called alone are done once.
+    mdps : mapping of str to TabularMDP
+        Where, by the jobs' ``env``.
+    backend, workers, address
+        Where the work is done, see `privrl.experiments.workers.on_workers`.
+    database : pathlib.Path, optional
+        A file that keeps each job as soon as it is finished, and from which finished jobs are
+        taken; see `privrl.experiments.sweeps.database.Database`.
+    on_progress : callable, optional
+        Is told how far this is, before the first job and after each.
+
+    Returns
+    -------
+    dict
+        The jobs' results, by their keys.
+
+    Raises
+    ------
+    ValueError
+        If the database is none.
+    privrl.experiments.workers.JobFailed
+        If a job fails.
+    privrl.experiments.workers.WorkersDied
+        If workers die again and again.
+    """
+    todo: dict[str, Job] = {}
+    for job in jobs:
+        todo.setdefault(job.key, job)
+    with ExitStack() as stack:
+        kept: dict[str, Database] = {}  # one file; what results depend on is each task's own
+        if database is not None:
+            for env, mdp in mdps.items():
+                kept[env] = stack.enter_context(Database(database, conditions(mdp)))
+        found: Found = {}
+        for env, those in kept.items():
+            there = those.finished(job for job in todo.values() if job.env == env)
+            found |= {job.key: result for job, result in there.items()}
+        effort = {key: work(job, mdps[job.env]) for key, job in todo.items() if key not in found}
+        missing = sorted(effort, key=effort.__getitem__, reverse=True)
+        all_of_it, done, already = sum(effort.values()), 0.0, len(found)
+
+        def tell() -> None:
+            if on_progress is not None:
+                share = done / all_of_it if missing else 1.0
+                on_progress(SweepProgress(len(found), len(todo), already, share))
+
+        tell()
+        for job, result in on_workers(
+            _do_there,
+            [todo[key] for key in missing],
+            (dict(mdps), versions()),
+            backend=backend,
+            workers=workers,
+            address=address,
+        ):
+            if database is not None:
+                kept[job.env].save(job, result)
+            found[job.key] = result
+            done += effort[job.key]
+            tell()
+    return found
+
+
+def _do_there(job: Job, shared: tuple[dict[str, TabularMDP], dict[str, str]]) -> JobResult:
+    """Run a job, wherever this is, if the libraries here are those that the sweep began with."""
+    mdps, wanted = shared
+    if versions() != wanted:
+        raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # said when the jobs were checked
+        return run_job(job, mdps[job.env])

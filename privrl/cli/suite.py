@@ -1,0 +1,183 @@
+"""privrl suite."""
+
+from dataclasses import replace
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
+from privrl.cli.options import options_of, takes_options
+from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from privrl.experiments.suites.report import Column, Report
+
+_DATABASE = "suite.sqlite"
+_PANEL = "Suite"
+
+
+def _options() -> list[Parameter]:
+    from privrl.experiments.methods import Method
+    from privrl.experiments.suites import SuiteSpec
+
+    return [
+        *options_of(SuiteSpec, overrides=True, panel=_PANEL),
+        *options_of(Method, several=SEVERAL, overrides=True, panel="Methods"),
+    ]
+
+
+@takes_options(_options)
+def suite(
+    *,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated: all, set, judged, names of tasks, other sizes and seeds such as "
+            "DeepSea15 or Garnet30x3-11, and .npz files of tables.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated budgets of a whole run, in nats; none is no privacy.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="steps (the default: one step is private; all tasks) or users (all that a user "
+            "does is; 1e5 and 1e6 users). Other options override parts of it."
+        ),
+    ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of a preset: a suite.json that a suite wrote, or such a spec alone."
+        ),
+    ] = None,
+    backend: Backend = "loky",
+    workers: Workers = None,
+    address: Address = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/suite"),
+    **options: Any,
+) -> None:
+    """Compare agents on many tasks: how far each comes from chance, 0, to the optimum, 1.
+
+    Prints a table of learning/final, the mean of all episodes and the value of the policy that
+    would be deployed in the end, and writes suite.csv, suite.png and suite.json. What is finished
+    is kept in suite.sqlite at once: the same command again, or one with more tasks, agents or
+    budgets, computes only what is missing. Delete that file after a change of the code itself.
+    """
+    with friendly():
+        from privrl import _files
+        from privrl.experiments import suites
+        from privrl.experiments.suites.plots import shares_of_the_optimum
+
+        if spec is not None and preset is not None:
+            raise ValueError("give --preset or --spec, not both.")
+        base = {"preset": preset or "steps"} if spec is None else {"spec": str(spec)}
+        todo = overridden(suites.SuiteSpec, suites.preset, base, options)
+        if tasks is not None:
+            todo = replace(todo, tasks=words(tasks))
+        if epsilons is not None:
+            todo = replace(todo, epsilons=_budgets(epsilons))
+        _files.check_folder(out)
+        with jobs_bar("comparing", out / _DATABASE) as on_progress:
+            results = suites.run_suite(
+                todo,
+                backend=backend,
+                workers=workers,
+                address=address,
+                database=out / _DATABASE,
+                on_progress=on_progress,
+            ).results
+        own = {"tasks": tasks, "epsilons": epsilons}
+        saved = {
+            "command": command_line("suite", base | own | options),
+            "spec": todo.to_dict(),
+        }
+        written = _files.save_all(
+            out,
+            {
+                "suite.csv": _files.table_writer(results),
+                "suite.png": _files.figure_writer(shares_of_the_optimum(results)),
+                "suite.json": _files.json_writer(saved),
+            },
+        )
+        _print_suite(results)
+        print_files([*written, out / _DATABASE])
+
+
+def _budgets(text: str) -> tuple[float | None, ...]:
+    """Return the numbers of a comma-separated list, and None for "none"."""
+    return tuple(None if w == "none" else numbers("epsilons", w)[0] for w in words(text))
+
+
+def _print_suite(results: "pd.DataFrame") -> None:
+    """Print the means over runs: a row for each task, as many columns as there is room for."""
+    from privrl.experiments.suites.report import FINAL, HALVES, LEARNING, conditions_text, report
+
+    made = report(results)
+    OUT.print("Share of the way from chance, 0, to the optimum, 1: learning/final")
+    for columns in _tables(made):
+        OUT.print(_table(made, columns))
+    OUT.print(f"learning: {LEARNING}; final: {FINAL}, exact.")
+    for half in made.rows:
+        OUT.print(f"{half}: {HALVES[half]}.")
+    OUT.print(conditions_text(results))
+    if (results["relation"] == "paper-step").any():
+        OUT.print("[yellow]Not a guarantee:[/] the paper's sensitivity is too small.")
+
+
+def _tables(made: "Report") -> list[list["Column"]]:
+    """Return the columns of each table: of all budgets, or of one where there are many."""
+    from privrl.experiments.suites.report import by_budget
+
+    if _width(made, made.columns) <= OUT.width:
+        return [made.columns]
+    tables: list[list[Column]] = []
+    for columns in by_budget(made.columns):
+        tables.append([])
+        for column in columns:
+            if tables[-1] and _width(made, [*tables[-1], column]) > OUT.width:
+                tables.append([])
+            tables[-1].append(column)
+    return tables
+
+
+def _width(made: "Report", columns: list["Column"]) -> int:
+    rows = [row for rows in made.rows.values() for row in rows]
+    cells = [
+        max(
+            len(line) for line in (*_heading(made, c).split("\n"), *(made.cell(r, c) for r in rows))
+        )
+        for c in columns
+    ]
+    return sum(cells) + 2 * len(cells) + max(map(len, rows))
+
+
+def _heading(made: "Report", column: "Column") -> str:
+    from privrl.experiments.suites.report import budget_text
+
+    return f"{made.names[column.method]}\n{budget_text(column.epsilon)}"
+
+
+def _table(made: "Report", columns: list["Column"]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("task", overflow="fold")
+    for column in columns:
+        table.add_column(_heading(made, column), justify="right", overflow="fold")
+    for half, rows in made.rows.items():
+        table.add_row(f"[bold]{half}[/]")
+        for row in rows:
+            table.add_row(row, *(made.cell(row, column) for column in columns))
+        table.add_section()
+    return table

@@ -1,0 +1,155 @@
+"""What is public of environments: against their own rules, played out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+from gymnasium.wrappers import TimeLimit, TransformReward
+
+from privrl.envs import TabularEnv, numbered, riverswim
+from privrl.envs.facts import WELL_KNOWN, public_facts
+from privrl.envs.toy_text import episode_limit
+
+
+class Bare(gym.Env[int, int]):
+    """Goes on for ever, and declares what it is told to."""
+
+    observation_space, action_space = Discrete(3), Discrete(2, start=5)
+
+    def __init__(self, **declared: Any) -> None:
+        for name, value in declared.items():
+            setattr(self, name, value)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, Any]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, Any]:
+        return 1, 0.5, False, False, {}
+
+
+def played(env: gym.Env[Any, Any], most: int = 1000) -> int:
+    """Return after how many steps an episode without an end of its own is cut off."""
+    env.reset(seed=0)
+    for step in range(1, most + 1):
+        _, _, terminated, truncated, _ = env.step(env.action_space.start)
+        assert not terminated
+        if truncated:
+            return step
+    raise AssertionError("it goes on")
+
+
+LIMITS: dict[str, Callable[[], gym.Env[Any, Any]]] = {
+    "its own": lambda: gym.make("privrl/RiverSwim-v0", horizon=17),
+    "its own is less": lambda: gym.make("privrl/RiverSwim-v0", max_episode_steps=50),
+    "its own is more": lambda: gym.make("privrl/RiverSwim-v0", max_episode_steps=7),
+    "of tables": lambda: TabularEnv(riverswim(4, 9)),
+    "a wrapper's": lambda: TimeLimit(Bare(), 12),
+    "the inner one": lambda: TimeLimit(TimeLimit(Bare(), 5), 12),
+    "the outer one": lambda: TimeLimit(TimeLimit(Bare(), 12), 5),
+    "as it is made": lambda: gym.make("CliffWalking-v1", max_episode_steps=11),
+    "other than registered": lambda: gym.make("MountainCar-v0", max_episode_steps=321),
+    "one more": lambda: TimeLimit(numbered(gym.make("MountainCar-v0")), 20),
+}
+
+
+@pytest.mark.parametrize("make", LIMITS.values(), ids=LIMITS)
+def test_a_limit_is_where_episodes_are_cut_off(make: Callable[[], gym.Env[Any, Any]]) -> None:
+    env = numbered(make())
+    limit = episode_limit(env)
+    assert limit == played(env)
+    assert public_facts(env).horizon == limit
+    assert public_facts(env, horizon=limit - 1).horizon == limit - 1
+    with pytest.raises(ValueError, match=f"horizon must be at most {limit}, the steps after"):
+        public_facts(env, horizon=limit + 1)
+
+
+def test_without_a_limit_there_are_a_hundred_steps() -> None:
+    assert episode_limit(Bare()) is None
+    assert public_facts(Bare()).horizon == 100
+    assert public_facts(Bare(), horizon=300).horizon == 300
+    for odd in ("30", 0, -1, True, 2.5, None):
+        assert episode_limit(Bare(horizon=odd)) is None
+    assert episode_limit(Bare(horizon=np.int64(30))) == 30
+
+
+def test_what_is_not_numbered_has_no_facts() -> None:
+    with pytest.raises(ValueError, match=r"env must have Discrete spaces, got Box.*numbered"):
+        public_facts(gym.make("CartPole-v1"))
+
+
+def test_what_is_not_declared_is_taken_at_its_most_general() -> None:
+    facts = public_facts(Bare())
+    assert (facts.n_states, facts.n_actions) == (3, 2)
+    assert facts.terminates
+    assert facts.arrival_rewards
+    assert facts.reward_range == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("declared", "wanted"),
+    [
+        ((-2, 3), (-2.0, 3.0)),
+        ([0, 0.5], (0.0, 0.5)),
+        ((-np.inf, np.inf), (0.0, 1.0)),  # what old Gym had by default
+        ((1, 1), (0.0, 1.0)),
+        ((0, 1, 2), (0.0, 1.0)),
+        ("ab", (0.0, 1.0)),
+        (7, (0.0, 1.0)),
+        (np.array([-1.0, 4.0]), (-1.0, 4.0)),
+    ],
+)
+def test_a_declared_range_is_read(declared: Any, wanted: tuple[float, float]) -> None:
+    env = Bare(reward_range=declared)
+    assert public_facts(env).reward_range == wanted
+    assert public_facts(TransformReward(env, lambda reward: reward)).reward_range == (0.0, 1.0)
+    assert public_facts(env, reward_range=(-9.0, 9.0)).reward_range == (-9.0, 9.0)
+
+
+def test_a_declaration_about_arrival_is_read() -> None:
+    assert not public_facts(Bare(arrival_rewards=False)).arrival_rewards
+    assert public_facts(Bare(arrival_rewards=0)).arrival_rewards  # no truth value
+    wrapped = TransformReward(Bare(arrival_rewards=False), lambda reward: reward)
+    assert public_facts(wrapped).arrival_rewards
+
+
+def test_tables_come_before_declarations() -> None:
+    env = TabularEnv(riverswim(4, 9))
+    env.reward_range, env.arrival_rewards = (-5.0, 5.0), True
+    facts = public_facts(env)
+    assert facts.reward_range == (0.0, 1.0)
+    assert not facts.arrival_rewards
+    assert not facts.terminates
+
+
+@pytest.mark.parametrize("name", WELL_KNOWN)
+def test_what_is_well_known_is_so(name: str) -> None:
+    """Rewards of many episodes lie within the range, with each option, and reach its ends."""
+    known = WELL_KNOWN[name]
+    for option, (low, high) in {None: known.rewards, **known.options}.items():
+        settings = {} if option is None else {option: True}
+        if option == "natural":
+            settings["sab"] = False  # whose rules, those of the book, have no such reward
+        env = numbered(gym.make(name, **settings))
+        assert public_facts(env).reward_range == (low, high)
+        rng, paid = np.random.default_rng(0), set()
+        env.reset(seed=0)
+        for _ in range(3000):
+            _, reward, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
+            paid.add(float(reward))
+            if terminated or truncated:
+                env.reset()
+        assert low <= min(paid) <= max(paid) <= high
+        if "Blackjack" in name:
+            assert {low, high} <= paid
+            assert public_facts(env).horizon == known.limit
+        else:  # some pay one and the same at every step, and a range has a width
+            assert {low, high} & paid
+
+
+def test_a_wrapper_may_pay_otherwise_than_is_well_known() -> None:
+    env = TransformReward(numbered(gym.make("Blackjack-v1")), lambda reward: 9 * reward)
+    assert public_facts(env).reward_range == (0.0, 1.0)

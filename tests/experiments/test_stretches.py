@@ -1,0 +1,149 @@
+"""A stretch of episodes is played by counts or step by step, with one law and one memory."""
+
+import math
+import os
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from privrl.agents import PSRL, NoisyRewards, TabularAgent
+from privrl.costs.relations import ReplaceStep
+from privrl.envs import TabularMDP, riverswim
+from privrl.experiments.training import stretches
+from privrl.experiments.training.loop import train
+from privrl.experiments.training.stretches import play
+from privrl.samplers.noisy_counts import NonPrivate
+
+CHAIN = riverswim(30, 20)
+ON_ARRIVAL = riverswim(30, 20, variant="dps")
+
+
+class Fixed(PSRL):
+    """An agent whose policy is given."""
+
+    given: np.ndarray
+
+    def _plan(self, transition, reward):
+        return self.given
+
+
+def agent(mdp: TabularMDP, *, known: bool, batch: tuple[int, ...]) -> TabularAgent:
+    made = Fixed(
+        mdp.n_states, mdp.n_actions, mdp.horizon, sampler=NonPrivate(),
+        rewards=NoisyRewards(NonPrivate()), rng=np.random.default_rng(0),
+        support=mdp.support if known else None, batch_shape=batch,
+    )  # fmt: skip
+    rng = np.random.default_rng(5)
+    made.given = np.asarray(rng.random((*batch, mdp.horizon, mdp.n_states)) < 0.9, np.intp)
+    made.begin_episode(0)
+    return made
+
+
+@pytest.mark.parametrize("mdp", [CHAIN, ON_ARRIVAL], ids=["at once", "on arrival"])
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_both_ways_have_one_law(mdp, known, batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """800 episodes of each run: rewards of either way are within 5.5 deviations of the value."""
+    monkeypatch.setattr(stretches, "_AT_ONCE", 900)
+    for large, named in ((2**20, "observe_counts"), (0, "observe_steps")):
+        monkeypatch.setattr(stretches, "_LARGE", large)
+        made, earned = agent(mdp, known=known, batch=batch), []
+        told, tell = [], getattr(made, named)
+        monkeypatch.setattr(made, named, lambda *a, f=tell, t=told, **k: (t.append(1), f(*a, **k)))
+        for seed in range(400):
+            earned.append(play(made, mdp, 2, np.random.default_rng(seed)))
+        assert len(told) == 400
+        assert np.shape(earned) == (400, *batch)
+        error = np.std(earned, axis=0) / math.sqrt(400)
+        wanted = 2 * mdp.policy_value(made.given)
+        assert (np.abs(np.mean(earned, axis=0) - wanted) < 5.5 * error + 1e-9).all()
+        steps = 800 * mdp.horizon
+        counts = made._new.counts.sum(axis=(-3, -2, -1))
+        np.testing.assert_array_equal(counts, np.full(batch, steps))
+        paid = made._new.rewards[..., 0].sum(axis=(-2, -1))
+        np.testing.assert_allclose(paid, np.sum(earned, axis=0), atol=2**-16 * steps)
+
+
+@pytest.mark.parametrize("large", [2**20, 0])
+def test_either_way_refuses_rewards_that_are_not_covered(
+    large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stretches, "_LARGE", large)
+    made = agent(ON_ARRIVAL, known=False, batch=())
+    made._uncovered = ReplaceStep()
+    with pytest.raises(ValueError, match="does not cover rewards that depend on the next state"):
+        play(made, ON_ARRIVAL, 2, np.random.default_rng(0))
+    assert not made._new.counts.any()
+
+
+def test_many_episodes_are_played_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretches, "_LARGE", 0)
+    monkeypatch.setattr(stretches, "_AT_ONCE", 50)
+    made = agent(CHAIN, known=False, batch=())
+    play(made, CHAIN, 21, np.random.default_rng(0))  # two at a time
+    assert made._new.counts.sum() == 21 * 20
+
+
+def test_no_table_is_made_of_what_is_hardly_touched() -> None:
+    """A table of 29 MB: 200 episodes between draws take less than 3."""
+    n_states = 1200
+    ring = np.zeros((n_states, 3, n_states))
+    for action in range(3):
+        ring[np.arange(n_states), action, (np.arange(n_states) + action) % n_states] = 1
+    mdp = TabularMDP(ring, np.full((n_states, 3), 0.5), np.full(n_states, 1 / n_states), 20)
+    made = agent(mdp, known=False, batch=())
+    play(made, mdp, 1, np.random.default_rng(0))
+    tracemalloc.start()
+    play(made, mdp, 200, np.random.default_rng(0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3e6
+    assert made._new.counts.sum() == 201 * 20
+
+
+def test_training_on_a_large_table_plays_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretches, "_LARGE", 0)
+    made = agent(CHAIN, known=False, batch=())
+    monkeypatch.setattr(TabularMDP, "rollout_counts", None)
+    record = train(made, CHAIN, 5, np.random.default_rng(0))
+    assert record["reward"].sum() == pytest.approx(
+        made._rewards._sampler._total[..., 0].sum() + made._new.rewards[..., 0].sum(), abs=0.01
+    )
+
+
+WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")
+ICU = """
+import resource, sys
+import numpy as np
+from privrl.agents import PSRL, Geometric, NoisyRewards
+from privrl.envs import icu_sepsis
+from privrl.experiments import train
+from privrl.samplers import NonPrivate
+
+class Careless(PSRL):
+    def _plan(self, transition, reward):
+        return self._rng.integers(25, size=(20, 716))
+
+agent = Careless(
+    716, 25, 20, sampler=NonPrivate(), rewards=NoisyRewards(NonPrivate()),
+    rng=np.random.default_rng(0), schedule=Geometric(1.12),
+)
+train(agent, icu_sepsis(sys.argv[1]), 100_000, np.random.default_rng(1))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not WHEEL,
+    reason="no ICU-Sepsis: 'pip download --no-deps icu-sepsis', and PRIVRL_ICU_SEPSIS says where",
+)
+def test_icu_sepsis_leaves_room_for_a_plan() -> None:
+    """100,000 episodes, released 87 times, in a process of less than 0.75 GB."""
+    done = subprocess.run(
+        [sys.executable, "-c", ICU, str(WHEEL)], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 0.75e9
