@@ -313,9 +313,9 @@ class HatRewards(NoisyRewards):
         below, part = self._between(np.broadcast_to(reward, counts.shape[-3:])[cell[-3:]])
         first = np.ravel_multi_index(cell[:-1], counts.shape[:-1]) * self.width + below
         number, size = counts[cell], self.width * math.prod(counts.shape[:-1])
-        below_all = np.bincount(first, number * (1 - part), size)
-        above_all = np.bincount(first + 1, number * part, size)
-        table: FloatArray = (below_all + above_all).reshape(*counts.shape[:-1], self.width)
+        table = np.zeros((*counts.shape[:-1], self.width))
+        table += np.bincount(first, number * (1 - part), size).reshape(table.shape)
+        table += np.bincount(first + 1, number * part, size).reshape(table.shape)
         return table
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> "HatPosterior":

@@ -20,8 +20,6 @@ from privrl.samplers.noisy_counts import NoisyPosterior
 _KEPT: Final = 0.05  # a cell less likely to be filled than this is taken to be empty
 _KNOWN: Final = 0.9  # from here on optimism counts on a cell
 _LIKELY: Final = 0.5
-_SURE = 0.95
-_SHORT = 2.0
 _LUCK: Final = 0.05  # of unknown rows, that they lead to the best state
 _SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
 
@@ -319,32 +317,7 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
         filled.max(axis=-1)
     )[..., None]
     rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27), 0)
-    return filled, _as_many(noisy, filled, paid, rewarded)
-
-
-def _as_many(
-    noisy: _Noisy, filled: FloatArray, paid: _Noisy, rewarded: FloatArray
-) -> FloatArray:
-    """Return how likely reward cells are filled, now that a row has as many rewards as transitions.
-
-    Where those in likely cells are too few for what the row's transitions are, more than twice the
-    deviation, the next largest cells are filled too.
-    """
-    likely, known = filled > _LIKELY, rewarded > _LIKELY
-    made = (noisy.counts * likely).sum(axis=-1)
-    kept = (paid.counts * known).sum(axis=-1)
-    doubt = (noisy.deviation**2 * likely).sum(axis=-1)
-    each = (paid.deviation**2)[..., 0]
-    cells = np.maximum(known.sum(axis=-1), 1)
-    rewarded = rewarded.copy()
-    for cell in np.moveaxis(np.argsort(-paid.counts, axis=-1), -1, 0):
-        here = (*np.indices(cell.shape), cell)
-        amount = paid.counts[here]
-        short = made - kept > _SHORT * np.sqrt(doubt + each * cells)
-        more = short & ~known[here] & (amount > 0)
-        rewarded[here] = np.where(more, _SURE, rewarded[here])
-        kept, cells = kept + amount * more, cells + more
-    return rewarded
+    return filled, rewarded
 
 
 def _level(chance: NDArray[Any]) -> NDArray[np.int16]:
