@@ -31,7 +31,7 @@ def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
     often would cost noise, and less often starve exploration. Without, before each.
     """
     if private:
-        return Geometric(_RATIO, first=max(1, round(_BEFORE * episodes)))
+        return Geometric(_RATIO, first=min(max(1, round(_BEFORE * episodes)), episodes - 1))
     return EveryEpisode() if episodes <= _EVERY_EPISODE else Geometric(1.003)
 
 

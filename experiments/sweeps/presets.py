@@ -121,8 +121,8 @@ def _combinations(
     found: list[Method] = []
     refusals: list[ValueError] = []
     for agent, sampler, schedule in product(agents, samplers, schedules):
-        for name, names in (("agent", AGENTS), ("sampler", SAMPLERS)):
-            lookup(name, {"agent": agent, "sampler": sampler}[name], names)
+        lookup("agent", agent, AGENTS)
+        lookup("sampler", sampler, {"auto": None, **SAMPLERS})
         try:
             found.append(Method(agent=agent, sampler=sampler, schedule=schedule))
         except ValueError as error:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
+from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -51,7 +52,12 @@ def _completed(run: Run, options: Iterable[inspect.Parameter]) -> Any:
 
 
 def options_of(
-    spec: type, *, several: Collection[str] = (), overrides: bool = False, panel: str | None = None
+    spec: type,
+    *,
+    several: Collection[str] = (),
+    overrides: bool = False,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    panel: str | None = None,
 ) -> list[inspect.Parameter]:
     """Return an option for each field of a spec that has a sentence beside its type.
 
@@ -63,6 +69,8 @@ def options_of(
         Fields of which several values are taken, with commas; their options are called ``--names``.
     overrides : bool
         Whether they override another spec, so that none has a default.
+    defaults : mapping
+        Those of some fields, in place of the spec's.
     panel : str, optional
         The heading above them in the command's help.
     """
@@ -72,7 +80,7 @@ def options_of(
         if get_origin(hints[field.name]) is not Annotated:
             continue
         kind, sentence = get_args(hints[field.name])
-        name, default = field.name, None if overrides else field.default
+        name, default = field.name, None if overrides else defaults.get(field.name, field.default)
         if name in several:
             name, kind, sentence = f"{name}s", str, f"Comma-separated: {sentence}"
         option = typer.Option(help=sentence, rich_help_panel=panel)

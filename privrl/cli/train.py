@@ -21,7 +21,9 @@ def _options() -> list[Parameter]:
     from privrl.experiments.methods import Method
     from privrl.experiments.training import TrainSpec
 
-    return options_of(TrainSpec) + options_of(Method, panel="How the agent learns")
+    return options_of(TrainSpec) + options_of(
+        Method, defaults={"agent": TrainSpec.method.agent}, panel="How the agent learns"
+    )
 
 
 @takes_options(_options)
@@ -69,7 +71,7 @@ def train(
             "policy.npy",
             result.guarantee,
             without="the sampler is non-private",
-            also=f"; {result.guarantee['draws']} draws",
+            also=f"; draws: {result.guarantee['draws']}",
         )
         print_files(written)
 

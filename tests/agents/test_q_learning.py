@@ -34,7 +34,7 @@ def test_steps_by_hand() -> None:
     wanted[1, 0] = (0.4 + 5 / 6 * 0.8) / 8 + 0.4 * 7 / 8
     wanted[2, 1] = 0.8 / 8 + 5 / 6 * 0.8 * 7 / 8
     np.testing.assert_allclose(agent._values, [wanted], rtol=1e-12)
-    np.testing.assert_array_equal(agent.behaviour, np.tile([0, 0, 1, 0], (6, 1)))
+    np.testing.assert_array_equal(agent.policy, np.tile([0, 0, 1, 0], (6, 1)))
 
 
 def test_side_by_side_is_one_by_one() -> None:
@@ -84,7 +84,7 @@ def test_it_learns_what_is_near() -> None:
     starts, paid = learn_counts(agent, short, 1000, np.random.default_rng(1))
     assert paid.shape == (1000, 20)
     assert len(starts) == 1000
-    assert short.policy_value(agent.behaviour).mean() > 0.8 * short.optimal_value()
+    assert short.policy_value(agent.policy).mean() > 0.8 * short.optimal_value()
 
 
 def test_it_does_not_find_what_is_far() -> None:
@@ -92,7 +92,7 @@ def test_it_does_not_find_what_is_far() -> None:
     sea = deep_sea(10)
     agent = learner(sea, 300, batch_shape=(20,))
     learn_counts(agent, sea, 300, np.random.default_rng(1))
-    assert sea.policy_value(agent.behaviour).mean() < 0.4 * sea.optimal_value()
+    assert sea.policy_value(agent.policy).mean() < 0.4 * sea.optimal_value()
 
 
 def test_it_trains_on_gymnasium() -> None:

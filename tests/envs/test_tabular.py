@@ -657,14 +657,14 @@ def test_cliff_walking_ends_in_an_extra_state():
     mdp = TabularMDP.from_gymnasium(gym.make("CliffWalking-v1"), horizon=100)
     assert (mdp.n_states, mdp.n_actions) == (49, 4)
     assert mdp.optimal_value() == -13.0
-    assert mdp.reward_range == (-100.0, 0.0)
+    assert mdp.reward_range == (-100.0, -1.0)  # nobody acts in the state that ends it
     assert (mdp.transition[48, :, 48] == 1).all()
     assert mdp.reward[48].max() == 0
 
 
 def test_cliff_walking_slippery_averages_only_what_differs():
     mdp = TabularMDP.from_gymnasium(gym.make("CliffWalkingSlippery-v1"), horizon=10)
-    assert mdp.reward_range == (-100.0, 0.0)
+    assert mdp.reward_range == (-100.0, -1.0)
     start = 36
     away = [s for s in range(49) if s != start]
     assert set(np.unique(mdp.reward[:, :, away])) == {-1.0, 0.0}

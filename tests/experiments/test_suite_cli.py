@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl.cli import app
+from privrl.cli.terminal import OUT
 from privrl.experiments.suites import SuiteSpec, preset
 
 RUNNER = CliRunner()
@@ -17,9 +18,11 @@ QUICK = ["--tasks", "Queue2,RiverSwim6", "--agents", "psrl", "--episodes", "20",
 
 
 def run(*arguments: str, columns: int = 80):
-    return RUNNER.invoke(
-        app, ["suite", *arguments], env={"COLUMNS": str(columns), "TERM": "dumb"}
-    )  # fmt: skip
+    before, OUT.width = OUT.width, columns
+    try:
+        return RUNNER.invoke(app, ["suite", *arguments], env={"TERM": "dumb"})
+    finally:
+        OUT.width = before
 
 
 def table_of(path: Path) -> pd.DataFrame:

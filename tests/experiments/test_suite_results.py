@@ -76,7 +76,7 @@ def test_what_is_valued_in_the_end_is_what_would_be_deployed(monkeypatch) -> Non
     best = benchmark("Queue3").mdp.plan()[0]
     shape = (1, 3, *best.shape)
     deploys = lambda agent: np.broadcast_to(best, shape)  # noqa: E731
-    monkeypatch.setattr(PSRL, "best_policy", deploys, raising=False)
+    monkeypatch.setattr(PSRL, "policy", property(deploys))
     results = run(small(tasks=("Queue3",), epsilons=(None,)))
     np.testing.assert_allclose(results["final"], 1, atol=1e-12)
     assert (results["learning"] < 0.99).all()
