@@ -58,13 +58,15 @@ class Setup:
 
 SETUPS = st.builds(
     Setup,
-    agent=st.sampled_from(["psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan"]),
+    agent=st.sampled_from(
+        ["psrl", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan"]
+    ),
     sampler=st.sampled_from(
         ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private",
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
          "noisy buffered", "damped square-root", "damped buffered", "local"]
     ),
-    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy"]),
+    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy", "hat"]),
     schedule=st.sampled_from(["every", "geometric"]),
     resamples=st.booleans(),
     terminates=st.booleans(),
@@ -116,8 +118,8 @@ def rewards_of(setup: Setup, updates: int) -> Any:
     options = {"relation": relation_of(setup), "table": "rewards"}
     if setup.rewards == "beta":
         return agents.BetaRewards(Diffuse(weight=0.1, **options))
-    kind = agents.NoisyRewards if setup.rewards == "noisy" else agents.BetaRewards
-    return kind(NoisyCounts(sigma=2.0, updates=updates, **options))
+    kinds = {"noisy": agents.NoisyRewards, "hat": agents.HatRewards}
+    return kinds.get(setup.rewards, agents.BetaRewards)(NoisyCounts(sigma=2.0, updates=updates, **options))
 
 
 def agent_of(setup: Setup, episodes: int) -> Any:
@@ -139,7 +141,11 @@ def agent_of(setup: Setup, episodes: int) -> Any:
     if setup.agent == "rlsvi":
         return agents.RLSVI(S, A, H, **options)
     if setup.agent == "explore-then-plan":
-        return agents.ExploreThenPlan(S, A, H, **options | {"schedule": agents.Once(1)})
+        # An environment ends with the last episode's steps; else one more begins after it.
+        once = agents.Once(min(1, episodes - (setup.told == "by an environment")))
+        return agents.ExploreThenPlan(S, A, H, **options | {"schedule": once})
+    if setup.agent == "sparse-psrl":
+        return agents.SparsePSRL(S, A, H, episodes=episodes, **options)
     return agents.PSRL(
         S, A, H, resamples=agents.EveryEpisode() if setup.resamples else None, **options
     )
@@ -154,7 +160,7 @@ def run(setup: Setup, history: list[Episode]) -> Any:
         shown.append((agent.behaviour.copy(), agent.draws))
 
     if setup.told == "by an environment":
-        env: Any = Replayed(history, setup.wrapper)
+        env: Any = Replayed(history, setup)
         if setup.wrapper == "flatten":
             env = FlattenDiscrete(env)
         elif setup.wrapper == "bins":
@@ -220,17 +226,19 @@ def as_counts(setup: Setup, episodes: list[Episode]) -> Any:
 class Replayed(gym.Env[Any, Any]):
     """Shows the states and pays the rewards of a history, whatever is done."""
 
-    def __init__(self, history: list[Episode], wrapper: str) -> None:
+    def __init__(self, history: list[Episode], setup: Setup) -> None:
+        if not relation_of(setup).covers_arrival:
+            self.arrival_rewards = False  # or nobody would train here
         self.observation_space = {
             "none": Discrete(S), "flatten": MultiDiscrete([1, S]), "bins": Box(0, S, (1,))
-        }[wrapper]  # fmt: skip
+        }[setup.wrapper]  # fmt: skip
         self.action_space = Discrete(A)
         self._history, self._episode, self._step = history, -1, 0
         self._show = {
             "none": np.int64,
             "flatten": lambda state: np.array([0, state]),
             "bins": lambda state: np.array([state], np.float32),
-        }[wrapper]
+        }[setup.wrapper]
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
@@ -266,7 +274,7 @@ def episodes(draw: Any, setup: Setup) -> Episode:
 
 
 def amounts(setup: Setup) -> Any:
-    fine = setup.rewards == "noisy"
+    fine = setup.rewards in ("noisy", "hat")
     return st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)) if fine else (
         st.sampled_from([0.0, 1.0])
     )  # fmt: skip
@@ -301,6 +309,8 @@ def is_sensible(setup: Setup) -> bool:
     """Whether there is such an agent, and such data for it."""
     if setup.agent != "psrl" and (not setup.is_noisy or setup.rewards == "beta"):
         return False
+    if (setup.rewards == "hat") != (setup.agent == "sparse-psrl") and setup.agent != "psrl":
+        return False
     # Told by an environment, an agent sees one chain of states: no next state of its own.
     if setup.told == "by an environment" and setup.relation.startswith("transition"):
         return False
@@ -330,14 +340,25 @@ def test_agents(setup: Setup, data: Any) -> None:
     _replayed(setup, data)
 
 
-@pytest.mark.parametrize("sampler", ["diffuse", "noisy square-root", "damped square-root", "local"])
+NOISE = ["noisy square-root", "damped square-root", "local"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "rewards", "sampler"),
+    [
+        *(("psrl", rewards, each) for rewards in ("noisy", "hat") for each in ("diffuse", *NOISE)),
+        *(("sparse-psrl", "hat", each) for each in (*NOISE, "noisy buffered")),
+    ],
+)
 @pytest.mark.parametrize(
     ("relation", "states", "others"),
     [("step", [0, 0, 0], [0, 1, 0]), ("step", [0, 1, 0], [0, 0, 0]), ("episode", [0] * 5, [1] * 5)],
 )  # fmt: skip
-def test_the_largest_changes_are_paid_for(sampler, relation, states, others) -> None:
+def test_the_largest_changes_are_paid_for(
+    agent, rewards, sampler, relation, states, others
+) -> None:
     setup = Setup(
-        agent="psrl", sampler=sampler, rewards="noisy", schedule="every", resamples=False,
+        agent=agent, sampler=sampler, rewards=rewards, schedule="every", resamples=False,
         terminates=False, support=False, relation=relation, told="step by step",
     )  # fmt: skip
     history, other = (
