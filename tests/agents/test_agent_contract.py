@@ -18,11 +18,13 @@ from privrl.agents import (
     EveryEpisode,
     ExploreThenPlan,
     Geometric,
+    HatRewards,
     KnownRewards,
     NoisyRewards,
     Once,
     Oracle,
     RandomPolicy,
+    SparsePSRL,
     TabularAgent,
     Transition,
     self_loops,
@@ -59,6 +61,13 @@ ALL_AGENTS: dict[str, Make] = {
         Concentrated(alpha=40.0), KnownRewards(MDP.expected_reward), **o
     ),
     "noisy": lambda **o: agent(noisy("transitions"), NoisyRewards(noisy("rewards")), **o),
+    "noisy-hats": lambda **o: agent(noisy("transitions"), HatRewards(noisy("rewards")), **o),
+    "sparse-psrl": lambda **o: agent(
+        NonPrivate(), HatRewards(NonPrivate()), SparsePSRL, **{"episodes": 400, **o}
+    ),
+    "noisy-sparse-psrl": lambda **o: agent(
+        noisy("transitions"), HatRewards(noisy("rewards")), SparsePSRL, **{"episodes": 40, **o}
+    ),
     "ucbvi": lambda **o: agent(NonPrivate(), BetaRewards(NonPrivate()), UCBVI, **o),
     "noisy-ucbvi": lambda **o: agent(
         noisy("transitions"), NoisyRewards(noisy("rewards")), UCBVI, **o
@@ -79,7 +88,10 @@ ALL_AGENTS: dict[str, Make] = {
     "random": lambda **o: RandomPolicy(*SIZES, **{"rng": np.random.default_rng(0), **o}),
 }  # fmt: skip
 PRIVATE = ["diffuse", "concentrated"]
-PAY_ONCE = ["noisy", "noisy-ucbvi", "explore-then-plan", "noisy-dp-ucbvi", "noisy-rlsvi"]
+PAY_ONCE = [
+    "noisy", "noisy-hats", "noisy-sparse-psrl", "noisy-ucbvi", "explore-then-plan",
+    "noisy-dp-ucbvi", "noisy-rlsvi",
+]  # fmt: skip
 each_agent = pytest.mark.parametrize("make", ALL_AGENTS.values(), ids=ALL_AGENTS)
 
 
@@ -90,9 +102,11 @@ def test_policy_shape_and_actions(make: Make) -> None:
         _ = learner.behaviour
     learner.begin_episode(0)
     assert learner.behaviour.shape == (6, 4)
-    assert set(np.unique(learner.behaviour)) <= {0, 1}
+    left_open = {-1} if isinstance(learner, SparsePSRL) else set()  # it explores
+    assert set(np.unique(learner.behaviour)) <= {0, 1} | left_open
     assert isinstance(learner.act(2, 3), int)
-    assert learner.act(2, 3) == learner.behaviour[3, 2]
+    wanted = learner.behaviour[3, 2]
+    assert learner.act(2, 3) in ((0, 1) if wanted < 0 else (wanted,))
 
 
 @each_agent
@@ -170,7 +184,7 @@ def test_who_pays_once_is_refused_at_the_first_draw_or_never(name: str) -> None:
     assert learner.draws == 40
 
 
-@pytest.mark.parametrize("name", ["non-private", "ucbvi", "dp-ucbvi", "rlsvi"])
+@pytest.mark.parametrize("name", ["non-private", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi"])
 def test_agents_without_a_guarantee_never_fit_a_budget(name: str) -> None:
     learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=Rdp(2, 1e6)))
     with pytest.raises(BudgetExceeded):
@@ -179,16 +193,21 @@ def test_agents_without_a_guarantee_never_fit_a_budget(name: str) -> None:
 
 @each_agent
 def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
-    """Between draws nothing that is observed changes the policy, however absurd."""
-    learner = make(schedule=Geometric(1e6))
-    learner.begin_episode(0)
-    policy = learner.behaviour.copy()
-    learner.observe_counts(np.full((4, 2, 4), 10**9), np.ones((4, 2, 1)))
+    """Between draws nothing that is observed changes a policy, however absurd.
+
+    Those that are made afresh between draws are as with the same random numbers and no data.
+    """
+    told, untold = (make(schedule=Geometric(1e6)) for _ in range(2))
+    told.begin_episode(0)
+    untold.begin_episode(0)
+    told.observe_counts(np.full((4, 2, 4), 10**9), np.ones((4, 2, 1)))
     for episode in range(1, 30):
-        learner.begin_episode(episode)
+        for learner in (told, untold):
+            learner.begin_episode(episode)
+        np.testing.assert_array_equal(told.behaviour, untold.behaviour)
+        np.testing.assert_array_equal(told.policy, untold.policy)
         for _ in range(6):
-            learner.observe(Transition(0, 0, 1.0, 0))
-    np.testing.assert_array_equal(learner.behaviour, policy)
+            told.observe(Transition(0, 0, 1.0, 0))
 
 
 @each_agent
@@ -243,7 +262,9 @@ def test_steps_and_counts_are_the_same_data() -> None:
     np.testing.assert_array_equal(*policies)
 
 
-@pytest.mark.parametrize("name", ["non-private", "ucbvi", "dp-ucbvi", "rlsvi", "oracle"])
+@pytest.mark.parametrize(
+    "name", ["non-private", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi", "oracle"]
+)
 def test_learns(name: str) -> None:
     """The mean policy value of 20 runs after 400 episodes: near the optimum, far from chance.
 
@@ -638,6 +659,9 @@ def test_bad_known_rows(rows, words: str) -> None:
     [
         "diffuse",
         "noisy",
+        "noisy-hats",
+        "sparse-psrl",
+        "noisy-sparse-psrl",
         "ucbvi",
         "noisy-ucbvi",
         "explore-then-plan",

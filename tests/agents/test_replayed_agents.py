@@ -119,7 +119,9 @@ def rewards_of(setup: Setup, updates: int) -> Any:
     if setup.rewards == "beta":
         return agents.BetaRewards(Diffuse(weight=0.1, **options))
     kinds = {"noisy": agents.NoisyRewards, "hat": agents.HatRewards}
-    return kinds.get(setup.rewards, agents.BetaRewards)(NoisyCounts(sigma=2.0, updates=updates, **options))
+    return kinds.get(setup.rewards, agents.BetaRewards)(
+        NoisyCounts(sigma=2.0, updates=updates, **options)
+    )
 
 
 def agent_of(setup: Setup, episodes: int) -> Any:
@@ -344,22 +346,20 @@ NOISE = ["noisy square-root", "damped square-root", "local"]
 
 
 @pytest.mark.parametrize(
-    ("agent", "rewards", "sampler"),
+    "how",
     [
-        *(("psrl", rewards, each) for rewards in ("noisy", "hat") for each in ("diffuse", *NOISE)),
-        *(("sparse-psrl", "hat", each) for each in (*NOISE, "noisy buffered")),
+        *(("psrl", each, paid) for paid in ("noisy", "hat") for each in ("diffuse", *NOISE)),
+        *(("sparse-psrl", each, "hat") for each in (*NOISE, "noisy buffered")),
     ],
+    ids=" ".join,
 )
 @pytest.mark.parametrize(
     ("relation", "states", "others"),
     [("step", [0, 0, 0], [0, 1, 0]), ("step", [0, 1, 0], [0, 0, 0]), ("episode", [0] * 5, [1] * 5)],
 )  # fmt: skip
-def test_the_largest_changes_are_paid_for(
-    agent, rewards, sampler, relation, states, others
-) -> None:
+def test_the_largest_changes_are_paid_for(how, relation, states, others) -> None:
     setup = Setup(
-        agent=agent, sampler=sampler, rewards=rewards, schedule="every", resamples=False,
-        terminates=False, support=False, relation=relation, told="step by step",
+        *how, schedule="every", resamples=False, terminates=False, support=False, relation=relation, told="step by step",
     )  # fmt: skip
     history, other = (
         [[agents.Transition(s, 0, 1.0, t) for s, t in pairwise(each)]] for each in (states, others)
