@@ -359,7 +359,8 @@ NOISE = ["noisy square-root", "damped square-root", "local"]
 )  # fmt: skip
 def test_the_largest_changes_are_paid_for(how, relation, states, others) -> None:
     setup = Setup(
-        *how, schedule="every", resamples=False, terminates=False, support=False, relation=relation, told="step by step",
+        *how, schedule="every", resamples=False, terminates=False, support=False,
+        relation=relation, told="step by step",
     )  # fmt: skip
     history, other = (
         [[agents.Transition(s, 0, 1.0, t) for s, t in pairwise(each)]] for each in (states, others)
