@@ -39,10 +39,10 @@ def chance_filled(
     Returns
     -------
     array, shape (...)
-        Probabilities; 0 for what is not positive.
+        Probabilities; 0 for what is negative.
     """
-    bins = ((noisy - _LOW) * _PER_DEVIATION).astype(np.int32) + 1
-    np.clip(bins, 0, _N_BINS - 1, out=bins)
+    place = (noisy - _LOW) * _PER_DEVIATION + 1
+    bins = np.clip(place, 0, _N_BINS - 1).astype(np.int32)  # none that is too large for integers
     if classes is not None:
         bins += classes.astype(np.int32) * _N_BINS
     seen = np.bincount(bins.ravel(), minlength=n_classes * _N_BINS).reshape(n_classes, _N_BINS)
@@ -53,7 +53,7 @@ def chance_filled(
     some = seen.any(axis=1)
     weight[some] = _weights(seen[some], spike, slab, float(overall[0, 0]), _PSEUDO_CELLS)
     chance = weight * slab / (weight * slab + (1 - weight) * spike)
-    chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # nothing or less
+    chance[:, : -_LOW * _PER_DEVIATION + 1] = 0  # less than nothing
     chance[:, -1] = 1
     table: FloatArray = chance.astype(np.float32)
     return table.reshape(-1)[bins]
