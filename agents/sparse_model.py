@@ -98,7 +98,6 @@ class SparseModel:
         known = self._totals(self._count * (self._chance > _KNOWN))
         self._mean, self._spread, number = self._rewards(self._chance_paid > _KNOWN)
         self._is_paid = number > 0
-        self._unknown = (known <= 0) | ~self._is_paid
         # States that were seen: something was done there, or something leads there.
         seen = ((known > 0) | self._is_paid).any(axis=0)
         led_to = np.zeros(runs * n_states + 1, np.bool_)
