@@ -227,7 +227,7 @@ class NoisyRewards(BetaRewards):
     """
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
-        if _has_dirichlet(sampler.fresh().cost):
+        if has_dirichlet(sampler.fresh().cost):
             raise ValueError(
                 f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
             )
@@ -329,11 +329,11 @@ class HatRewards(NoisyRewards):
         return below, np.rint((place - below) / GRID) * GRID
 
 
-def _has_dirichlet(cost: Cost | None) -> bool:
+def has_dirichlet(cost: Cost | None) -> bool:
     """Whether a cost is that of Dirichlet draws, in part or in some row."""
     match cost:
         case Together(parts=costs) | BatchCost(rows=costs):
-            return any(map(_has_dirichlet, costs))
+            return any(map(has_dirichlet, costs))
     return isinstance(cost, DirichletCost)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from privrl._checks import check_count
 from privrl._typing import IntArray
-from privrl.agents.rewards import HatPosterior, HatRewards
+from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
 from privrl.agents.schedules import EveryEpisode, Geometric, Schedule
 from privrl.agents.sparse_model import SparseModel
 from privrl.agents.tabular import TabularAgent
@@ -84,6 +84,8 @@ class SparsePSRL(TabularAgent):
         if not isinstance(rewards, HatRewards):
             raise ValueError(f"rewards must be HatRewards, got {rewards!r}; it has the same price.")
         super().__init__(n_states, n_actions, horizon, rewards=rewards, **options)
+        if has_dirichlet(self._sampler.cost):  # said before anything is paid for
+            raise _no_counts()
         if "known_rows" in options and options["known_rows"] is not None:
             raise ValueError("known_rows must be left out: this agent learns all rows.")
         self._replans = self._plan_starts()
@@ -117,7 +119,7 @@ class SparsePSRL(TabularAgent):
             and isinstance(reward, HatPosterior)
             and isinstance(reward.rows, NoisyPosterior)
         ):
-            raise ValueError("sampler must release counts; take NoisyCounts, or NonPrivate.")
+            raise _no_counts()
         exact = not np.any(transition.deviation)
         self._doubt = _DOUBT_OF_EXACT if exact else _DOUBT
         paid = HatPosterior(self._flat(reward.rows), reward.grid)
@@ -151,3 +153,7 @@ class SparsePSRL(TabularAgent):
             return super()._plan_to_deploy()  # which refuses
         policies = self._model.mean_plan()
         return policies.reshape(*self.batch_shape, self.horizon, self.n_states)
+
+
+def _no_counts() -> ValueError:
+    return ValueError("sampler must release counts; take NoisyCounts, or NonPrivate.")
