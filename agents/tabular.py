@@ -338,8 +338,19 @@ class TabularAgent(Observer, ABC):
 def self_loops(
     n_states: int, n_actions: int, *, terminates: bool = False, support: Support | None = None
 ) -> BoolArray:
-    """Return in which cells of a transition table a state follows itself, shape (S, A, K)."""
+    """Return in which cells of a transition table a state follows itself, shape (S, A, K).
+
+    Raises
+    ------
+    ValueError
+        If the support is for other states or actions.
+    """
     if support is not None:
+        if support.next_states.shape[:2] != (n_states, n_actions):
+            raise ValueError(
+                f"support must be for {n_states} states and {n_actions} actions, got "
+                f"{support.next_states.shape[:2]}."
+            )
         return support.next_states == np.arange(n_states)[:, None, None]
     same = np.eye(n_states, n_states + terminates, dtype=np.bool_)
     return np.repeat(same[:, None], n_actions, axis=1)
