@@ -145,6 +145,15 @@ def test_plans_between_draws_are_fresh_and_cost_nothing() -> None:
     assert len(policies) > 40
 
 
+def test_a_plan_between_draws_is_of_the_same_release() -> None:
+    learner, released = agent(300), None
+    for episode in range(60):
+        learner.begin_episode(episode)
+        assert (learner.released is released) != learner.schedule.is_due(episode)
+        released = learner.released
+        learner.observe(Transition(0, 1, 1.0, 3))
+
+
 def test_exploring_ends_after_a_sixth() -> None:
     """Of 4000 runs that know nothing, those that explore leave all to chance: 1 − 6 t / T do.
 
@@ -249,6 +258,30 @@ def ending(on_arrival: bool) -> TabularMDP:
     return TabularMDP(transition, reward, [1.0, 0.0, 0.0], 8)
 
 
+def test_who_is_told_of_counts_learns_where_episodes_end() -> None:
+    """Arriving in the end is "over"; what the tables do there is neither counted nor paid."""
+    mdp = ending(on_arrival=False)
+    learner = SparsePSRL(
+        3, 2, 8, episodes=10, terminates=True, schedule=EveryEpisode(), sampler=NonPrivate(),
+        rewards=HatRewards(NonPrivate(), low=-2.0, high=-1.0), rng=np.random.default_rng(0),
+    )  # fmt: skip
+    counts = mdp.rollout_counts(np.full((8, 3), -1), 100, np.random.default_rng(1))
+    learner.observe_counts(counts, mdp.reward_table, ends=mdp.ends)
+    learner.begin_episode(0)
+    transition, reward = learner.released
+    wanted = np.concatenate([counts, np.zeros((3, 2, 1))], axis=-1)
+    wanted[1, 1, [2, 3]] = wanted[1, 1, [3, 2]]
+    wanted[2] = 0
+    np.testing.assert_array_equal(transition.counts, wanted)
+    np.testing.assert_array_equal(reward.rows.counts.sum(axis=-1), wanted.sum(axis=-1))
+    with pytest.raises(ValueError, match="ends must be given for each state"):
+        learner.observe_counts(counts, mdp.reward_table, ends=mdp.ends[:2])
+    with pytest.raises(ValueError, match="ends must be given"):
+        agent().observe_counts(
+            np.zeros((4, 2, 4), int), np.zeros((4, 2, 1)), ends=np.zeros(4, bool)
+        )
+
+
 def all_draws(learner: SparsePSRL, episodes: int) -> None:
     for start in learner.starts(episodes):
         learner.begin_episode(start)
@@ -274,6 +307,12 @@ def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> No
     assert 0.99 * epsilon < float(learner.accountant.spent(2.0)) <= epsilon
     with pytest.raises(ValueError, match="updates must cover"):
         learner.begin_episode(list(learner.schedule.starts(10**4))[learner.draws])
+
+
+@each_env
+def test_the_budget_is_what_was_said(name: str) -> None:
+    learner = PSRL.private(ENVS[name](), epsilon=0.25, episodes=50)
+    assert learner.accountant.budget == Rdp(2, 0.25)
 
 
 @each_env
