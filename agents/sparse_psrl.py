@@ -30,6 +30,7 @@ def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
     With privacy, first after a hundredth of them, then whenever they have grown by 12 %; more
     often would cost noise, and less often starve exploration. Without, before each.
     """
+    check_count("episodes", episodes)
     if private:
         return Geometric(_RATIO, first=min(max(1, round(_BEFORE * episodes)), episodes - 1))
     return EveryEpisode() if episodes <= _EVERY_EPISODE else Geometric(1.003)
