@@ -26,6 +26,19 @@ def test_growth() -> None:
     assert len(Geometric(1.1).starts(10**9)) < 250
 
 
+def test_the_first_draw_may_come_later() -> None:
+    """From there on it is as if the episodes had been fewer and their number had grown so far."""
+    late = Geometric(2.0, first=5)
+    assert list(late.starts(60)) == [5, 11, 23, 47]
+    assert [episode for episode in range(60) if late.is_due(episode)] == [5, 11, 23, 47]
+    assert list(late.starts(6)) == [5]
+    assert list(late.starts(5)) == []
+    assert list(Geometric(1.5, first=0).starts(12)) == list(Geometric(1.5).starts(12))
+    for wrong in (-1, 2.5, True):
+        with pytest.raises(ValueError, match="first must be a whole number"):
+            Geometric(2.0, first=wrong)
+
+
 @given(st.floats(1.01, 4), st.integers(1, 10**6))
 def test_the_number_of_episodes_grows_by_the_ratio(ratio: float, episodes: int) -> None:
     starts = list(Geometric(ratio).starts(episodes))

@@ -38,23 +38,24 @@ def noisy(table: str, **options: Any) -> NoisyCounts:
 
 
 def agent(episodes: int = 1000, **options: Any) -> SparsePSRL:
-    settings = {
+    settings: dict[str, Any] = {
         "sampler": noisy("transitions"),
         "rewards": HatRewards(noisy("rewards")),
-        "schedule": sparse_schedule(episodes, private=True),
         "rng": np.random.default_rng(0),
     }
+    if "schedule" not in options:
+        settings["schedule"] = sparse_schedule(episodes, private=True)
     return SparsePSRL(*SIZES, episodes=episodes, **settings | options)
 
 
 # When it draws, and plans ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("episodes", "first"), [(1, 1), (10, 1), (260, 3), (3000, 30)])
+@pytest.mark.parametrize(("episodes", "first"), [(1, 0), (2, 1), (10, 1), (260, 3), (3000, 30)])
 def test_with_privacy_it_first_waits(episodes: int, first: int) -> None:
-    """A hundredth of the episodes, then until they are 12 % more."""
+    """A hundredth of the episodes, one at least where there are more; then for 12 % more."""
     starts = list(sparse_schedule(episodes, private=True).starts(episodes))
-    assert starts[:1] == ([first] if episodes > first else [])
+    assert starts[0] == first
     growth = (np.array(starts[1:]) + 1) / (np.array(starts[:-1]) + 1)
     assert (np.diff(starts) >= 1).all()
     assert (growth[np.diff(starts) > 1] < 1.25).all()
@@ -66,6 +67,13 @@ def test_without_privacy_it_draws_before_each_episode() -> None:
     many = list(sparse_schedule(10**6, private=False).starts(10**6))
     assert many[:300] == list(range(300))
     assert len(many) < 4000
+
+
+@pytest.mark.parametrize("wrong", [0, -3, 2.5])
+@pytest.mark.parametrize("private", [False, True])
+def test_a_run_has_episodes(wrong, private: bool) -> None:
+    with pytest.raises(ValueError, match="episodes must be a whole number"):
+        sparse_schedule(wrong, private=private)
 
 
 def test_nothing_is_released_before_the_first_draw() -> None:
@@ -217,8 +225,8 @@ def test_samplers_of_rows_are_refused_before_anything_is_paid(sampler) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"episodes": 0}, "episodes must be"),
-        ({"episodes": 2.5}, "episodes must be"),
+        ({"episodes": 0, "schedule": EveryEpisode()}, "episodes must be"),
+        ({"episodes": 2.5, "schedule": EveryEpisode()}, "episodes must be"),
         ({"known_rows": MDP.transition}, "known_rows must be left out"),
     ],
 )

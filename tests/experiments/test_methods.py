@@ -7,7 +7,7 @@ import pytest
 
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import Rdp
-from privrl.agents import TabularAgent
+from privrl.agents import HatRewards, SparsePSRL, TabularAgent, sparse_schedule
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
@@ -31,6 +31,9 @@ METHODS = [
     Method(agent="dp-ucbvi"),
     Method(agent="rlsvi"),
     Method(agent="explore-then-plan"),
+    Method(agent="sparse-psrl"),
+    Method(agent="sparse-psrl", sampler="noisy-counts", schedule="geometric:2"),
+    Method(rewards="hat"),
     Method(rewards="known"),
     Method(reward_epsilon=0.5),
     Method(sampler="diffuse", window=2),
@@ -114,6 +117,32 @@ def test_loops_are_damped_where_the_relation_gains_by_it(terminates: bool) -> No
     loops = agent.sampler.loops  # type: ignore[attr-defined]
     assert loops.shape == (3, 2, 3 + terminates)
     assert loops.sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"agent": "sparse-psrl", "rewards": "noisy"}, "rewards must be auto"),
+        ({"agent": "sparse-psrl", "rewards": "known"}, "rewards must be auto"),
+        ({"agent": "sparse-psrl", "sampler": "diffuse"}, "sampler must release counts"),
+        ({"rewards": "hat", "sampler": "concentrated"}, "sampler must release counts"),
+    ],
+)
+def test_what_does_not_go_together(wrong: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Method(**wrong)
+
+
+def test_sparse_psrl_has_settings_of_its_own() -> None:
+    method = Method(agent="sparse-psrl")
+    assert (method.sampler, method.schedule) == ("noisy-counts:buffered", "auto")
+    assert method.draws_of(1000) == sparse_schedule(1000, private=True)
+    exact = Method(agent="sparse-psrl", sampler="non-private")
+    assert exact.draws_of(1000) == sparse_schedule(1000, private=False)
+    agent = made(method, Rdp(2, 0.8))
+    assert isinstance(agent, SparsePSRL)
+    assert isinstance(agent._rewards, HatRewards)
+    assert agent.episodes == TASK.episodes
 
 
 def test_who_claims_nothing_has_no_budget() -> None:
