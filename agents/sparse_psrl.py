@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -107,10 +108,9 @@ class SparsePSRL(TabularAgent):
         """Return the episodes before which there is a new plan, spread evenly between draws."""
         draws = list(self.schedule.starts(self.episodes))
         each = math.ceil(_PLANS / max(1, len(draws)))
-        ends = [*draws[1:], self.episodes]
         return frozenset(
             start + (end - start) * part // each
-            for start, end in zip(draws, ends, strict=True)
+            for start, end in pairwise([*draws, self.episodes])
             for part in range(each)
         )
 

@@ -16,6 +16,7 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
+    Once,
     SparsePSRL,
     Transition,
     sparse_schedule,
@@ -132,6 +133,16 @@ def test_a_run_has_about_a_thousand_plans(episodes: int) -> None:
     assert set(learner.schedule.starts(episodes)) <= set(starts)
     assert min(episodes - episodes // 100, 700) <= len(starts) <= 1100
     assert list(learner.starts(200)) == [start for start in starts if start < 200]
+
+
+def test_a_schedule_may_have_no_draw_in_a_run() -> None:
+    learner = agent(20, schedule=Once(20))
+    assert list(learner.starts(20)) == [0]
+    for episode in range(20):
+        learner.begin_episode(episode)
+        assert (learner.behaviour == -1).all()
+    learner.begin_episode(20)
+    assert learner.draws == 1
 
 
 def test_plans_between_draws_are_fresh_and_cost_nothing() -> None:
