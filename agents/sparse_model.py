@@ -20,6 +20,7 @@ from privrl.samplers.noisy_counts import NoisyPosterior
 _KEPT: Final = 0.05  # a cell less likely to be filled than this is taken to be empty
 _KNOWN: Final = 0.9  # from here on optimism counts on a cell
 _LIKELY: Final = 0.5
+_SURE: Final = 99.0  # deviations, of what is known without noise: filled or, below 0, empty
 _LUCK: Final = 0.05  # of unknown rows, that they lead to the best state
 _SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
 
@@ -256,6 +257,8 @@ class _Noisy:
 
     @property
     def in_deviations(self) -> FloatArray:
+        if self.exact:
+            return np.where(self.counts > 0, _SURE, -_SURE).astype(np.float32)
         return (self.counts / self.deviation).astype(np.float32)
 
 
@@ -285,12 +288,12 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     First every cell by itself; from that, classes of cells that are filled about equally often,
     and once more.
     """
-    if noisy.exact:
+    if noisy.exact and paid.exact:
         return (noisy.counts > 0).astype(np.float32), (paid.counts > 0).astype(np.float32)
     valid = None if support is None else support.valid
     z, rewards = noisy.in_deviations, paid.in_deviations
     if valid is not None:
-        z[~valid] = -9
+        z[~valid] = -_SURE
     filled, rewarded = chance_filled(z), chance_filled(rewards)
     played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), filled.max(axis=-1))
     seen = played.max(axis=1)  # (S,)

@@ -191,6 +191,19 @@ def test_noise_is_not_taken_for_transitions(deviation: float) -> None:
     assert value > 0.9 * mdp.optimal_value()
 
 
+@pytest.mark.parametrize("exact", ["transitions", "rewards"])
+def test_one_of_the_tables_may_be_without_noise(exact: str) -> None:
+    """RiverSwim once more, of 20 states: noise in the other table hides no more than it did."""
+    mdp = riverswim(20, 60)
+    counts = np.rint(500 * mdp.transition)[None]
+    model = hats(0.0, 1.0)
+    paid = model.encode_counts(counts, mdp.expected_reward[..., None], rng())
+    transition = released(counts, 5.0 * (exact != "transitions"))
+    rewards = HatPosterior(released(paid, 5.0 * (exact != "rewards"), 2), model.grid)
+    value = mdp.policy_value(SparseModel(transition, rewards, 60).mean_plan()[0])
+    assert value > 0.9 * mdp.optimal_value()
+
+
 # Exploring -------------------------------------------------------------------------------------
 
 
