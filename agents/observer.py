@@ -170,13 +170,13 @@ class Observer:
         """
         old, table = self._new, self._new.transitions.shape
         if ends is not None:
-            if not self.terminates or self.support is not None or ends.shape != table[-3:-2]:
+            fits = ends.shape == (self.n_states,) and ends.dtype == np.bool_
+            if not (self.terminates and self.support is None and fits):
                 raise ValueError(
                     "ends must be given for each state of an agent with terminates=True and "
-                    f"without a support, got shape {ends.shape}."
+                    f"without a support, as bool, got {ends.dtype} of shape {ends.shape}."
                 )
-            counts = np.where(ends[:, None, None], 0, counts)
-            table = counts.shape if counts.shape[:-1] == table[:-1] else table
+            table = (*table[:-1], self.n_states)
         if counts.shape != table:
             raise ValueError(
                 f"counts must have shape {table}, got {counts.shape}; each run has its own data."
@@ -185,6 +185,8 @@ class Observer:
             raise ValueError("counts must be whole numbers >= 0; check what was counted.")
         if reward.shape[-1] > 1:
             self.check_covers_arrival()
+        if ends is not None:
+            counts = np.where(ends[:, None, None], 0, counts)
         floats = counts.astype(np.float64)
         encoded = self._rewards.encode_counts(floats, reward, self._rng)
         if ends is not None:

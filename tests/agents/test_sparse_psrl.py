@@ -293,8 +293,15 @@ def test_who_is_told_of_counts_learns_where_episodes_end() -> None:
     wanted[2] = 0
     np.testing.assert_array_equal(transition.counts, wanted)
     np.testing.assert_array_equal(reward.rows.counts.sum(axis=-1), wanted.sum(axis=-1))
-    with pytest.raises(ValueError, match="ends must be given for each state"):
-        learner.observe_counts(counts, mdp.reward_table, ends=mdp.ends[:2])
+    for wrong in (mdp.ends[:2], mdp.ends.astype(int)):
+        with pytest.raises(ValueError, match="ends must be given for each state"):
+            learner.observe_counts(counts, mdp.reward_table, ends=wrong)
+    for wrong in (counts[..., :2], counts[:2], np.zeros((3, 2, 4), int), counts[None]):
+        with pytest.raises(ValueError, match=r"counts must have shape \(3, 2, 3\)"):
+            learner.observe_counts(wrong, mdp.reward_table, ends=mdp.ends)
+    for wrong in (-counts, counts * 1.0, counts > 0):
+        with pytest.raises(ValueError, match="counts must be whole numbers"):
+            learner.observe_counts(wrong, mdp.reward_table, ends=mdp.ends)
     with pytest.raises(ValueError, match="ends must be given"):
         agent().observe_counts(
             np.zeros((4, 2, 4), int), np.zeros((4, 2, 1)), ends=np.zeros(4, bool)
