@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from told import Told
 
-from privrl.agents import HatRewards, NoisyRewards
+from privrl.agents import (
+    DPUCBVI,
+    RLSVI,
+    UCBVI,
+    ExploreThenPlan,
+    HatRewards,
+    NoisyRewards,
+    Once,
+)
 from privrl.samplers.base import GRID
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
@@ -26,6 +34,11 @@ def model(low: float = 0.0, high: float = 1.0, points: int = 11) -> HatRewards:
 def added(rewards: HatRewards, reward: np.ndarray) -> np.ndarray:
     """What each reward adds to the table; no coin is tossed, so no generator is asked."""
     return rewards.encode(np.asarray(reward, np.float64), rng())
+
+
+def entered(rewards: HatRewards, counts: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """What so many transitions add to the table, each of which paid ``reward``."""
+    return rewards.encode_counts(counts, reward, rng())
 
 
 def paid(low: float, high: float, points: int) -> np.ndarray:
@@ -78,7 +91,7 @@ def test_counts_add_what_single_rewards_add(arrival: bool, batch: tuple[int, ...
     )
     one_by_one = added(rewards, np.broadcast_to(reward, (3, 2, 4)))  # (3, 2, 4, 7)
     wanted = (counts[..., None] * one_by_one).sum(axis=-2)
-    table = rewards.encode_counts(counts.astype(np.float64), reward, rng())
+    table = entered(rewards, counts.astype(np.float64), reward)
     assert table.shape == (*batch, 3, 2, 7)
     np.testing.assert_array_equal(table, wanted)
 
@@ -89,11 +102,11 @@ def test_what_never_happened_may_pay_anything(arrival: bool) -> None:
     counts[0, 1, 1, 2], counts[1, 2, 0, 0] = 5, 2
     reward = np.full((3, 2, 3 if arrival else 1), 99.0)
     reward[1, 1, -1], reward[2, 0, 0] = 0.25, 1.0
-    table = model(points=3).encode_counts(counts, reward, rng())
+    table = entered(model(points=3), counts, reward)
     wanted = np.zeros((2, 3, 2, 3))
     wanted[0, 1, 1], wanted[1, 2, 0] = [2.5, 2.5, 0], [0, 0, 2]
     np.testing.assert_array_equal(table, wanted)
-    nothing = model(points=3).encode_counts(np.zeros((2, 3, 2, 3)), reward, rng())
+    nothing = entered(model(points=3), np.zeros((2, 3, 2, 3)), reward)
     np.testing.assert_array_equal(nothing, np.zeros((2, 3, 2, 3)))
 
 
@@ -103,7 +116,7 @@ def test_rewards_outside_the_range_are_refused(wrong: float) -> None:
         added(model(), np.array([0.5, wrong]))
     for width in (1, 2):
         with pytest.raises(ValueError, match="declared range"):
-            model().encode_counts(np.ones((1, 1, 2)), np.full((1, 1, width), wrong), rng())
+            entered(model(), np.ones((1, 1, 2)), np.full((1, 1, width), wrong))
 
 
 @pytest.mark.parametrize("points", [1, 0, 2.5, True])
@@ -121,6 +134,15 @@ def test_samplers_and_ranges_that_do_not_fit_are_refused() -> None:
     for low, high in ((1.0, 0.0), (0.0, 0.0), (np.nan, 1.0), (0.0, np.inf)):
         with pytest.raises(ValueError, match="low must be < high"):
             HatRewards(NonPrivate(), low=low, high=high)
+
+
+@pytest.mark.parametrize("kind", [UCBVI, DPUCBVI, RLSVI, ExploreThenPlan])
+def test_agents_that_read_two_cells_refuse_hats(kind) -> None:
+    with pytest.raises(ValueError, match="rewards must be KnownRewards, or BetaRewards"):
+        kind(
+            3, 2, 4, sampler=NonPrivate(), rewards=HatRewards(NonPrivate()), rng=rng(),
+            schedule=Once(0),
+        )  # fmt: skip
 
 
 def test_copies_have_the_same_points() -> None:

@@ -31,6 +31,11 @@ def hats(low: float, high: float, points: int = 11) -> HatRewards:
     return HatRewards(NonPrivate(), low=low, high=high, points=points)
 
 
+def entered(model: HatRewards, counts: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """What so many transitions add to the table, each of which paid ``reward``, shape (S, A)."""
+    return model.encode_counts(counts, reward[..., None], rng())
+
+
 def believed(
     counts: np.ndarray,
     reward: np.ndarray,
@@ -48,9 +53,7 @@ def believed(
     """
     model = hats(low, high)
     number = counts.sum(axis=-1) if paid is None else paid
-    table = np.stack(
-        [model.encode_counts(each[..., None], reward[..., None], rng()) for each in number]
-    )
+    table = np.stack([entered(model, each[..., None], reward) for each in number])
     rows = HatPosterior(released(table, deviation, 2), model.grid)
     return SparseModel(released(counts, deviation, 1), rows, horizon, support)
 
@@ -160,7 +163,7 @@ def test_runs_do_not_mix() -> None:
     counts[3] = 0
     transition = released(counts, 40.0)
     model = hats(0.0, 1.0)
-    table = model.encode_counts(counts, rng(10).random((S, A, 1)), rng())
+    table = entered(model, counts, rng(10).random((S, A)))
     paid = released(table, 40.0, 3)
     together = SparseModel(transition, HatPosterior(paid, model.grid), H).mean_plan()
     assert together.shape == (4, H, S)
@@ -197,7 +200,7 @@ def test_one_of_the_tables_may_be_without_noise(exact: str) -> None:
     mdp = riverswim(20, 60)
     counts = np.rint(500 * mdp.transition)[None]
     model = hats(0.0, 1.0)
-    paid = model.encode_counts(counts, mdp.expected_reward[..., None], rng())
+    paid = entered(model, counts, mdp.expected_reward)
     transition = released(counts, 5.0 * (exact != "transitions"))
     rewards = HatPosterior(released(paid, 5.0 * (exact != "rewards"), 2), model.grid)
     value = mdp.policy_value(SparseModel(transition, rewards, 60).mean_plan()[0])
