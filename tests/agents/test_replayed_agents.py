@@ -116,12 +116,13 @@ def rewards_of(setup: Setup, updates: int) -> Any:
     if setup.rewards == "known":
         return agents.KnownRewards(np.arange(S * A).reshape(S, A) / 10)
     options = {"relation": relation_of(setup), "table": "rewards"}
+    if setup.rewards.startswith("hat"):
+        noisy = NoisyCounts(sigma=2.0, updates=updates, **options)
+        return agents.HatRewards(noisy, points=3)
     if setup.rewards == "beta":
         return agents.BetaRewards(Diffuse(weight=0.1, **options))
-    kinds = {"noisy": agents.NoisyRewards, "hat": agents.HatRewards}
-    return kinds.get(setup.rewards, agents.BetaRewards)(
-        NoisyCounts(sigma=2.0, updates=updates, **options)
-    )
+    kind = agents.NoisyRewards if setup.rewards == "noisy" else agents.BetaRewards
+    return kind(NoisyCounts(sigma=2.0, updates=updates, **options))
 
 
 def agent_of(setup: Setup, episodes: int) -> Any:
@@ -142,12 +143,12 @@ def agent_of(setup: Setup, episodes: int) -> Any:
         return agents.DPUCBVI(S, A, H, **options)
     if setup.agent == "rlsvi":
         return agents.RLSVI(S, A, H, **options)
+    if setup.agent == "sparse-psrl":
+        return agents.SparsePSRL(S, A, H, episodes=episodes, **options)
     if setup.agent == "explore-then-plan":
         # An environment ends with the last episode's steps; else one more begins after it.
         once = agents.Once(min(1, episodes - (setup.told == "by an environment")))
         return agents.ExploreThenPlan(S, A, H, **options | {"schedule": once})
-    if setup.agent == "sparse-psrl":
-        return agents.SparsePSRL(S, A, H, episodes=episodes, **options)
     return agents.PSRL(
         S, A, H, resamples=agents.EveryEpisode() if setup.resamples else None, **options
     )
@@ -162,7 +163,8 @@ def run(setup: Setup, history: list[Episode]) -> Any:
         shown.append((agent.behaviour.copy(), agent.draws))
 
     if setup.told == "by an environment":
-        env: Any = Replayed(history, setup)
+        arrival = relation_of(setup).covers_arrival
+        env: Any = Replayed(history, setup.wrapper, arrival_rewards=arrival)
         if setup.wrapper == "flatten":
             env = FlattenDiscrete(env)
         elif setup.wrapper == "bins":
@@ -228,19 +230,18 @@ def as_counts(setup: Setup, episodes: list[Episode]) -> Any:
 class Replayed(gym.Env[Any, Any]):
     """Shows the states and pays the rewards of a history, whatever is done."""
 
-    def __init__(self, history: list[Episode], setup: Setup) -> None:
-        if not relation_of(setup).covers_arrival:
-            self.arrival_rewards = False  # or nobody would train here
+    def __init__(self, history: list[Episode], wrapper: str, *, arrival_rewards: bool) -> None:
+        self.arrival_rewards = arrival_rewards
         self.observation_space = {
             "none": Discrete(S), "flatten": MultiDiscrete([1, S]), "bins": Box(0, S, (1,))
-        }[setup.wrapper]  # fmt: skip
+        }[wrapper]  # fmt: skip
         self.action_space = Discrete(A)
         self._history, self._episode, self._step = history, -1, 0
         self._show = {
             "none": np.int64,
             "flatten": lambda state: np.array([0, state]),
             "bins": lambda state: np.array([state], np.float32),
-        }[setup.wrapper]
+        }[wrapper]
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
@@ -276,7 +277,7 @@ def episodes(draw: Any, setup: Setup) -> Episode:
 
 
 def amounts(setup: Setup) -> Any:
-    fine = setup.rewards in ("noisy", "hat")
+    fine = setup.rewards == "noisy" or setup.rewards.startswith("hat")
     return st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)) if fine else (
         st.sampled_from([0.0, 1.0])
     )  # fmt: skip
@@ -309,9 +310,10 @@ def neighbours(draw: Any, setup: Setup) -> tuple[list[Episode], list[Episode]]:
 
 def is_sensible(setup: Setup) -> bool:
     """Whether there is such an agent, and such data for it."""
-    if setup.agent != "psrl" and (not setup.is_noisy or setup.rewards == "beta"):
+    hats = setup.rewards.startswith("hat")
+    if setup.agent == "sparse-psrl" and not (hats and setup.is_noisy):
         return False
-    if (setup.rewards == "hat") != (setup.agent == "sparse-psrl") and setup.agent != "psrl":
+    if "psrl" not in setup.agent and (not setup.is_noisy or hats or setup.rewards == "beta"):
         return False
     # Told by an environment, an agent sees one chain of states: no next state of its own.
     if setup.told == "by an environment" and setup.relation.startswith("transition"):
