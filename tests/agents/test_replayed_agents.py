@@ -6,7 +6,7 @@ the ends of their range, where the coins decide nothing: neighbours that differ 
 them for other steps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -58,13 +58,15 @@ class Setup:
 
 SETUPS = st.builds(
     Setup,
-    agent=st.sampled_from(["psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan"]),
+    agent=st.sampled_from(
+        ["psrl", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan"]
+    ),
     sampler=st.sampled_from(
         ["diffuse", "diffuse 1", "diffuse 2", "concentrated", "non-private",
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
          "noisy buffered", "damped square-root", "damped buffered", "local"]
     ),
-    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy"]),
+    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy", "hat", "hat damped"]),
     schedule=st.sampled_from(["every", "geometric"]),
     resamples=st.booleans(),
     terminates=st.booleans(),
@@ -114,6 +116,10 @@ def rewards_of(setup: Setup, updates: int) -> Any:
     if setup.rewards == "known":
         return agents.KnownRewards(np.arange(S * A).reshape(S, A) / 10)
     options = {"relation": relation_of(setup), "table": "rewards"}
+    if setup.rewards.startswith("hat"):
+        loops = np.arange(6) >= 3 if setup.rewards == "hat damped" else None
+        noisy = NoisyCounts(sigma=2.0, updates=updates, loops=loops, **options)
+        return agents.HatRewards(noisy, points=3)
     if setup.rewards == "beta":
         return agents.BetaRewards(Diffuse(weight=0.1, **options))
     kind = agents.NoisyRewards if setup.rewards == "noisy" else agents.BetaRewards
@@ -138,6 +144,8 @@ def agent_of(setup: Setup, episodes: int) -> Any:
         return agents.DPUCBVI(S, A, H, **options)
     if setup.agent == "rlsvi":
         return agents.RLSVI(S, A, H, **options)
+    if setup.agent == "sparse-psrl":
+        return agents.SparsePSRL(S, A, H, episodes=episodes, **options)
     if setup.agent == "explore-then-plan":
         return agents.ExploreThenPlan(S, A, H, **options | {"schedule": agents.Once(1)})
     return agents.PSRL(
@@ -154,7 +162,8 @@ def run(setup: Setup, history: list[Episode]) -> Any:
         shown.append((agent.behaviour.copy(), agent.draws))
 
     if setup.told == "by an environment":
-        env: Any = Replayed(history, setup.wrapper)
+        arrival = relation_of(setup).covers_arrival
+        env: Any = Replayed(history, setup.wrapper, arrival_rewards=arrival)
         if setup.wrapper == "flatten":
             env = FlattenDiscrete(env)
         elif setup.wrapper == "bins":
@@ -220,7 +229,8 @@ def as_counts(setup: Setup, episodes: list[Episode]) -> Any:
 class Replayed(gym.Env[Any, Any]):
     """Shows the states and pays the rewards of a history, whatever is done."""
 
-    def __init__(self, history: list[Episode], wrapper: str) -> None:
+    def __init__(self, history: list[Episode], wrapper: str, *, arrival_rewards: bool) -> None:
+        self.arrival_rewards = arrival_rewards
         self.observation_space = {
             "none": Discrete(S), "flatten": MultiDiscrete([1, S]), "bins": Box(0, S, (1,))
         }[wrapper]  # fmt: skip
@@ -266,7 +276,7 @@ def episodes(draw: Any, setup: Setup) -> Episode:
 
 
 def amounts(setup: Setup) -> Any:
-    fine = setup.rewards == "noisy"
+    fine = setup.rewards == "noisy" or setup.rewards.startswith("hat")
     return st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)) if fine else (
         st.sampled_from([0.0, 1.0])
     )  # fmt: skip
@@ -299,7 +309,10 @@ def neighbours(draw: Any, setup: Setup) -> tuple[list[Episode], list[Episode]]:
 
 def is_sensible(setup: Setup) -> bool:
     """Whether there is such an agent, and such data for it."""
-    if setup.agent != "psrl" and (not setup.is_noisy or setup.rewards == "beta"):
+    hats = setup.rewards.startswith("hat")
+    if setup.agent == "sparse-psrl" and not (hats and setup.is_noisy):
+        return False
+    if "psrl" not in setup.agent and (not setup.is_noisy or hats or setup.rewards == "beta"):
         return False
     # Told by an environment, an agent sees one chain of states: no next state of its own.
     if setup.told == "by an environment" and setup.relation.startswith("transition"):
@@ -309,7 +322,8 @@ def is_sensible(setup: Setup) -> bool:
     if tosses and setup.resamples and setup.relation == "episode":
         return False
     # A chain is what damping rests on, and a replaced next state breaks it.
-    return not (setup.sampler.startswith("damped") and setup.relation.startswith("transition"))
+    damped = setup.sampler.startswith("damped") or setup.rewards == "hat damped"
+    return not (damped and setup.relation.startswith("transition"))
 
 
 def _replayed(setup: Setup, data: Any) -> None:
@@ -328,6 +342,43 @@ def _replayed(setup: Setup, data: Any) -> None:
 @given(setup=SETUPS, data=st.data())
 def test_agents(setup: Setup, data: Any) -> None:
     _replayed(setup, data)
+
+
+HATS = Setup(
+    agent="sparse-psrl", sampler="damped buffered", rewards="hat damped", schedule="geometric",
+    resamples=False, terminates=False, support=False, relation="step arrival", told="step by step",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rewards=st.sampled_from(["hat", "hat damped"]),
+    relation=st.sampled_from(["step", "step arrival", "episode"]),
+    told=st.sampled_from(["step by step", "side by side", "as counts"]),
+    terminates=st.booleans(),
+    support=st.booleans(),
+    data=st.data(),
+)
+def test_rewards_with_self_loops_apart(data: Any, **options: Any) -> None:
+    """Also where the relation does not say that rewards are paid on arrival."""
+    _replayed(replace(HATS, **options), data)
+
+
+@pytest.mark.parametrize("rewards", ["hat", "hat damped"])
+@pytest.mark.parametrize("relation", ["step arrival", "episode"])
+def test_rewards_on_arrival_change_most_in_a_self_loop(rewards: str, relation: str) -> None:
+    """All that changes at most, for less where it is damped."""
+    setup = replace(HATS, agent="psrl", rewards=rewards, relation=relation)
+    if relation == "episode":
+        histories = [[(s, 0.0, s)] * H for s in range(2)]
+    else:
+        histories = [[(0, 0.0, 0), (0, 0.0, 0)], [(0, 1.0, 1), (1, 1.0, 0)]]
+    history, other = (
+        [[agents.Transition(s, 0, reward, t) for s, reward, t in steps]] for steps in histories
+    )
+    result = audit_replay(lambda told: run(setup, told), history, other)
+    assert not result.violated, result.findings
+    assert result.error is None
 
 
 @pytest.mark.parametrize("sampler", ["diffuse", "noisy square-root", "damped square-root", "local"])
