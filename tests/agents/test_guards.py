@@ -570,15 +570,18 @@ def test_rewards_of_steps_that_stay_are_kept_apart(terminates: bool, known: bool
             np.testing.assert_array_equal(agent._new.rewards, wanted)
 
 
-def test_who_arrives_where_episodes_end_does_not_stay() -> None:
-    """Told as counts of states some of which end an episode."""
-    agent = learner(relation=COVERING, terminates=True, rewards=hats())
-    counts = np.zeros((S, A, S), np.int64)
-    counts[1, 0, [0, 1, 3]] = 5, 6, 7
-    agent.observe_counts(counts, np.ones((S, A, S)), ends=np.array([False, False, False, True]))
-    paid = np.zeros((S, A, 22))
-    paid[1, 0, [10, 21]] = 5 + 7, 6
-    np.testing.assert_array_equal(agent._new.rewards, paid)
+def test_arriving_where_episodes_end_is_told_as_over() -> None:
+    """Where counts of states are told, some of which end an episode."""
+    told = []
+
+    class Told(HatRewards):
+        def encode_counts(self, counts: Any, reward: Any, next_state: Any, rng: Any) -> Any:
+            told.append(next_state)
+            return super().encode_counts(counts, reward, next_state, rng)
+
+    agent = learner(terminates=True, rewards=Told(noisy("rewards")))
+    agent.observe_counts(ONES, ON_ACTION, ends=np.array([False, False, True, False]))
+    np.testing.assert_array_equal(told, [[0, 1, S, 3]])
 
 
 @pytest.mark.parametrize("damped", [False, True])
