@@ -385,9 +385,9 @@ class HatRewards(NoisyRewards):
             paid = np.where(happened, reward[..., 0], self._low)
             return number * self._added(paid, np.zeros(paid.shape, np.bool_))
         cell = np.nonzero(counts)  # what never happened may pay anything
-        state, _, _ = place = cell[-3:]
-        following = np.broadcast_to(next_state, shape)[place]
-        below, part = self._between(np.broadcast_to(reward, shape)[place], following == state)
+        place = cell[-3:]
+        stays = np.broadcast_to(next_state, shape)[place] == place[0]
+        below, part = self._between(np.broadcast_to(reward, shape)[place], stays)
         first = np.ravel_multi_index(cell[:-1], counts.shape[:-1]) * self.width + below
         number, size = counts[cell], self.width * math.prod(counts.shape[:-1])
         table = np.zeros((*counts.shape[:-1], self.width))

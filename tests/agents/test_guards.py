@@ -33,9 +33,9 @@ from privrl.agents import (
     reward_loops,
     self_loops,
 )
-from privrl.costs.base import NoPrivacy
+from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import DAMPED, Relation, ReplaceEpisode, ReplaceStep
+from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep
 from privrl.envs import RiverSwimVectorEnv, Support, TabularVectorEnv, riverswim
 from privrl.experiments.training.loop import train
 from privrl.samplers.base import GRID, draw, stack
@@ -582,6 +582,26 @@ def test_arriving_where_episodes_end_is_told_as_over() -> None:
     agent = learner(terminates=True, rewards=Told(noisy("rewards")))
     agent.observe_counts(ONES, ON_ACTION, ends=np.array([False, False, True, False]))
     np.testing.assert_array_equal(told, [[0, 1, S, 3]])
+
+
+@pytest.mark.parametrize(
+    ("env", "relation", "damped"),
+    [
+        (DPS, None, True),
+        (riverswim(n_states=S, horizon=H), None, False),
+        (riverswim(n_states=S, horizon=H), ReplaceEpisode(H), True),
+        (gym.make("FrozenLake-v1"), None, True),
+    ],
+    ids=["on arrival", "on action", "a whole episode", "gymnasium"],
+)
+def test_agents_for_an_environment_damp_what_costs_less(
+    env: Any, relation: Relation | None, damped: bool
+) -> None:
+    agent = PSRL.private(env, epsilon=1.0, episodes=30, relation=relation, rng=rng())
+    cost = agent._rewards.cost
+    assert cost is not None
+    assert tables_released(cost) == {DAMPED_REWARDS if damped else "rewards"}
+    agent.begin_episode(0)
 
 
 @pytest.mark.parametrize("damped", [False, True])
