@@ -13,6 +13,8 @@ from privrl.agents import (
     RewardModel,
     reward_loops,
 )
+from privrl.agents.rewards import HatPosterior
+from privrl.agents.sparse_model import SparseModel
 from privrl.costs.relations import (
     DAMPED_REWARDS,
     PaperStep,
@@ -24,7 +26,7 @@ from privrl.costs.relations import (
 )
 from privrl.samplers.base import draw
 from privrl.samplers.dirichlet import Diffuse
-from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
+from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
 
 ALL_MODELS = [
     KnownRewards(np.arange(6.0).reshape(3, 2) / 6),
@@ -206,6 +208,24 @@ def test_means_are_those_of_both_halves() -> None:
     np.testing.assert_allclose(model.update(table, rng()).mean, 0.75, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_planned_from_both_halves_is_what_their_sum_says(seed: int) -> None:
+    """Exact counts, two runs; half of the rewards alone would have another policy."""
+    generator, shape = rng(seed), (2, 5, 3)
+    counts = generator.poisson(1.0, (*shape, 5)) + 1.0
+    halves = generator.poisson(2.0, (*shape, 2, 4)).astype(float) + 1.0
+    points = np.linspace(-1, 2, 4)
+
+    def planned(paid: np.ndarray, grid: np.ndarray) -> np.ndarray:
+        nothing, alpha = np.zeros((1,) * 4), np.ones((1,) * 4)
+        rows = HatPosterior(NoisyPosterior(paid, nothing, alpha), grid)
+        return SparseModel(NoisyPosterior(counts, nothing, alpha), rows, 6).mean_plan()
+
+    together = planned(halves.sum(axis=-2), points)
+    np.testing.assert_array_equal(planned(halves.reshape(*shape, 8), np.tile(points, 2)), together)
+    assert (planned(halves[..., 0, :], points) != together).any()
+
+
 @pytest.mark.parametrize(
     ("relation", "cheaper"),
     [
@@ -270,3 +290,16 @@ def test_loops_say_which_table_is_paid_for() -> None:
     for wrong in ([True, False], [False, True, True], [[False, True]], [False, False], [True]):
         with pytest.raises(ValueError, match="loops of rewards must be the second half of a row"):
             NoisyCounts(**options, loops=wrong)
+
+
+def test_points_that_are_paid_nowhere_are_told_from_those_that_are() -> None:
+    """The same noisy count is more likely to be a reward where the point is paid elsewhere too."""
+    generator = rng(1)
+    paid = generator.normal(size=(1, 40, 2, 4))
+    paid[0, 1:, :, 0] += 9.0  # but for one state, all actions pay the first point
+    paid[0, 0, :, :] = 2.5
+    ones, nothing = np.ones((1,) * 4), np.zeros((1, 40, 2, 40))
+    rows = HatPosterior(NoisyPosterior(paid, ones, ones), np.linspace(0, 1, 4))
+    model = SparseModel(NoisyPosterior(nothing, ones, ones), rows, 6)
+    chance = model._chance_paid[:, 0, 0]  # of the first state
+    assert (chance[:, 0] > 2 * chance[:, 1:].max(axis=-1)).all()
