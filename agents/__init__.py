@@ -13,6 +13,7 @@ from privrl.agents.rewards import (
     KnownRewards,
     NoisyRewards,
     RewardModel,
+    reward_loops,
 )
 from privrl.agents.rlsvi import RLSVI, rlsvi_claimed_epsilon
 from privrl.agents.schedules import EveryEpisode, Geometric, Once, Schedule
@@ -43,6 +44,7 @@ __all__ = [
     "Transition",
     "imed",
     "regret_constant",
+    "reward_loops",
     "rlsvi_claimed_epsilon",
     "self_loops",
     "sparse_schedule",

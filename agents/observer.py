@@ -14,8 +14,8 @@ from privrl._checks import check_count, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
 from privrl.agents.tally import Tally
-from privrl.costs.base import BatchCost, Cost, NoPrivacy
-from privrl.costs.relations import Relation
+from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
+from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
 from privrl.samplers.base import check_total
 
@@ -85,7 +85,8 @@ class Observer:
         self._rewards = rewards.fresh()
         # Remembered now: what is paid for once tells no cost later on.
         self._uncovered = _without_arrival(self._rewards.cost)
-        self._damped = False  # whether self-loops are: then an episode has to be one chain
+        # Whether self-loops are damped: then an episode has to be one chain.
+        self._damped = _damps(self._rewards.cost)
         self._step, self._here, self._ended = 0, -1, False  # of the episode
         cells = n_states + terminates if support is None else self._check_support(support)
         table = (*self.batch_shape, n_states, n_actions)
@@ -188,7 +189,11 @@ class Observer:
         if ends is not None:
             counts = np.where(ends[:, None, None], 0, counts)
         floats = counts.astype(np.float64)
-        encoded = self._rewards.encode_counts(floats, reward, self._rng)
+        columns = np.arange(counts.shape[-1])
+        following = columns if self.support is None else self.support.next_states
+        if ends is not None:
+            following = np.where(ends, self.n_states, columns)
+        encoded = self._rewards.encode_counts(floats, reward, following, self._rng)
         if ends is not None:
             over = floats[..., ends].sum(axis=-1, keepdims=True)
             floats = np.concatenate([np.where(ends, 0.0, floats), over], axis=-1)
@@ -286,9 +291,10 @@ class Observer:
                 _check_index(name, index.min(), size)
                 _check_index(name, index.max(), size)
         following = np.where(terminated[observed] & self.terminates, self.n_states, following)
+        paid = reward[observed].astype(np.float64)
+        encoded = self._rewards.encode(state, action, paid, following, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
-        encoded = self._rewards.encode(reward[observed].astype(np.float64), self._rng)
         row = (run * self.n_states + state) * self.n_actions + action
         self._new = self._with_steps(row, following, encoded, self._new.steps)
 
@@ -303,7 +309,7 @@ class Observer:
             return
         state, action, paid, following, terminated = map(np.asarray, zip(*old.steps, strict=True))
         following = np.where(terminated & self.terminates, self.n_states, following)
-        encoded = self._rewards.encode(paid, self._rng)
+        encoded = self._rewards.encode(state, action, paid, following, self._rng)
         if self.support is not None:
             following = self.support.columns(state, action, following)
         self._new = self._with_steps(state * self.n_actions + action, following, encoded, [])
@@ -348,6 +354,11 @@ def _without_arrival(cost: Cost | None) -> Relation | None:
         if not (row is None or isinstance(row, NoPrivacy) or row.relation.covers_arrival):
             return row.relation
     return None
+
+
+def _damps(cost: Cost | None) -> bool:
+    """Return whether a reward model's cost is stated for self-loops that are damped."""
+    return cost is not None and DAMPED_REWARDS in tables_released(cost)
 
 
 def _plain(seen: Transition) -> Transition:

@@ -9,7 +9,7 @@ from privrl._checks import check_count
 from privrl._typing import BoolArray
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
-from privrl.agents.rewards import HatRewards
+from privrl.agents.rewards import HatRewards, reward_loops
 from privrl.agents.sparse_psrl import SparsePSRL, sparse_schedule
 from privrl.agents.tabular import self_loops
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep
@@ -56,6 +56,7 @@ def private_agent(
         relation=relation,
         table="rewards",
         factorisation="buffered",
+        loops=reward_loops(relation),
     )
     low, high = facts.reward_range
     return SparsePSRL(

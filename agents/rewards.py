@@ -14,12 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import largest_square
+from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.numerics.dirichlet_rows import row_sums
 from privrl.samplers.base import GRID, Posterior, Sampler, check_table
 from privrl.samplers.dirichlet import SingleDraw
+
+_POINTS = 11  # of `HatRewards`
 
 
 class RewardModel(Sampler, Protocol):
@@ -32,16 +36,30 @@ class RewardModel(Sampler, Protocol):
     def width(self) -> int:
         """How many numbers are kept for each state and action."""
 
-    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return what each observed reward adds to the table, shape (*reward.shape, width)."""
+    def encode(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Return what each observed step adds to its row of the table, shape (..., width).
+
+        The steps are arrays of one shape; S as next state stands for "the episode is over".
+        """
 
     def encode_counts(
-        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+        self,
+        counts: FloatArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return what many transitions add to the table, shape (..., S, A, width).
 
-        ``counts`` has shape (..., S, A, S'); each such transition paid ``reward``, shape
-        (S, A, S') or (S, A, 1).
+        ``counts`` has shape (..., S, A, K); each such transition paid ``reward``, shape
+        (S, A, K) or (S, A, 1), and led to ``next_state``, shape (S, A, K) or (K,).
         """
 
 
@@ -75,16 +93,27 @@ class KnownRewards:
         """Return the model itself: it holds no data."""
         return self
 
-    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def encode(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         """Return nothing, whatever was observed."""
-        del rng
+        del state, action, next_state, rng
         return np.empty((*reward.shape, 0))
 
     def encode_counts(
-        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+        self,
+        counts: FloatArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return nothing, whatever was observed."""
-        del reward, rng
+        del reward, next_state, rng
         return np.empty((*counts.shape[:-1], 0))
 
     def check(self, counts: FloatArray) -> None:
@@ -130,7 +159,7 @@ class BetaRewards:
                 "low must be < high, and both and their difference finite, got "
                 f"low={low!r}, high={high!r}."
             )
-        check_table("sampler", sampler, "rewards")
+        self._check_sampler(sampler)
         self._sampler = sampler
         self._low, self._high = float(low), float(high)
 
@@ -155,15 +184,28 @@ class BetaRewards:
     def _with(self, sampler: Sampler) -> Self:
         return type(self)(sampler, low=self._low, high=self._high)
 
-    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def encode(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         """Return a success (1, 0) or a failure (0, 1) for each reward."""
+        del state, action, next_state
         success = rng.random(reward.shape) < self._chance(reward)
         return np.stack([success, ~success], axis=-1).astype(np.float64)
 
     def encode_counts(
-        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+        self,
+        counts: FloatArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return the successes and failures of so many transitions, shape (..., S, A, 2)."""
+        del next_state
         counts, chance = self._paid(counts, reward)
         success = counts * chance
         tossed = (chance > 0) & (chance < 1)  # the ends of the range need no coin, and are common
@@ -183,6 +225,9 @@ class BetaRewards:
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
         """Release the table; the posterior's samples are mean rewards within the range."""
         return BetaPosterior(self._sampler.update(counts, rng), self._low, self._high)
+
+    def _check_sampler(self, sampler: Sampler) -> None:
+        check_table("sampler", sampler, "rewards")
 
     def _paid(self, counts: FloatArray, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return counts and scaled rewards of one shape; what never happened pays ``low``."""
@@ -226,27 +271,38 @@ class NoisyRewards(BetaRewards):
         If the range is empty, or the sampler is of another kind or for another table.
     """
 
-    def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
-        if has_dirichlet(sampler.fresh().cost):
-            raise ValueError(
-                f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
-            )
-        super().__init__(sampler, low=low, high=high)
-
-    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def encode(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         """Return (r, 1 − r) for each reward, scaled to [0, 1] and rounded to the grid."""
-        del rng
+        del state, action, next_state, rng
         scaled = self._chance(reward)
         return np.stack([scaled, 1 - scaled], axis=-1)
 
     def encode_counts(
-        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+        self,
+        counts: FloatArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return the sums of (r, 1 − r) of so many transitions, shape (..., S, A, 2)."""
-        del rng
+        del next_state, rng
         counts, scaled = self._paid(counts, reward)
         parts = [row_sums(counts * scaled), row_sums(counts * (1 - scaled))]
         return np.concatenate(parts, axis=-1)
+
+    def _check_sampler(self, sampler: Sampler) -> None:
+        if has_dirichlet(sampler.fresh().cost):
+            raise ValueError(
+                f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
+            )
+        super()._check_sampler(sampler)
 
     def _chance(self, reward: FloatArray) -> FloatArray:
         return np.rint(super()._chance(reward) / GRID) * GRID
@@ -261,56 +317,77 @@ class HatRewards(NoisyRewards):
     norm is at most 1, and a changed reward changes the table by as much as one changed success
     does: the same price as that of `NoisyRewards`, for as many points as one likes.
 
+    Rewards that are paid on arrival cost less if those of steps in which the state follows itself
+    have points of their own, and noise of their own (`privrl.costs.DAMPED_REWARDS`). They have if
+    the sampler has such loops.
+
     Parameters
     ----------
     sampler : NoisyCounts
-        As for `NoisyRewards`.
+        As for `NoisyRewards`; its loops, if it has any, are `reward_loops` of as many points.
     low, high : float
         Declared, public range of the rewards; the first point and the last.
     points : int
         How many, >= 2.
 
+    Attributes
+    ----------
+    loops : array of bool, shape (width,), or None
+        In which cells of a row are rewards of steps that stay, if they are damped.
+
     Raises
     ------
     ValueError
-        As for `NoisyRewards`, or if there are too few points.
+        As for `NoisyRewards`, or if there are too few points or the loops are for another number.
     """
 
     def __init__(
-        self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0, points: int = 11
+        self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0, points: int = _POINTS
     ) -> None:
+        self._points = check_count("points", points, least=2)
+        self.loops: BoolArray | None = getattr(sampler, "loops", None)
+        self.width = self._points * (1 if self.loops is None else 2)
         super().__init__(sampler, low=low, high=high)
-        self.width = check_count("points", points, least=2)
 
     def _with(self, sampler: Sampler) -> Self:
-        return type(self)(sampler, low=self._low, high=self._high, points=self.width)
+        return type(self)(sampler, low=self._low, high=self._high, points=self._points)
 
     @property
     def grid(self) -> FloatArray:
-        """The points, shape (width,)."""
-        return np.linspace(self._low, self._high, self.width)
+        """The points, shape (width,): once, or once more for steps that stay where they are."""
+        return np.resize(np.linspace(self._low, self._high, self._points), self.width)
 
-    def encode(self, reward: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def encode(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         """Return what each reward adds to the points, shape (..., width)."""
-        del rng
-        below, part = self._between(reward)
-        added = np.zeros((*reward.shape, self.width))
-        np.put_along_axis(added, below[..., None], 1 - part[..., None], axis=-1)
-        np.put_along_axis(added, below[..., None] + 1, part[..., None], axis=-1)
-        return added
+        del action, rng
+        return self._added(reward, next_state == state)
 
     def encode_counts(
-        self, counts: FloatArray, reward: FloatArray, rng: np.random.Generator
+        self,
+        counts: FloatArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return what so many transitions add to the points, shape (..., S, A, width)."""
-        if reward.shape[-1] == 1:
+        del rng
+        shape = counts.shape[-3:]
+        if reward.shape[-1] == 1 and self.loops is None:
             number = row_sums(counts)
-            paid = np.where(
-                number[..., 0].any(tuple(range(counts.ndim - 3))), reward[..., 0], self._low
-            )
-            return number * self.encode(paid, rng)
+            happened = number[..., 0].any(tuple(range(counts.ndim - 3)))
+            paid = np.where(happened, reward[..., 0], self._low)
+            return number * self._added(paid, np.zeros(paid.shape, np.bool_))
         cell = np.nonzero(counts)  # what never happened may pay anything
-        below, part = self._between(np.broadcast_to(reward, counts.shape[-3:])[cell[-3:]])
+        place = cell[-3:]
+        stays = np.broadcast_to(next_state, shape)[place] == place[0]
+        below, part = self._between(np.broadcast_to(reward, shape)[place], stays)
         first = np.ravel_multi_index(cell[:-1], counts.shape[:-1]) * self.width + below
         number, size = counts[cell], self.width * math.prod(counts.shape[:-1])
         table = np.zeros((*counts.shape[:-1], self.width))
@@ -322,11 +399,58 @@ class HatRewards(NoisyRewards):
         """Release the table; the posterior's samples are mean rewards within the range."""
         return HatPosterior(self._sampler.update(counts, rng), self.grid)
 
-    def _between(self, reward: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _check_sampler(self, sampler: Sampler) -> None:
+        if self.loops is None:
+            super()._check_sampler(sampler)
+            return
+        check_table("sampler", sampler, DAMPED_REWARDS)
+        if not np.array_equal(self.loops, _second_half(self._points)):
+            raise ValueError(
+                f"sampler must have the loops of {self._points} points; make them with "
+                f"privrl.agents.reward_loops(relation, points={self._points})."
+            )
+
+    def _added(self, reward: FloatArray, stays: BoolArray) -> FloatArray:
+        """Return what each reward adds, and whether the state followed itself decides where."""
+        below, part = self._between(reward, stays)
+        added = np.zeros((*reward.shape, self.width))
+        np.put_along_axis(added, below[..., None], 1 - part[..., None], axis=-1)
+        np.put_along_axis(added, below[..., None] + 1, part[..., None], axis=-1)
+        return added
+
+    def _between(self, reward: FloatArray, stays: BoolArray) -> tuple[IntArray, FloatArray]:
         """Return the point below each reward, and how much of it goes to the next."""
-        place = super(NoisyRewards, self)._chance(reward) * (self.width - 1)
-        below = np.minimum(place.astype(np.intp), self.width - 2)
-        return below, np.rint((place - below) / GRID) * GRID
+        place = super(NoisyRewards, self)._chance(reward) * (self._points - 1)
+        below = np.minimum(place.astype(np.intp), self._points - 2)
+        part = np.rint((place - below) / GRID) * GRID
+        return (below if self.loops is None else below + self._points * stays), part
+
+
+def reward_loops(relation: Relation, *, points: int = _POINTS) -> BoolArray | None:
+    """Return the loops of a sampler for `HatRewards`, if rewards cost less with them.
+
+    Parameters
+    ----------
+    relation : Relation
+        Which data sets are neighbours.
+    points : int
+        As for `HatRewards`.
+
+    Returns
+    -------
+    array of bool, shape (2 * points,), or None
+        Which cells of a row are for steps in which the state follows itself; None where the
+        relation's table `privrl.costs.DAMPED_REWARDS` changes by no less than ``"rewards"``.
+    """
+    tables = dict(relation.tables)
+    if DAMPED_REWARDS not in tables:
+        return None
+    damped, plain = (largest_square(tables[each]) for each in (DAMPED_REWARDS, "rewards"))
+    return _second_half(points) if damped < plain else None
+
+
+def _second_half(points: int) -> BoolArray:
+    return np.repeat([False, True], points)
 
 
 def has_dirichlet(cost: Cost | None) -> bool:

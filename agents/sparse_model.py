@@ -318,7 +318,10 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     classes = (_level(_others(rewarded, 2)) * 9 + (_level(seen) * 3)[:, None, None]) + _level(
         filled.max(axis=-1)
     )[..., None]
-    rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27), 0)
+    # Each point by itself: most of them are paid nowhere.
+    points = rewards.shape[-1]
+    classes = classes + 27 * np.arange(points)
+    rewarded = np.where(rewards > 2, chance_filled(rewards, classes, 27 * points), 0)
     return filled, rewarded
 
 

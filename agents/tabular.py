@@ -103,7 +103,7 @@ class TabularAgent(Observer, ABC):
         check_table("sampler", sampler, "transitions")
         self._sampler = sampler.fresh()
         self._check_relation(self._sampler.cost, self._rewards.cost)
-        self._damped = self._check_loops(sampler)
+        self._damped |= self._check_loops(sampler)
         self._known_rows = None if known_rows is None else self._check_rows(known_rows)
         self._draws = 0
         self._released: tuple[Posterior, Posterior] | None = None

@@ -110,7 +110,7 @@ def test_part(measure, learnt, part):
     sampler = agent.sampler
     rewards = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
     floats = counts.astype(np.float64)
-    paid = rewards.encode_counts(floats, mdp.reward_table, rng)
+    paid = rewards.encode_counts(floats, mdp.reward_table, np.arange(6), rng)
     tables = agent.sampler.update(100 * floats, rng).sample(rng)
     expected = np.broadcast_to(mdp.expected_reward, (RUNS, 6, 2))
     accountant = RdpAccountant()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._typing import BoolArray
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import (
@@ -28,6 +29,7 @@ from privrl.agents import (
     Schedule,
     SparsePSRL,
     TabularAgent,
+    reward_loops,
     self_loops,
     sparse_schedule,
 )
@@ -174,6 +176,11 @@ class Method:
         """Whether it makes a claim."""
         return self.sampler != "non-private" and self.agent not in _YARDSTICKS
 
+    @property
+    def has_hats(self) -> bool:
+        """Whether its reward model is `privrl.agents.HatRewards`."""
+        return self.rewards == "hat" or self.agent == "sparse-psrl"
+
     def draws_of(self, episodes: int) -> Schedule:
         """Return the schedule of a run of so many episodes."""
         if self.agent == "explore-then-plan":
@@ -305,7 +312,7 @@ def _reward_model(
         return KnownRewards(_known("expected_reward", task.expected_reward))
     low, high = task.reward_range
     sampler = SAMPLERS[method.sampler](budgets, plan, "rewards")
-    if method.rewards == "hat" or method.agent == "sparse-psrl":
+    if method.has_hats:
         return HatRewards(sampler, low=low, high=high)
     noisy = method.rewards == "noisy" or (
         method.rewards == "auto" and isinstance(sampler, NoisyCounts | NonPrivate)
@@ -333,17 +340,19 @@ class _Plan:
         starts = list(schedule.starts(task.episodes))
         self.draws = len(starts)
         self.users = tuple(np.diff([0, *starts]).tolist())  # episodes in the batch of each draw
-        self._loops = None
+        self._loops: dict[str, BoolArray | None] = {}
+        if method.has_hats:
+            self._loops["rewards"] = reward_loops(task.relation)
         if DAMPED in dict(task.relation.tables):
-            self._loops = self_loops(
+            self._loops["transitions"] = self_loops(
                 task.n_states,
                 task.n_actions,
                 terminates=task.terminates,
                 support=task.support if method.support else None,
             )
 
-    def loops(self, table: str) -> NDArray[np.bool_] | None:
-        return self._loops if table == "transitions" else None
+    def loops(self, table: str) -> BoolArray | None:
+        return self._loops.get(table)
 
     def prior(self, table: str) -> float:
         return self.method.alpha if table == "transitions" else self.method.reward_alpha

@@ -14,6 +14,7 @@ from privrl.costs.noise import (
 )
 from privrl.costs.relations import (
     DAMPED,
+    DAMPED_REWARDS,
     AddRemoveRecord,
     ChangeVector,
     PaperStep,
@@ -28,6 +29,7 @@ from privrl.costs.simplex import SimplexCost
 
 __all__ = [
     "DAMPED",
+    "DAMPED_REWARDS",
     "AddRemoveRecord",
     "BatchCost",
     "Bound",

@@ -137,7 +137,15 @@ _STEP = [(1, -1, 1, -1), (-2, 1, 1), (2, -1, -1)]
 #: cell can change by two, and only in such a cell can a whole episode pile up, so that a change
 #: has a smaller norm: Gaussian noise of one size for this table hides as much with less.
 DAMPED = "transitions, self-loops damped"
+
+#: The table of rewards with cells of their own for the steps in which a state follows itself,
+#: divided by √2. What a reward adds to its row is not negative, and its norm is at most 1. Rewards
+#: are taken to be paid on arrival: there the change has a smaller norm, for the same reason.
+DAMPED_REWARDS = "rewards, self-loops damped"
+
+_NORM_ONLY = (DAMPED, DAMPED_REWARDS)
 _ROOT_2 = math.sqrt(2)
+_DAMPED_STEP = [(1, -1, 1, -1), (-_ROOT_2, 1, 1), (_ROOT_2, -1, -1)]
 
 
 class ReplaceTransition(Relation):
@@ -159,9 +167,10 @@ class ReplaceTransition(Relation):
                 "transitions": [(1, -1)],
                 "rewards": [(1, -1)] if arrival_rewards else [],
                 DAMPED: [(1, -1)],
+                DAMPED_REWARDS: [(1, -1)],
             },
             covers_arrival=arrival_rewards,
-            norm_only=[DAMPED],
+            norm_only=_NORM_ONLY,
         )
 
 
@@ -181,6 +190,18 @@ class ReplaceStep(Relation):
         also changes the reward that was paid on arriving there, and rewards change like
         transitions do; otherwise only the reward of the replaced action does. Where such a
         reward is random, it is taken to be the same unless the state is replaced.
+
+    Notes
+    -----
+    The table `DAMPED_REWARDS` changes by no more than 4 in squared norm, wherever rewards are paid.
+    Two rewards change, r' when the state is reached and r when it is left, and each is one entry:
+    not negative, of norm 1 at the most, divided by √2 if the state followed itself. Of the old
+    table, or of the new one, both entries are in cells of one kind of one row only if the state and
+    action before were the same as those replaced, so that the state followed itself in the first
+    step, and if it did so in the second one too: then their sum has a squared norm of at most
+    ``(1 + 1)² / 2 = 2``. Otherwise they share no cell, and it is at most ``1 + 1``. At the ends of
+    an episode there is only one entry. Old and new ones are not negative, so the squared norm of
+    their difference is at most the sum of both, 4.
     """
 
     def __init__(self, *, arrival_rewards: bool = False) -> None:
@@ -189,10 +210,11 @@ class ReplaceStep(Relation):
             {
                 "transitions": _STEP,
                 "rewards": _STEP if arrival_rewards else [(1, -1)],
-                DAMPED: [(1, -1, 1, -1), (-_ROOT_2, 1, 1), (_ROOT_2, -1, -1)],
+                DAMPED: _DAMPED_STEP,
+                DAMPED_REWARDS: _DAMPED_STEP,
             },
             covers_arrival=arrival_rewards,
-            norm_only=[DAMPED],
+            norm_only=_NORM_ONLY,
         )
 
 
@@ -216,6 +238,10 @@ class ReplaceEpisode(Relation):
     cell has at most ``⌈m / 2⌉``, for to take the same way again the chain has to come back by
     another; their sum of squares is at most ``⌈m² / 2⌉``. Together that is at most ``⌈H² / 2⌉``.
     Counts are not negative, so the squared norm of a difference is at most the sum of two.
+
+    The same holds for `DAMPED_REWARDS`, where what is said of a cell is true of a row: to leave a
+    state once more by the same action, the chain has to come back by another row. How rewards are
+    spread over the cells of a row makes no norm larger.
     """
 
     horizon: int
@@ -223,11 +249,17 @@ class ReplaceEpisode(Relation):
     def __init__(self, horizon: int) -> None:
         object.__setattr__(self, "horizon", check_count("horizon", horizon))
         changes = [(horizon, -horizon)]
-        damped = math.sqrt((horizon**2 + 1) // 2)
+        most = math.sqrt((horizon**2 + 1) // 2)
+        damped = [(most, -most)]
         super().__init__(
             f"replace one episode of {horizon} steps",
-            {"transitions": changes, "rewards": changes, DAMPED: [(damped, -damped)]},
-            norm_only=[DAMPED],
+            {
+                "transitions": changes,
+                "rewards": changes,
+                DAMPED: damped,
+                DAMPED_REWARDS: damped,
+            },
+            norm_only=_NORM_ONLY,
             convex_from=0.5,
         )
 

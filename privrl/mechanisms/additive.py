@@ -47,7 +47,7 @@ from privrl.costs.noise import (
     NoiseCost,
     NoisyTable,
 )
-from privrl.costs.relations import DAMPED, ChangeVector, Relation, ReplaceRecord
+from privrl.costs.relations import DAMPED, DAMPED_REWARDS, ChangeVector, Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.numerics.discrete_noise import (
     SMALLEST,
@@ -87,9 +87,9 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     def __post_init__(self) -> None:
         for name, value in vars(self.cost).items():  # as the cost has checked them
             object.__setattr__(self, name, value)
-        if self.table == DAMPED:
+        if self.table in (DAMPED, DAMPED_REWARDS):
             raise ValueError(
-                f"table must be of counts as they are, got {DAMPED!r}; a mechanism damps none. "
+                f"table must be of counts as they are, got {self.table!r}; a mechanism damps none. "
                 "privrl.samplers.NoisyCounts does where it is given loops."
             )
 

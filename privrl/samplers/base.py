@@ -16,7 +16,7 @@ from privrl._checks import check_numbers, check_rng
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import BatchCost, Cost, tables_released, together
-from privrl.costs.relations import DAMPED
+from privrl.costs.relations import DAMPED, DAMPED_REWARDS
 from privrl.numerics.special import FloatArray
 
 #: Counts are multiples of this, and sum to less than `LARGEST_TOTAL` in every cell: floats hold
@@ -314,17 +314,20 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
     """
     cost = sampler.fresh().cost  # a used one may not tell what it has paid for
     stated = tables_released(cost) if cost is not None else set()
-    if DAMPED in stated and getattr(sampler, "loops", None) is None:
+    damped = stated & {DAMPED, DAMPED_REWARDS}
+    if damped and getattr(sampler, "loops", None) is None:
         raise ValueError(
-            f"{name} must damp the self-loops if its cost is stated for the table {DAMPED!r}; "
-            "NoisyCounts does where it is given loops."
+            f"{name} must damp the self-loops if its cost is stated for the table "
+            f"{damped.pop()!r}; NoisyCounts does where it is given loops."
         )
     if table == "transitions":
         stated -= {DAMPED}
     if not stated <= {table}:
+        undamped = table == "rewards" and stated == {DAMPED_REWARDS}
         raise ValueError(
             f"{name} must be made for the relation's table {table!r}, got one for "
-            f'{", ".join(map(repr, stated))}; pass table="{table}" to it.'
+            f"{', '.join(map(repr, stated))}; "
+            + ("leave out its loops." if undamped else f'pass table="{table}" to it.')
         )
 
 

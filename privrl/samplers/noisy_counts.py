@@ -18,7 +18,7 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import DAMPED, Relation, ReplaceStep
+from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
@@ -89,10 +89,12 @@ class NoisyCounts(PaidSampler):
         ``"buffered"`` keep the noise of every update, a table each.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
-        is paid for is the relation's `privrl.costs.DAMPED`: these cells get √2 times the
-        noise, and all others need less. `privrl.agents.self_loops` makes it. (Agents check that
-        it is right. Elsewhere the guarantee rests on it, and what no table could have is refused:
-        two such cells in one row, or one behind the place of its own state.)
+        is paid for is the relation's `privrl.costs.DAMPED`, or of ``"rewards"``
+        `privrl.costs.DAMPED_REWARDS`: these cells get √2 times the noise, and all others need less.
+        `privrl.agents.self_loops` and `privrl.agents.reward_loops` make it. (Agents check that it
+        is right. Elsewhere the guarantee rests on it, and what no table could have is refused: of
+        transitions two such cells in one row, or one behind the place of its own state; of
+        rewards all but the second half of a row.)
     threshold : float
         As for `NoisyPosterior`, >= 0; a public choice that costs nothing. Most cells of a
         transition table are never visited, and their noise, if it is kept, spreads every row
@@ -133,7 +135,7 @@ class NoisyCounts(PaidSampler):
         self._alpha = frozen(np.asarray(check_positive("alpha", alpha)))
         self._factors = factorise(factorisation, updates)
         self._factorisation = factorisation
-        self._loops = None if loops is None else _check_loops(loops)
+        self._loops = None if loops is None else _check_loops(loops, cost.table)
         self._threshold = _check_threshold(threshold)
         self._forget()
 
@@ -358,33 +360,45 @@ class NonPrivate:
 def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
     """Return the relation's table whose changes the noise has to hide."""
     if loops is None:
-        if table == DAMPED:
+        if table in (DAMPED, DAMPED_REWARDS):
             raise ValueError(
-                f"table {DAMPED!r} needs loops, the cells that are damped; "
-                "privrl.agents.self_loops makes them. Without, all counts are as they are."
+                f"table {table!r} needs loops, the cells that are damped; privrl.agents.self_loops "
+                "and privrl.agents.reward_loops make them. Without, all counts are as they are."
             )
         return table
-    if table not in (None, "transitions", DAMPED):
-        raise ValueError(f"loops are for the table 'transitions', got {table!r}; leave them out.")
-    return DAMPED
+    if table in (None, "transitions", DAMPED):
+        return DAMPED
+    if table in ("rewards", DAMPED_REWARDS):
+        return DAMPED_REWARDS
+    raise ValueError(
+        f"loops are for the tables 'transitions' and 'rewards', got {table!r}; leave them out."
+    )
 
 
-def _check_loops(loops: ArrayLike) -> NDArray[np.bool_]:
-    """Return a read-only copy, if there could be a table of transitions with these loops.
+def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
+    """Return a read-only copy, if there could be a table with these loops.
 
-    Of a row's cells, in the order of their states, at most one is about the row's own state, and
-    at most so many stand before it as there are states before.
+    Of a row's transitions, in the order of their states, at most one is about the row's own state,
+    and at most so many stand before it as there are states before. Of a row's rewards the second
+    half is.
     """
     mask = np.array(loops)
     if mask.dtype != np.bool_ or mask.ndim < 1:
         raise ValueError(f"loops must be an array of bool, got {mask.dtype} of shape {mask.shape}.")
+    mask.flags.writeable = False
+    if table == DAMPED_REWARDS:
+        if not np.array_equal(mask, np.repeat([False, True], mask.size // 2)):
+            raise ValueError(
+                "loops of rewards must be the second half of a row, got a mask of shape "
+                f"{mask.shape} that is not; privrl.agents.reward_loops makes them."
+            )
+        return mask
     own = np.arange(len(mask)).reshape(-1, *[1] * (mask.ndim - 2)) if mask.ndim > 1 else 0
     if (mask.sum(axis=-1) > 1).any() or (mask.ndim > 1 and (mask.argmax(axis=-1) > own).any()):
         raise ValueError(
             "loops must have at most one cell in each row, that in which a state follows itself; "
             "privrl.agents.self_loops makes them."
         )
-    mask.flags.writeable = False
     return mask
 
 

@@ -24,16 +24,18 @@ from privrl.agents import (
     UCBVI,
     BetaRewards,
     Geometric,
+    HatRewards,
     KnownRewards,
     NoisyRewards,
     Oracle,
     TabularAgent,
     Transition,
+    reward_loops,
     self_loops,
 )
-from privrl.costs.base import NoPrivacy
+from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import DAMPED, Relation, ReplaceEpisode, ReplaceStep
+from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep
 from privrl.envs import RiverSwimVectorEnv, Support, TabularVectorEnv, riverswim
 from privrl.experiments.training.loop import train
 from privrl.samplers.base import GRID, draw, stack
@@ -273,7 +275,8 @@ def test_a_billion_episodes_still_fit() -> None:
 def test_rewards_are_rounded_to_the_grid_each_on_its_own() -> None:
     model = NoisyRewards(noisy("rewards"), low=-1.0, high=3.0)
     reward = np.concatenate([[-1.0, 3.0], rng(1).uniform(-1, 3, 500)])
-    cells = model.encode(reward, rng())
+    here = np.zeros(len(reward), np.intp)
+    cells = model.encode(here, here, reward, here, rng())
     np.testing.assert_array_equal(cells / GRID, np.rint(cells / GRID))
     np.testing.assert_array_equal(cells.sum(axis=1), 1)
     np.testing.assert_allclose(cells[:, 0], (reward + 1) / 4, rtol=0, atol=GRID / 2)
@@ -281,8 +284,10 @@ def test_rewards_are_rounded_to_the_grid_each_on_its_own() -> None:
     assert ((cells**2).sum(axis=1) <= 1).all()
     counts = rng(2).integers(0, 2**30, (S, A, S)).astype(float)
     table = reward[: S * A * S].reshape(S, A, S)
-    by_counts = model.encode_counts(counts, table, rng())
-    by_steps = (counts[..., None] * model.encode(table, rng())).sum(axis=2)
+    by_counts = model.encode_counts(counts, table, np.arange(S), rng())
+    steps = np.indices((S, A, S))
+    each = model.encode(steps[0], steps[1], table, steps[2], rng())
+    by_steps = (counts[..., None] * each).sum(axis=2)
     np.testing.assert_array_equal(by_counts, by_steps)
 
 
@@ -474,8 +479,10 @@ def test_the_cost_of_damped_counts_is_not_for_counts_as_they_are(relation: Relat
     for table in (None, "transitions", DAMPED):
         made = NoisyCounts(sigma=1.0, updates=3, relation=relation, table=table, loops=loops)
         assert made.cost == GaussianCost(sigma=1.0, relation=relation, table=DAMPED)
-    with pytest.raises(ValueError, match="loops are for the table 'transitions'"):
+    with pytest.raises(ValueError, match="loops of rewards must be the second half"):
         NoisyCounts(sigma=1.0, updates=3, relation=relation, table="rewards", loops=loops)
+    with pytest.raises(ValueError, match="loops are for the tables 'transitions' and 'rewards'"):
+        NoisyCounts(sigma=1.0, updates=3, relation=relation, table="visits", loops=loops)
 
 
 def test_an_agent_refuses_the_cost_of_damped_counts_from_who_damps_none() -> None:
@@ -526,6 +533,96 @@ def test_steps_that_stay_are_in_the_cells_with_louder_noise(terminates: bool, kn
         louder = released[-1].deviation.flat[moved] / released[-1].deviation.min()
         stays = state == following and not ends
         assert louder == pytest.approx(np.sqrt(2) if stays else 1.0)
+
+
+# Rewards of self-loops, damped -----------------------------------------------------------------
+
+
+def hats(relation: Relation = COVERING) -> HatRewards:
+    return HatRewards(noisy("rewards", relation=relation, loops=reward_loops(relation)))
+
+
+@pytest.mark.parametrize("terminates", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_rewards_of_steps_that_stay_are_kept_apart(terminates: bool, known: bool) -> None:
+    """Of every step, told in each of the ways; 1 is the last point of 11."""
+    mask = np.ones((S, A, S + terminates), bool)
+    mask[0, 1, 0] = mask[2, 0, 1] = False
+    support = Support.from_mask(mask) if known else None
+    options = {"terminates": terminates, "support": support, "rewards": hats()}
+    for state, action, following, ends in np.ndindex(S, A, S, 1 + terminates):
+        over = S if ends else following
+        if not mask[state, action, over]:
+            continue
+        agents = [learner(relation=COVERING, **options) for _ in range(3)]
+        agents[0].observe(Transition(state, action, 1.0, following, bool(ends)))
+        agents[0]._count_steps()
+        whole = [np.array([[each]]) for each in (state, action, 1.0, following)]
+        ended = np.array([[bool(ends)]])
+        agents[1].observe_steps(*whole, observed=~ended | True, terminated=ended)
+        counts = np.zeros(agents[2]._new.counts.shape, np.int64)
+        cell = over if support is None else support.columns(state, action, np.array(over))
+        counts[state, action, cell] = 1
+        agents[2].observe_counts(counts, np.ones(counts.shape))
+        for agent in agents:
+            wanted = np.zeros((S, A, 22))
+            wanted[state, action, 21 if over == state else 10] = 1
+            np.testing.assert_array_equal(agent._new.rewards, wanted)
+
+
+def test_arriving_where_episodes_end_is_told_as_over() -> None:
+    """Where counts of states are told, some of which end an episode."""
+    told = []
+
+    class Told(HatRewards):
+        def encode_counts(self, counts: Any, reward: Any, next_state: Any, rng: Any) -> Any:
+            told.append(next_state)
+            return super().encode_counts(counts, reward, next_state, rng)
+
+    agent = learner(terminates=True, rewards=Told(noisy("rewards")))
+    agent.observe_counts(ONES, ON_ACTION, ends=np.array([False, False, True, False]))
+    np.testing.assert_array_equal(told, [[0, 1, S, 3]])
+
+
+@pytest.mark.parametrize(
+    ("env", "relation", "damped"),
+    [
+        (DPS, None, True),
+        (riverswim(n_states=S, horizon=H), None, False),
+        (riverswim(n_states=S, horizon=H), ReplaceEpisode(H), True),
+        (gym.make("FrozenLake-v1"), None, True),
+    ],
+    ids=["on arrival", "on action", "a whole episode", "gymnasium"],
+)
+def test_agents_for_an_environment_damp_what_costs_less(
+    env: Any, relation: Relation | None, damped: bool
+) -> None:
+    agent = PSRL.private(env, epsilon=1.0, episodes=30, relation=relation, rng=rng())
+    cost = agent._rewards.cost
+    assert cost is not None
+    assert tables_released(cost) == {DAMPED_REWARDS if damped else "rewards"}
+    agent.begin_episode(0)
+
+
+@pytest.mark.parametrize("damped", [False, True])
+def test_an_episode_is_one_chain_where_only_rewards_are_damped(damped: bool) -> None:
+    """Many episodes told as one could pile up in the row of a step that leaves its state."""
+    plain = HatRewards(noisy("rewards", relation=COVERING))
+    agent = learner(relation=COVERING, rewards=hats() if damped else plain)
+    agent.begin_episode(0)
+    agent.begin_episode(1)  # after a draw, when the sampler tells no cost
+    zeros, ones = np.zeros((2, 1), int), np.ones((2, 1), int)
+    seen = {"observed": ones > 0, "terminated": ones < 0}
+    agent.observe(Transition(0, 0, 0.0, 1))
+    for again in (
+        lambda: agent.observe(Transition(0, 0, 0.0, 1)),
+        lambda: agent.observe_steps(zeros, zeros, 0.0 * zeros, ones, **seen),
+    ):
+        if damped:
+            with pytest.raises(ValueError, match="state must be the next_state of the step before"):
+                again()
+        else:
+            again()
 
 
 # Copies --------------------------------------------------------------------------------------

@@ -33,12 +33,14 @@ def model(low: float = 0.0, high: float = 1.0, points: int = 11) -> HatRewards:
 
 def added(rewards: HatRewards, reward: np.ndarray) -> np.ndarray:
     """What each reward adds to the table; no coin is tossed, so no generator is asked."""
-    return rewards.encode(np.asarray(reward, np.float64), rng())
+    amounts = np.asarray(reward, np.float64)
+    nowhere = np.zeros(amounts.shape, np.intp)
+    return rewards.encode(nowhere, nowhere, amounts, nowhere, rng())
 
 
 def entered(rewards: HatRewards, counts: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """What so many transitions add to the table, each of which paid ``reward``."""
-    return rewards.encode_counts(counts, reward, rng())
+    return rewards.encode_counts(counts, reward, np.arange(counts.shape[-1]), rng())
 
 
 def paid(low: float, high: float, points: int) -> np.ndarray:

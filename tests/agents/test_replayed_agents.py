@@ -6,7 +6,7 @@ the ends of their range, where the coins decide nothing: neighbours that differ 
 them for other steps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -66,7 +66,7 @@ SETUPS = st.builds(
          "noisy square-root", "noisy optimal", "noisy tree", "noisy independent",
          "noisy buffered", "damped square-root", "damped buffered", "local"]
     ),
-    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy", "hat"]),
+    rewards=st.sampled_from(["known", "beta", "beta noisy", "noisy", "hat", "hat damped"]),
     schedule=st.sampled_from(["every", "geometric"]),
     resamples=st.booleans(),
     terminates=st.booleans(),
@@ -117,7 +117,8 @@ def rewards_of(setup: Setup, updates: int) -> Any:
         return agents.KnownRewards(np.arange(S * A).reshape(S, A) / 10)
     options = {"relation": relation_of(setup), "table": "rewards"}
     if setup.rewards.startswith("hat"):
-        noisy = NoisyCounts(sigma=2.0, updates=updates, **options)
+        loops = np.arange(6) >= 3 if setup.rewards == "hat damped" else None
+        noisy = NoisyCounts(sigma=2.0, updates=updates, loops=loops, **options)
         return agents.HatRewards(noisy, points=3)
     if setup.rewards == "beta":
         return agents.BetaRewards(Diffuse(weight=0.1, **options))
@@ -323,7 +324,8 @@ def is_sensible(setup: Setup) -> bool:
     if tosses and setup.resamples and setup.relation == "episode":
         return False
     # A chain is what damping rests on, and a replaced next state breaks it.
-    return not (setup.sampler.startswith("damped") and setup.relation.startswith("transition"))
+    damped = setup.sampler.startswith("damped") or setup.rewards == "hat damped"
+    return not (damped and setup.relation.startswith("transition"))
 
 
 def _replayed(setup: Setup, data: Any) -> None:
@@ -342,6 +344,43 @@ def _replayed(setup: Setup, data: Any) -> None:
 @given(setup=SETUPS, data=st.data())
 def test_agents(setup: Setup, data: Any) -> None:
     _replayed(setup, data)
+
+
+HATS = Setup(
+    agent="sparse-psrl", sampler="damped buffered", rewards="hat damped", schedule="geometric",
+    resamples=False, terminates=False, support=False, relation="step arrival", told="step by step",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    rewards=st.sampled_from(["hat", "hat damped"]),
+    relation=st.sampled_from(["step", "step arrival", "episode"]),
+    told=st.sampled_from(["step by step", "side by side", "as counts"]),
+    terminates=st.booleans(),
+    support=st.booleans(),
+    data=st.data(),
+)
+def test_rewards_with_self_loops_apart(data: Any, **options: Any) -> None:
+    """Also where the relation does not say that rewards are paid on arrival."""
+    _replayed(replace(HATS, **options), data)
+
+
+@pytest.mark.parametrize("rewards", ["hat", "hat damped"])
+@pytest.mark.parametrize("relation", ["step arrival", "episode"])
+def test_rewards_on_arrival_change_most_in_a_self_loop(rewards: str, relation: str) -> None:
+    """All that changes at most, for less where it is damped."""
+    setup = replace(HATS, agent="psrl", rewards=rewards, relation=relation)
+    if relation == "episode":
+        histories = [[(s, 0.0, s)] * H for s in range(2)]
+    else:
+        histories = [[(0, 0.0, 0), (0, 0.0, 0)], [(0, 1.0, 1), (1, 1.0, 0)]]
+    history, other = (
+        [[agents.Transition(s, 0, reward, t) for s, reward, t in steps]] for steps in histories
+    )
+    result = audit_replay(lambda told: run(setup, told), history, other)
+    assert not result.violated, result.findings
+    assert result.error is None
 
 
 NOISE = ["noisy square-root", "damped square-root", "local"]

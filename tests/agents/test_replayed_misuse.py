@@ -15,9 +15,11 @@ from privrl.agents import (
     PSRL,
     BetaRewards,
     EveryEpisode,
+    HatRewards,
     KnownRewards,
     NoisyRewards,
     Transition,
+    reward_loops,
     self_loops,
 )
 from privrl.audit import audit_replay
@@ -166,6 +168,31 @@ def test_the_damped_table_without_damping(kind: str) -> None:
         return _told(_agent(sampler, _known()), history)
 
     _nothing_is_found(pipeline, LOOPS, LEAVES)
+
+
+@pytest.mark.parametrize("kind", [NoisyRewards, BetaRewards, HatRewards])
+def test_damped_rewards_that_are_not_kept_apart(kind: Any) -> None:
+    """Two cells a row are as many as two reward models have, and half of what the third has."""
+    arrival = ReplaceStep(arrival_rewards=True)
+
+    def pipeline(history: Any) -> Any:
+        loops = np.array([False, True])
+        rewards = kind(_noisy(table="rewards", relation=arrival, loops=loops))
+        return _told(_agent(_noisy(relation=arrival), rewards), history)
+
+    _nothing_is_found(pipeline, [_chain([0, 0, 1], 0.0)], [_chain([0, 1, 1], 1.0)])
+
+
+def test_damped_rewards_of_an_episode_in_pieces() -> None:
+    """Steps of one state, each told as if no step were between: all of them in one cell."""
+    relation = ReplaceEpisode(4)
+
+    def pipeline(history: Any) -> Any:
+        paid = _noisy(table="rewards", relation=relation, loops=reward_loops(relation))
+        return _told(_agent(_noisy(relation=relation), HatRewards(paid)), history)
+
+    pieces = [Transition(0, 0, 1.0, 1)] * 4
+    _nothing_is_found(pipeline, [pieces], [[Transition(1, 0, 1.0, 0)] * 4])
 
 
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])

@@ -33,7 +33,7 @@ def hats(low: float, high: float, points: int = 11) -> HatRewards:
 
 def entered(model: HatRewards, counts: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """What so many transitions add to the table, each of which paid ``reward``, shape (S, A)."""
-    return model.encode_counts(counts, reward[..., None], rng())
+    return model.encode_counts(counts, reward[..., None], np.arange(counts.shape[-1]), rng())
 
 
 def believed(

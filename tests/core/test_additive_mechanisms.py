@@ -147,13 +147,12 @@ def test_counts_between_points_of_the_grid_are_refused(kind: Any, size: float) -
             mechanism.release([0.5, 1.5], rng())
 
 
-def test_no_mechanism_damps() -> None:
+@pytest.mark.parametrize("table", [relations.DAMPED, relations.DAMPED_REWARDS])
+def test_no_mechanism_damps(table: str) -> None:
     for make in (
-        lambda: GaussianMechanism(
-            sigma=1.0, relation=relations.ReplaceStep(), table=relations.DAMPED
-        ),
+        lambda: GaussianMechanism(sigma=1.0, relation=relations.ReplaceStep(), table=table),
         lambda: GaussianMechanism.calibrated(
-            Rdp(2, 1), relation=relations.ReplaceStep(), table=relations.DAMPED
+            Rdp(2, 1), relation=relations.ReplaceStep(), table=table
         ),
     ):
         with pytest.raises(ValueError, match="table must be of counts as they are"):

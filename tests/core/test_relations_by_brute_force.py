@@ -240,8 +240,8 @@ def damped_square(new: Counter, old: Counter) -> float:
     )
 
 
-def largest_square(relation: relations.Relation) -> float:
-    return max(sum(m * m for m in vector) for vector in relation.changes(relations.DAMPED))
+def largest_square(relation: relations.Relation, table: str = relations.DAMPED) -> float:
+    return max(sum(m * m for m in vector) for vector in relation.changes(table))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -278,17 +278,99 @@ def test_damping_self_loops_bounds_an_episode(horizon: int) -> None:
         assert worst == pytest.approx(stated)  # attained
 
 
-def test_what_is_about_norms_is_for_gaussian_noise_only() -> None:
+Paid = tuple[int, int, int, int]  # state, action, next state (-1: the episode is over), reward
+
+
+def paid_steps(trajectory: Trajectory, *, ends: bool) -> tuple[Paid, ...]:
+    """The steps of a trajectory whose last one may end it."""
+    states, actions, rewards = trajectory
+    following = (*states[1:-1], -1) if ends else states[1:]
+    return tuple(zip(states, actions, following, rewards, strict=False))
+
+
+def damped_rewards(steps: tuple[Paid, ...]) -> Counter:
+    """The table of rewards, with cells of their own for steps that stay."""
+    return Counter((s, a, reward, following == s) for s, a, following, reward in steps)
+
+
+def rewards_square(new: Counter, old: Counter) -> float:
+    """Squared norm of a change of it; the cells of steps that stay are divided by √2.
+
+    It is convex in what a reward adds, so none that is split between two cells changes more.
+    """
+    return sum(
+        (new[cell] - old[cell]) ** 2 / (2 if cell[3] else 1) for cell in new.keys() | old.keys()
+    )
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_damping_self_loops_bounds_the_rewards_of_a_step(ends: bool) -> None:
+    """Of the step, and of the one before where the state is another."""
+    n_states, n_actions, horizon = SIZES[0]
+    worst = {False: 0.0, True: 0.0}  # by whether rewards are paid on arrival
+    for here in trajectories(n_states, n_actions, horizon):
+        old = damped_rewards(paid_steps(here, ends=ends))
+        for there in with_another_step(here, n_states, n_actions):
+            states, actions, rewards = there
+            changed = [i for i in range(horizon + 1) if states[i] != here[0][i]]
+            for arrival, before in [(False, 0), *((True, i - 1) for i in changed if i > 0)]:
+                for paid in range(2) if arrival else [rewards[before]]:
+                    other = states, actions, put(rewards, before, paid)
+                    new = damped_rewards(paid_steps(other, ends=ends))
+                    worst[arrival] = max(worst[arrival], rewards_square(new, old))
+    assert worst[True] == 4
+    assert 2 < worst[False] <= 4  # the reward before is in another cell if its step did not stay
+    for arrival in (False, True):
+        relation = relations.ReplaceStep(arrival_rewards=arrival)
+        stated = largest_square(relation, relations.DAMPED_REWARDS)
+        assert worst[True] <= stated == pytest.approx(4, rel=1e-15)
+
+
+@pytest.mark.parametrize("arrival", [False, True])
+def test_a_replaced_next_state_moves_one_damped_reward(arrival: bool) -> None:
+    n_states, n_actions, horizon = SIZES[0]
+    worst = 0.0
+    for here in trajectories(n_states, n_actions, horizon):
+        steps = paid_steps(here, ends=False)
+        for i, to, other in product(range(horizon), range(n_states), range(2)):
+            s, a, _, reward = steps[i]
+            there = (*steps[:i], (s, a, to, other if arrival else reward), *steps[i + 1 :])
+            worst = max(worst, rewards_square(damped_rewards(there), damped_rewards(steps)))
+    relation = relations.ReplaceTransition(arrival_rewards=arrival)
+    assert worst <= largest_square(relation, relations.DAMPED_REWARDS) == 2
+    assert worst == (2 if arrival else 1.5)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 5])
+def test_damping_self_loops_bounds_the_rewards_of_an_episode(horizon: int) -> None:
+    """Counts are not negative: a difference has at most the squares of both episodes."""
+    relation, nothing = relations.ReplaceEpisode(horizon), Counter()
+    each = max(
+        rewards_square(damped_rewards(paid_steps(here, ends=ends)), nothing)
+        for here in trajectories(2, 2, horizon)
+        for ends in (False, True)
+    )
+    stated = largest_square(relation, relations.DAMPED_REWARDS)
+    assert 2 * each <= stated * (1 + 1e-12)
+    assert stated == largest_square(relation)
+    one, other = (((s,) * (horizon + 1), (0,) * horizon, (s,) * horizon) for s in range(2))
+    if horizon % 2 == 0:  # attained
+        new, old = (damped_rewards(paid_steps(t, ends=False)) for t in (one, other))
+        assert rewards_square(new, old) == pytest.approx(stated)
+
+
+@pytest.mark.parametrize("table", [relations.DAMPED, relations.DAMPED_REWARDS])
+def test_what_is_about_norms_is_for_gaussian_noise_only(table: str) -> None:
     for relation in (
         relations.ReplaceStep(),
         relations.ReplaceEpisode(4),
         relations.ReplaceTransition(),
     ):
-        GaussianCost(sigma=1, relation=relation, table=relations.DAMPED)
+        GaussianCost(sigma=1, relation=relation, table=table)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
-            DirichletCost(weight=1, alpha=1, relation=relation, table=relations.DAMPED)
+            DirichletCost(weight=1, alpha=1, relation=relation, table=table)
         with pytest.raises(ValueError, match="knows the norm of a change only"):
-            LaplaceCost(scale=1, relation=relation, table=relations.DAMPED)
+            LaplaceCost(scale=1, relation=relation, table=table)
 
 
 # Smaller changes -----------------------------------------------------------------------------

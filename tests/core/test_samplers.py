@@ -13,7 +13,13 @@ from privrl.audit import audit_replay
 from privrl.costs.base import NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.costs.relations import (
+    DAMPED,
+    DAMPED_REWARDS,
+    ReplaceEpisode,
+    ReplaceStep,
+    ReplaceTransition,
+)
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.samplers.base import GRID, LARGEST_TOTAL, Sampler, check_table, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
@@ -520,11 +526,14 @@ def test_a_used_sampler_is_checked_by_what_its_stream_costs() -> None:
             check_table("sampler", used, "transitions")
 
 
-def test_a_damped_cost_is_for_who_damps() -> None:
+@pytest.mark.parametrize(
+    ("damped", "table"), [(DAMPED, "transitions"), (DAMPED_REWARDS, DAMPED_REWARDS)]
+)
+def test_a_damped_cost_is_for_who_damps(damped: str, table: str) -> None:
     class Loud(Diffuse):
         """States the cost of damped counts, and damps none."""
 
-        cost = GaussianCost(sigma=1.0, relation=ReplaceStep(), table=DAMPED)
+        cost = GaussianCost(sigma=1.0, relation=ReplaceStep(), table=damped)
 
-    with pytest.raises(ValueError, match="sampler must damp the self-loops"):
-        check_table("sampler", Loud(weight=1.0), "transitions")
+    with pytest.raises(ValueError, match=f"sampler must damp the self-loops.*'{damped}'"):
+        check_table("sampler", Loud(weight=1.0), table)

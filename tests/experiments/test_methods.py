@@ -8,7 +8,8 @@ import pytest
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import Rdp
 from privrl.agents import HatRewards, SparsePSRL, TabularAgent, sparse_schedule
-from privrl.costs.relations import ReplaceEpisode, ReplaceStep
+from privrl.costs.base import tables_released
+from privrl.costs.relations import DAMPED_REWARDS, ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.samplers.dirichlet import DirichletSampler
@@ -143,6 +144,25 @@ def test_sparse_psrl_has_settings_of_its_own() -> None:
     assert isinstance(agent, SparsePSRL)
     assert isinstance(agent._rewards, HatRewards)
     assert agent.episodes == TASK.episodes
+
+
+@pytest.mark.parametrize("runs", [None, 3])
+def test_rewards_are_damped_where_the_relation_gains_by_it(runs: int | None) -> None:
+    """And where their model can tell steps that stay from others."""
+    cheaper = ReplaceStep(arrival_rewards=True)
+    for relation in (cheaper, ReplaceEpisode(4), ReplaceStep()):
+        task = replace(TASK, relation=relation)
+        for method, can in (
+            (Method(agent="sparse-psrl"), True),
+            (Method(rewards="hat"), True),
+            (Method(), False),
+            (Method(sampler="local-counts", rewards="hat"), True),
+        ):
+            model = made(method, Rdp(2, 1.0), task=task, runs=runs)._rewards
+            damped = can and relation != ReplaceStep()
+            assert model.width == (22 if damped else 11 if can else 2)
+            stated = tables_released(model.cost)
+            assert stated == {DAMPED_REWARDS if damped else "rewards"}
 
 
 def test_who_claims_nothing_has_no_budget() -> None:
