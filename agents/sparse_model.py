@@ -5,6 +5,8 @@ cell has a probability that it is filled (`privrl.agents.filled`), models are sa
 and everything is sparse: time and memory of planning grow with the transitions that there are.
 """
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +22,10 @@ from privrl.samplers.noisy_counts import NoisyPosterior
 _KEPT: Final = 0.05  # a cell less likely to be filled than this is taken to be empty
 _KNOWN: Final = 0.9  # from here on optimism counts on a cell
 _LIKELY: Final = 0.5
-_SURE: Final = 99.0  # deviations, of what is known without noise: filled or, below 0, empty
-_LUCK: Final = 0.05  # of unknown rows, that they lead to the best state
+_SURE: Final = 0.99  # from here on a policy that is deployed counts on a cell that does good
+_CERTAIN: Final = 99.0  # deviations, of what is known without noise: filled or, below 0, empty
+_LUCK: Final = 0.03  # of unknown rows, that they lead to the best state
+_PUT_OFF: Final = 0.5  # of the time in which one could try what is unknown
 _SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
 
 
@@ -57,6 +61,7 @@ class SparseModel:
         runs, n_states, n_actions, _ = transition.counts.shape
         self._shape = n_actions, runs, n_states
         self._horizon, self._grid = horizon, reward.grid
+        self._exact = not transition.deviation.any()
         cells, chances = [], []
         paid = reward.rows
         assert isinstance(paid, NoisyPosterior)  # the agent has checked it
@@ -104,7 +109,10 @@ class SparseModel:
         led_to = np.zeros(runs * n_states + 1, np.bool_)
         led_to[self._columns[self._is_cell][self._chance > _KNOWN]] = True
         seen |= led_to[:-1].reshape(runs, n_states)
-        self._pool = _Pool.of(np.where(seen.any(axis=1, keepdims=True), seen, True))
+        seen |= ~seen.any(axis=1, keepdims=True)
+        self._pool = _Pool.of(seen)
+        # What noise may hide could be the best of all; without noise, what was not seen cannot.
+        self._perhaps = seen if self._exact else np.ones_like(seen)
 
     def plan(
         self, explore: BoolArray, doubt: float, rng: np.random.Generator
@@ -137,29 +145,44 @@ class SparseModel:
         lost = np.where(total > 0, rng.standard_gamma(doubt, size=total.shape), 1.0)
         reward, paid = self._sampled_rewards(optimist, rng)
         best = runs * n_states + 1 + np.arange(runs)[:, None]
-        luck = optimist | (rng.random(self._shape) < _LUCK)
+        # What noise may hide could be there in any row; without noise, in rows never tried.
+        luck = optimist & ((total <= 0) | (not self._exact))
+        luck |= rng.random(self._shape) < _LUCK
         beyond = np.where(luck, best, self._pool.draw(self._shape, rng))
         free = optimist & (total <= 0) & ~paid
         # Ties are broken at random.
         reward += np.where(free, 0.0, 1e-7 * np.ptp(self._grid) * rng.random(self._shape))
-        policy = self._best(self._matrix(weight, lost, total + lost, beyond), reward, free)
+        matrix = self._matrix(weight, lost, total + lost, beyond)
+        policy = self._best([matrix], reward, free, self._turns(rng))
         return policy, np.moveaxis(free, 0, -1)
 
     def mean_plan(self) -> IntArray:
-        """Return the best policies, shape (R, H, S), for what is likely.
+        """Return the best policies, shape (R, H, S), for what is likely, and pessimistic of it.
 
-        What is unknown pays the least, then and for the rest of the episode.
+        Of cells that are likely but not sure to be filled, the worse is taken: that they are, or
+        that they are not. A row of which nothing is sure pays the least for the rest of the
+        episode.
         """
-        weight = self._count * (self._chance > _LIKELY)
-        mean, _, number = self._rewards(self._chance_paid > _LIKELY)
-        total = self._totals(weight)
-        unknown = (total <= 0) | (number <= 0)
-        weight = np.where(np.repeat(unknown.ravel(), self._lengths)[self._is_cell], 0.0, weight)
-        lost = unknown.astype(np.float64)
+        likely = self._chance > _LIKELY
+        empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
+        unknown = empty > np.log(1 - _KNOWN)  # even all of its cells together
+        of_unknown, lost = self._of_cells(unknown), unknown.astype(np.float64)
         worst = np.full(self._shape, self._n_columns - 1)
-        matrix = self._matrix(weight, lost, np.where(unknown, 1.0, total), worst)
-        reward = np.where(unknown, self._grid[0], mean)
-        return self._best(matrix, reward, np.zeros(self._shape, np.bool_))
+        matrices, rewards = [], []
+        for least, least_paid in ((_LIKELY, _LIKELY), (_SURE, _KNOWN)):
+            counted = likely & (self._chance > least)
+            none = self._totals(counted.astype(np.float64)) <= 0
+            counted |= likely & self._of_cells(none)
+            weight = np.where(of_unknown, 0.0, self._count * counted)
+            total = np.where(unknown, 1.0, self._totals(weight))
+            matrices.append(self._matrix(weight, lost, total, worst))
+            mean, _, number = self._rewards(self._chance_paid > least_paid)
+            rewards.append(np.where(unknown | (number <= 0), self._grid[0], mean))
+        return self._best(matrices, np.minimum(*rewards))
+
+    def _of_cells(self, rows: BoolArray) -> BoolArray:
+        """Return for each cell what is said of its row, shape (A, R, S)."""
+        return np.repeat(rows.ravel(), self._lengths)[self._is_cell]
 
     def _totals(self, weight: FloatArray) -> FloatArray:
         """Return the sum of each row's cells, shape (A, R, S)."""
@@ -221,24 +244,52 @@ class SparseModel:
         shape = len(self._starts), self._n_columns
         return sparse.csr_array((entries, columns, pointers), shape=shape)
 
-    def _best(self, matrix: "sparse.csr_array", reward: FloatArray, free: BoolArray) -> IntArray:
-        """Return greedy policies, shape (R, H, S), by backward induction."""
+    def _turns(self, rng: np.random.Generator) -> BoolArray:
+        """Return when trying what is free is put off, shape (H, R * S): it is half of the time.
+
+        Each state's turn lasts for as many steps as there are actions. Who tries an action that
+        leaves the state as it was would try it again for the rest of the episode.
+        """
+        n_actions, runs, n_states = self._shape
+        number = self._horizon // n_actions + 2
+        turns = np.repeat(rng.random((number, runs * n_states)) < _PUT_OFF, n_actions, axis=0)
+        first = rng.integers(n_actions)
+        return turns[first : first + self._horizon]
+
+    def _best(
+        self,
+        matrices: "Sequence[sparse.csr_array]",
+        reward: FloatArray,
+        free: BoolArray | None = None,
+        put_off: BoolArray | None = None,
+    ) -> IntArray:
+        """Return greedy policies, shape (R, H, S), by backward induction.
+
+        Of several matrices, each row's worst counts. -1 stands for actions that are free; at steps
+        where they are put off they are the last resort.
+        """
         n_actions, runs, n_states = self._shape
         places = runs * n_states
-        reward, free = reward.reshape(n_actions, places), free.reshape(n_actions, places)
+        reward = reward.reshape(n_actions, places)
+        some = free is not None and free.any()
+        free = np.zeros_like(reward, np.bool_) if free is None else free.reshape(reward.shape)
         policy = np.empty((self._horizon, places), np.intp)
         worth = np.zeros(self._n_columns)
         for step in reversed(range(self._horizon)):
-            candidates = (matrix @ worth).reshape(n_actions, places) + reward
+            ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
+            candidates = ahead.reshape(n_actions, places) + reward
+            if some and put_off is not None:
+                candidates[free & put_off[step]] = self._grid[0] * (self._horizon - step)
             best, value = np.zeros(places, np.intp), candidates[0]
             for action in range(1, n_actions):
                 np.putmask(best, candidates[action] > value, action)
                 value = np.maximum(value, candidates[action])
             policy[step] = best
             worth[:places] = value
-            worth[places + 1 : -1] = np.maximum(value.reshape(runs, n_states).max(axis=1), 0.0)
+            best_of_all = np.where(self._perhaps, value.reshape(runs, n_states), 0.0).max(axis=1)
+            worth[places + 1 : -1] = np.maximum(best_of_all, 0.0)
             worth[-1] = self._grid[0] * (self._horizon - step)
-        if free.any():
+        if some:
             policy[free[policy, np.arange(places)]] = -1
         return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
 
@@ -258,7 +309,7 @@ class _Noisy:
     @property
     def in_deviations(self) -> FloatArray:
         if self.exact:
-            return np.where(self.counts > 0, _SURE, -_SURE).astype(np.float32)
+            return np.where(self.counts > 0, _CERTAIN, -_CERTAIN).astype(np.float32)
         return (self.counts / self.deviation).astype(np.float32)
 
 

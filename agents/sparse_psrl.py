@@ -17,12 +17,11 @@ from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _PLANS: Final = 1000  # in a whole run, about
-_EXPLORING: Final = 1 / 6  # of a run
+_EXPLORING: Final = 1 / 7  # of a run
 _BEFORE: Final = 1 / 100  # of a run, before anything is released
 _RATIO: Final = 1.12
 _EVERY_EPISODE: Final = 3000  # without privacy; longer runs draw as often as that or less
 _DOUBT: Final = 0.25  # pseudo-count of what a row has not shown yet
-_DOUBT_OF_EXACT: Final = 1.0  # without noise, where one visit makes a row known
 
 
 def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
@@ -47,14 +46,16 @@ class SparsePSRL(TabularAgent):
     2. Each released cell, of transitions and of rewards, is filled with a probability that its
        noisy count tells, and what cells like it tell (`privrl.agents.filled`).
     3. Between releases about a thousand plans are made in a run, each for a model sampled afresh,
-       which is free. At first all of them explore, after a sixth of the episodes none does.
+       which is free. At first all of them explore, after a seventh of the episodes none does.
     4. A plan that explores counts on cells that are probably filled, and takes every row of which
        nothing is known to pay the most and to lead to the best state (R-max, Brafman and
-       Tennenholtz, 2002); between such rows chance decides, at every step anew.
+       Tennenholtz, 2002); between such rows chance decides, at every step anew, and each state
+       has turns in which they are put off.
     5. A plan that follows takes cells with the probability that they are filled, and a row of which
-       nothing is known for one like a known row, one in twenty leading to the best state.
-    6. What is deployed, `policy`, is the plan for all that is likelier than not, where a row of
-       which nothing is known pays the least for the rest of the episode.
+       nothing is known for one like a known row, one in thirty leading to the best.
+    6. What is deployed, `policy`, is the plan for all that is likelier than not, and pessimistic:
+       a cell that does good has to be sure, and a row of which nothing is known pays the least for
+       the rest of the episode.
 
     Parameters
     ----------
@@ -121,8 +122,6 @@ class SparsePSRL(TabularAgent):
             and isinstance(reward.rows, NoisyPosterior)
         ):
             raise _no_counts()
-        exact = not np.any(transition.deviation)
-        self._doubt = _DOUBT_OF_EXACT if exact else _DOUBT
         paid = HatPosterior(self._flat(reward.rows), reward.grid)
         self._model = SparseModel(self._flat(transition), paid, self.horizon, self.support)
         return self._sampled()
@@ -139,7 +138,7 @@ class SparsePSRL(TabularAgent):
         assert self._model is not None
         chance = max(0.0, 1 - self._episode / (_EXPLORING * self.episodes))
         explore = self._rng.random(math.prod(self.batch_shape)) < chance
-        policy, free = self._model.plan(explore, self._doubt, self._rng)
+        policy, free = self._model.plan(explore, _DOUBT, self._rng)
         # Where no action is free none is left to chance, and any will do.
         free |= ~free.any(axis=-1, keepdims=True)
         self._free = free.reshape(*self.batch_shape, self.n_states, self.n_actions)
