@@ -52,7 +52,7 @@ class SparsePSRL(TabularAgent):
        Tennenholtz, 2002); between such rows chance decides, at every step anew, and each state
        has turns in which they are put off.
     5. A plan that follows takes cells with the probability that they are filled, and a row of which
-       nothing is known for one like a known row, one in thirty leading to the best.
+       nothing is known for one like a known row, one in thirty leading to the best state.
     6. What is deployed, `policy`, is the plan for all that is likelier than not, and pessimistic:
        a cell that does good has to be sure, and a row of which nothing is known pays the least for
        the rest of the episode.
