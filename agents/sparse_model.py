@@ -80,6 +80,11 @@ class SparseModel:
         self._paid = np.maximum(paid.counts.transpose(2, 0, 1, 3), 0.0)
         self._learn()
 
+    @property
+    def size(self) -> int:
+        """Entries of the matrices of all runs, times steps: what a plan takes."""
+        return len(self._columns) * self._horizon
+
     def _lay_out(
         self, row: IntArray, column: IntArray, chance: FloatArray, count: FloatArray
     ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from privrl._checks import check_count
 from privrl._typing import IntArray
 from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
-from privrl.agents.schedules import EveryEpisode, Geometric, Schedule
+from privrl.agents.schedules import Geometric, Schedule
 from privrl.agents.sparse_model import SparseModel
 from privrl.agents.tabular import TabularAgent
 from privrl.samplers.base import Posterior
@@ -20,7 +20,8 @@ _PLANS: Final = 1000  # in a whole run, about
 _EXPLORING: Final = 1 / 7  # of a run
 _BEFORE: Final = 1 / 100  # of a run, before anything is released
 _RATIO: Final = 1.12
-_EVERY_EPISODE: Final = 3000  # without privacy; longer runs draw as often as that or less
+_RATIO_OF_EXACT: Final = 1.05  # without privacy; more often gains nothing
+_LARGE: Final = 2**21  # entries of a model times steps: a plan takes a tenth of a second
 _DOUBT: Final = 0.25  # pseudo-count of what a row has not shown yet
 
 
@@ -28,12 +29,13 @@ def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
     """Return before which of so many episodes `SparsePSRL` had best draw.
 
     With privacy, first after a hundredth of them, then whenever they have grown by 12 %; more
-    often would cost noise, and less often starve exploration. Without, before each.
+    often would cost noise, and less often starve exploration. Without, from the first episode on,
+    whenever they have grown by 5 %.
     """
     check_count("episodes", episodes)
     if private:
         return Geometric(_RATIO, first=min(max(1, round(_BEFORE * episodes)), episodes - 1))
-    return EveryEpisode() if episodes <= _EVERY_EPISODE else Geometric(1.003)
+    return Geometric(_RATIO_OF_EXACT)
 
 
 class SparsePSRL(TabularAgent):
@@ -45,8 +47,9 @@ class SparsePSRL(TabularAgent):
     1. Up to the first release, actions are uniformly random.
     2. Each released cell, of transitions and of rewards, is filled with a probability that its
        noisy count tells, and what cells like it tell (`privrl.agents.filled`).
-    3. Between releases about a thousand plans are made in a run, each for a model sampled afresh,
-       which is free. At first all of them explore, after a seventh of the episodes none does.
+    3. About a thousand plans are made in a run, each for a model sampled afresh, which is free (of
+       a very large model, one for each release). At first all of them explore, after a seventh of
+       the episodes none does.
     4. A plan that explores counts on cells that are probably filled, and takes every row of which
        nothing is known to pay the most and to lead to the best state (R-max, Brafman and
        Tennenholtz, 2002); between such rows chance decides, at every step anew, and each state
@@ -145,7 +148,9 @@ class SparsePSRL(TabularAgent):
         return policy.reshape(*self.batch_shape, self.horizon, self.n_states)
 
     def _between_draws(self, episode: int) -> None:
-        if self._model is not None and episode in self._replans:
+        if self._model is None or episode not in self._replans:
+            return
+        if self._model.size <= _LARGE * math.prod(self.batch_shape):
             self._follow(self._sampled())
 
     def _plan_to_deploy(self) -> IntArray:
