@@ -344,7 +344,7 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     valid = None if support is None else support.valid
     z, rewards = noisy.in_deviations, paid.in_deviations
     if valid is not None:
-        z[~valid] = -_SURE
+        z[~valid] = -_CERTAIN
     filled, rewarded = chance_filled(z), chance_filled(rewards)
     played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), filled.max(axis=-1))
     seen = played.max(axis=1)  # (S,)

@@ -131,6 +131,26 @@ def test_a_support_says_where_cells_lead_and_no_more(over: bool) -> None:
     np.testing.assert_allclose(*values, rtol=0.03)
 
 
+def test_padding_is_empty_for_sure() -> None:
+    """Cells that are about no next state are told from those that are, whatever noise is there.
+
+    They make other cells as likely to be filled as possible ones would that are far below 0.
+    """
+    support = Support.from_mask(np.arange(S) <= np.arange(A)[:, None] + np.zeros((S, 1, 1)))
+    counts = 100.0 * (rng(30).random((1, S, A, support.width)) < 0.4) * support.valid
+    counts += rng(31).normal(scale=10.0, size=counts.shape)
+    empty = np.where(support.valid, counts, -1e4)
+    wide = Support(np.tile(np.arange(support.width), (S, A, 1)), S)
+    one = np.ones((1, 1, 1, 1))
+    paid = HatPosterior(NoisyPosterior(np.full((1, S, A, 11), 5.0), one, one), hats(0, 1).grid)
+    padded, possible = (
+        SparseModel(NoisyPosterior(table, 10 * one, one), paid, H, where)._chance
+        for table, where in ((counts, support), (empty, wide))
+    )
+    assert not support.valid.all()
+    np.testing.assert_array_equal(padded, possible)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.0, 0.0)])
 @pytest.mark.parametrize("which", ["transitions", "rewards"])
 def test_what_is_unknown_is_the_worst_for_who_deploys(low, high, which: str) -> None:
