@@ -279,7 +279,8 @@ class SparseModel:
             ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
             candidates = ahead.reshape(n_actions, places) + reward
             if some and put_off is not None:
-                candidates[free & put_off[step]] = self._grid[0] * (self._horizon - step)
+                # No more than any other: whose episode is over gets 0.
+                candidates[free & put_off[step]] = min(self._grid[0], 0) * (self._horizon - step)
             best, value = np.zeros(places, np.intp), candidates[0]
             for action in range(1, n_actions):
                 np.putmask(best, candidates[action] > value, action)

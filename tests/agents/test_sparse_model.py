@@ -58,6 +58,12 @@ def believed(
     return SparseModel(released(counts, deviation, 1), rows, horizon, support)
 
 
+def in_turns(model: SparseModel, put_off: np.ndarray) -> SparseModel:
+    """The model, with given turns, shape (H, R * S), in which what is unknown is put off."""
+    model._turns = lambda rng: put_off
+    return model
+
+
 def random_counts(seed: int, *, over: bool, runs: int = 1, support: Support | None = None):
     """Counts of 10,000 transitions from each row, shape (runs, S, A, S + over)."""
     numbers = rng(seed)
@@ -253,6 +259,22 @@ def test_who_explores_goes_where_nothing_is_known() -> None:
         assert not ((policies[0] < 0) & ~unknown.any(axis=1)).any()
         taken = unknown[np.arange(S), np.maximum(policies[0], 0)]
         assert not (taken & (policies[0] >= 0)).any()
+
+
+@pytest.mark.parametrize("low", [-1.0, 0.0, 1.0])
+def test_what_is_put_off_is_the_last_resort(low: float) -> None:
+    """Even against an action that is known to end the episode, where others pay ever on.
+
+    In the other state nothing is known, and nothing else can be done.
+    """
+    counts = np.zeros((1, 2, 2, 3))
+    counts[0, 0, 1, 2] = MANY
+    model = believed(counts, np.full((2, 2), low), low=low, high=low + 1)
+    put_off = np.tile([[False], [True], [True], [False], [True]], 2)
+    policy, free = in_turns(model, put_off).plan(np.array([True]), TINY, rng())
+    np.testing.assert_array_equal(free[0], [[True, False], [True, True]])
+    np.testing.assert_array_equal(policy[0, :, 0], np.where(put_off[:, 0], 1, -1))
+    assert (policy[0, :, 1] == -1).all()
 
 
 def test_without_anything_known_all_is_free() -> None:
