@@ -334,7 +334,8 @@ def test_runs_do_not_mix() -> None:
     counts[3] = 0
     transition = released(counts, 40.0)
     model = hats(0.0, 1.0)
-    table = entered(model, counts, rng(10).random((S, A)))
+    # All actions of a state pay the same: where they lead decides.
+    table = entered(model, counts, np.tile(rng(10).random((S, 1)), A))
     paid = released(table, 40.0, 3)
     together = SparseModel(transition, HatPosterior(paid, model.grid), H).mean_plan()
     assert together.shape == (4, H, S)
