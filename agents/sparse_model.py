@@ -284,7 +284,8 @@ class SparseModel:
             ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
             candidates = ahead.reshape(n_actions, places) + reward
             if some and put_off is not None:
-                candidates[free & put_off[step]] = self._grid[0] * (self._horizon - step)
+                # No more than any other: whose episode is over gets 0.
+                candidates[free & put_off[step]] = min(self._grid[0], 0) * (self._horizon - step)
             best, value = np.zeros(places, np.intp), candidates[0]
             for action in range(1, n_actions):
                 np.putmask(best, candidates[action] > value, action)
@@ -349,7 +350,7 @@ def _chances(noisy: _Noisy, paid: _Noisy, support: Support | None) -> tuple[Floa
     valid = None if support is None else support.valid
     z, rewards = noisy.in_deviations, paid.in_deviations
     if valid is not None:
-        z[~valid] = -_SURE
+        z[~valid] = -_CERTAIN
     filled, rewarded = chance_filled(z), chance_filled(rewards)
     played = np.maximum(1 - np.prod(1 - rewarded, axis=-1), filled.max(axis=-1))
     seen = played.max(axis=1)  # (S,)
