@@ -19,6 +19,7 @@ from privrl.agents import (
     Once,
     SparsePSRL,
     Transition,
+    sparse_psrl,
     sparse_schedule,
 )
 from privrl.agents.sparse_model import SparseModel
@@ -63,11 +64,25 @@ def test_with_privacy_it_first_waits(episodes: int, first: int) -> None:
     assert (growth >= 1.12).all()
 
 
-def test_without_privacy_it_draws_before_each_episode() -> None:
-    assert list(sparse_schedule(3000, private=False).starts(3000)) == list(range(3000))
-    many = list(sparse_schedule(10**6, private=False).starts(10**6))
-    assert many[:300] == list(range(300))
-    assert len(many) < 4000
+def test_without_privacy_it_draws_from_the_first_episode_on() -> None:
+    """Then whenever they have grown by 5 %."""
+    starts = np.array(sparse_schedule(3000, private=False).starts(3000))
+    assert starts[:21].tolist() == list(range(21))
+    growth = (starts[1:] + 1) / (starts[:-1] + 1)
+    assert (growth >= 1.05).all()
+    assert (growth[np.diff(starts) > 1] < 1.1).all()
+    assert starts[-1] > 0.95 * 3000
+
+
+def test_of_a_very_large_model_draws_alone_make_plans(monkeypatch) -> None:
+    learner = agent(300)
+    draws = set(learner.schedule.starts(300))
+    monkeypatch.setattr(sparse_psrl, "_LARGE", 1)
+    for episode in range(60):
+        before = None if episode == 0 else learner.behaviour
+        learner.begin_episode(episode)
+        if episode > min(draws):
+            assert (learner.behaviour is not before) == (episode in draws)
 
 
 @pytest.mark.parametrize("wrong", [0, -3, 2.5])
