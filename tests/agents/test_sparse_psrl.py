@@ -1,5 +1,6 @@
 """Sparse PSRL: when it draws and plans, what it spends, what it refuses, and that it learns."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,27 @@ def test_of_a_very_large_model_draws_alone_make_plans(monkeypatch) -> None:
         learner.begin_episode(episode)
         if episode > min(draws):
             assert (learner.behaviour is not before) == (episode in draws)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("large", [False, True])
+def test_how_large_a_model_is_for_each_run_decides(runs, large, monkeypatch) -> None:
+    """Its entries, which are cells and one for each row, times steps."""
+    learner = agent(300, batch_shape=(runs,))
+    first, due = (start for start in learner.schedule.starts(300) if 50 < start < 64)
+    learner.begin_episode(first)
+    model, draws, before = learner._model, learner.draws, learner.behaviour.copy()
+    assert model.size == (len(model._chance) + runs * 4 * 2) * 10
+    monkeypatch.setattr(sparse_psrl, "_LARGE", math.ceil(model.size / runs) - large)
+    policies = []
+    for episode in range(first + 1, due):
+        learner.begin_episode(episode)
+        policies.append(learner.behaviour.copy())
+    assert learner.draws == draws
+    assert any((each != before).any() for each in policies) == (not large)
+    learner.begin_episode(due)
+    assert learner.draws == draws + 1
+    assert (learner.behaviour != before).any()
 
 
 @pytest.mark.parametrize("wrong", [0, -3, 2.5])
