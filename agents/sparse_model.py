@@ -25,6 +25,7 @@ _LIKELY: Final = 0.5
 _SURE: Final = 0.99  # from here on a policy that is deployed counts on a cell that does good
 _CERTAIN: Final = 99.0  # deviations, of what is known without noise: filled or, below 0, empty
 _LUCK: Final = 0.03  # of unknown rows, that they lead to the best state
+_SOONER: Final = 1e-4  # of what is expected in all, for having it an episode sooner
 _PUT_OFF: Final = 0.5  # of the time in which one could try what is unknown
 _SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
 
@@ -295,6 +296,7 @@ class SparseModel:
             best_of_all = np.where(self._perhaps, value.reshape(runs, n_states), 0.0).max(axis=1)
             worth[places + 1 : -1] = np.maximum(best_of_all, 0.0)
             worth[-1] = self._grid[0] * (self._horizon - step)
+            worth *= 1 - _SOONER / self._horizon
         if some:
             policy[free[policy, np.arange(places)]] = -1
         return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
