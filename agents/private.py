@@ -19,7 +19,8 @@ from privrl.envs.tabular import TabularMDP
 from privrl.samplers.noisy_counts import NoisyCounts
 
 REWARD_SHARE = 1 / 3
-"""Part of a budget that is for the rewards: with it noise is as large in both tables."""
+"""Part of a budget for the rewards: noise is then as large in both tables, but for rewards that are
+paid on arrival."""
 
 
 def private_agent(

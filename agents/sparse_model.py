@@ -166,8 +166,8 @@ class SparseModel:
         """Return the best policies, shape (R, H, S), for what is likely, and pessimistic of it.
 
         Of cells that are likely but not sure to be filled, the worse is taken: that they are, or
-        that they are not. A row of which nothing is sure pays the least for the rest of the
-        episode.
+        that they are not. A row whose transitions are not known pays the least for the rest of
+        the episode, and one whose rewards are not pays the least once.
         """
         likely = self._chance > _LIKELY
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
