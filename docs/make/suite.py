@@ -1,8 +1,8 @@
 """Make the tables and the picture of suites in docs/environments.md.
 
 Run with ``python docs/make/suite.py``; it takes hours, and goes on where it stopped: finished jobs
-are kept in results/suite/suite.sqlite, as ``privrl suite`` does. Names of tables, ``suite`` or
-``users``, as arguments make those alone.
+are kept in results/suite/suite.sqlite, as ``privrl suite`` does. Names of tables, ``suite``,
+``others`` or ``users``, as arguments make those alone.
 """
 
 import pages
@@ -18,13 +18,17 @@ _DATABASE = pages.DOCS.parent / "results" / "suite" / "suite.sqlite"
 
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
-    pages.main("environments.md", {"suite": _suite, "users": _users})
+    pages.main("environments.md", {"suite": _suite, "others": _others, "users": _users})
 
 
 def _suite() -> str:
     results = _results("steps")
     shares_of_the_optimum(results).savefig(pages.IMAGES / "suite.png", dpi=150)
     return tables(results)
+
+
+def _others() -> str:
+    return tables(_results("others"))
 
 
 def _users() -> str:

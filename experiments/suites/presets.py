@@ -1,5 +1,6 @@
 """Suites worth running: named specs, any part of which can be overridden."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from privrl.experiments.methods import Method
@@ -15,6 +16,15 @@ _STEPS = SuiteSpec(
     methods=(_OURS, Method(agent="explore-then-plan"), Method(agent="q-learning")),
 )
 
+#: Other sizes and seeds of its families, that nobody looked at before settings were chosen.
+_OTHERS = replace(
+    _STEPS,
+    tasks=(
+        "KeyAndDoor7", "Inventory20", "Queue40", "Garnet30x3-11", "Dense20x6-5", "DeepSea14",
+        "RiverSwim25", "MachineReplacement20",
+    ),
+)  # fmt: skip
+
 #: All that one user does is: fewer tasks, and as many users as that takes.
 _USERS = SuiteSpec(
     tasks=("RiverSwim6", "FrozenLake4x4", "FrozenLake8x8", "Garnet20x4"),
@@ -24,7 +34,7 @@ _USERS = SuiteSpec(
     runs=8,
 )
 
-PRESETS: Final[dict[str, SuiteSpec]] = {"steps": _STEPS, "users": _USERS}
+PRESETS: Final[dict[str, SuiteSpec]] = {"steps": _STEPS, "others": _OTHERS, "users": _USERS}
 
 
 def preset(name: str, **changes: Any) -> SuiteSpec:

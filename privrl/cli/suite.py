@@ -53,8 +53,9 @@ def suite(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="steps (the default: one step is private; all tasks) or users (all that a user "
-            "does is; 1e5 and 1e6 users). Other options override parts of it."
+            help="steps (the default: one step is private; all tasks), others (other sizes and "
+            "seeds) or users (all that a user does is private; 1e5 and 1e6 users). Other options "
+            "override parts of it."
         ),
     ] = None,
     spec: Annotated[
