@@ -1,9 +1,11 @@
 """Make the tables and the picture of suites in docs/environments.md.
 
 Run with ``python docs/make/suite.py``; it takes hours, and goes on where it stopped: finished jobs
-are kept in results/suite/suite.sqlite, as ``privrl suite`` does. Names of tables, ``suite``,
-``others`` or ``users``, as arguments make those alone.
+are kept in results/suite/suite.sqlite, as ``privrl suite`` does. Names of tables, ``suite``
+or those of presets, as arguments make those alone.
 """
+
+from functools import partial
 
 import pages
 import pandas as pd
@@ -12,13 +14,15 @@ from privrl.experiments.suites import preset, run_suite
 from privrl.experiments.suites.plots import shares_of_the_optimum
 from privrl.experiments.suites.report import HALVES, budget_text, by_budget, conditions_text, report
 
+_MORE = ("others", "rivals", "users")  # presets
 _MOST_COLUMNS = 9  # beyond them, a table for each budget
 _DATABASE = pages.DOCS.parent / "results" / "suite" / "suite.sqlite"
 
 
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
-    pages.main("environments.md", {"suite": _suite, "others": _others, "users": _users})
+    blocks = {"suite": _suite, **{name: partial(_tables, name) for name in _MORE}}
+    pages.main("environments.md", blocks)
 
 
 def _suite() -> str:
@@ -27,12 +31,8 @@ def _suite() -> str:
     return tables(results)
 
 
-def _others() -> str:
-    return tables(_results("others"))
-
-
-def _users() -> str:
-    return tables(_results("users"))
+def _tables(name: str) -> str:
+    return tables(_results(name))
 
 
 def _results(name: str) -> pd.DataFrame:

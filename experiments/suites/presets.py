@@ -25,6 +25,20 @@ _OTHERS = replace(
     ),
 )  # fmt: skip
 
+#: Rivals that plan with whole tables, on tasks whose tables are small.
+_RIVALS = SuiteSpec(
+    tasks=(
+        "RiverSwim6",
+        "RiverSwim50",
+        "Garnet20x4",
+        "FrozenLake4x4",
+        "CliffWalking",
+        "KeyAndDoor5",
+    ),
+    methods=(_OURS, *(Method(agent=name) for name in ("psrl", "ucbvi", "dp-ucbvi", "rlsvi"))),
+    runs=8,
+)
+
 #: All that one user does is: fewer tasks, and as many users as that takes.
 _USERS = SuiteSpec(
     tasks=("RiverSwim6", "FrozenLake4x4", "FrozenLake8x8", "Garnet20x4"),
@@ -34,7 +48,12 @@ _USERS = SuiteSpec(
     runs=8,
 )
 
-PRESETS: Final[dict[str, SuiteSpec]] = {"steps": _STEPS, "others": _OTHERS, "users": _USERS}
+PRESETS: Final[dict[str, SuiteSpec]] = {
+    "steps": _STEPS,
+    "others": _OTHERS,
+    "rivals": _RIVALS,
+    "users": _USERS,
+}
 
 
 def preset(name: str, **changes: Any) -> SuiteSpec:

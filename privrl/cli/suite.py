@@ -54,8 +54,8 @@ def suite(
         str | None,
         typer.Option(
             help="steps (the default: one step is private; all tasks), others (other sizes and "
-            "seeds) or users (all that a user does is private; 1e5 and 1e6 users). Other options "
-            "override parts of it."
+            "seeds), rivals (other agents) or users (all that a user does is private; 1e5 and 1e6 "
+            "users). Other options override parts of it."
         ),
     ] = None,
     spec: Annotated[
