@@ -33,7 +33,44 @@ def private_agent(
     support: Support | None = None,
     rng: np.random.Generator | None = None,
 ) -> SparsePSRL:
-    """Return a private agent for an environment; see `privrl.agents.PSRL.private`."""
+    """Return the agent to start with: all that can be chosen is, from public facts alone.
+
+    Parameters
+    ----------
+    env : gymnasium.Env or TabularMDP
+        Is read for what is public of it: sizes, horizon, range of the rewards, whether they
+        can depend on the next state (`privrl.envs.public_facts`). No step is taken.
+    epsilon : float
+        What the whole run may spend, in Rényi divergence of the order (nats), > 0: two thirds
+        for transitions, one third for rewards.
+    episodes : int
+        How many there will be, a public number.
+    order : float
+        Of the Rényi divergence, > 1.
+    relation : Relation, optional
+        What is hidden; by default one step. `privrl.costs.ReplaceEpisode` is for a person's
+        whole episode.
+    support : Support, optional
+        Which next states are possible, if that is public.
+    rng : numpy.random.Generator, optional
+        The agent's randomness; by default fresh.
+
+    Returns
+    -------
+    SparsePSRL
+        To be trained, with `privrl.experiments.train` or step by step.
+
+    Raises
+    ------
+    ValueError
+        If spaces are not Discrete (`privrl.envs.numbered` mends that), or a value is out of
+        range.
+    """
+    if not isinstance(env, gym.Env | TabularMDP):
+        raise ValueError(
+            f"env must be an environment, got {env!r}; make one with gymnasium.make, or a "
+            "TabularMDP."
+        )
     facts = _facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)
     check_count("episodes", episodes)
     if relation is None:

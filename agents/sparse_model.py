@@ -24,8 +24,8 @@ _KNOWN: Final = 0.9  # from here on optimism counts on a cell
 _LIKELY: Final = 0.5
 _SURE: Final = 0.99  # from here on a policy that is deployed counts on a cell that does good
 _CERTAIN: Final = 99.0  # deviations, of what is known without noise: filled or, below 0, empty
-_LUCK: Final = 0.03  # of unknown rows, that they lead to the best state
-_SOONER: Final = 1e-4  # of what is expected in all, for having it an episode sooner
+_LUCK: Final = 0.03  # the chance that what is unknown of a row is the best state
+_SOONER: Final = 1e-4  # part of what is ahead that waiting for a whole episode costs
 _PUT_OFF: Final = 0.5  # of the time in which one could try what is unknown
 _SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
 
@@ -93,10 +93,10 @@ class SparseModel:
         n_rows = int(np.prod(self._shape))
         rows = np.concatenate([row, np.arange(n_rows)])
         order = np.argsort(rows, kind="stable")
-        self._ends = np.cumsum(np.bincount(rows, minlength=n_rows))
-        self._starts = np.concatenate([[0], self._ends[:-1]])
-        self._beyond = self._ends - 1  # the entry for the unknown
-        self._lengths = np.diff(self._starts, append=len(rows))
+        self._lengths = np.bincount(rows, minlength=n_rows)
+        ends = np.cumsum(self._lengths)
+        self._starts = ends - self._lengths
+        self._beyond = ends - 1  # the entry for the unknown
         self._columns = np.concatenate([column, np.zeros(n_rows, np.intp)])[order]
         self._is_cell = np.ones(len(rows), np.bool_)
         self._is_cell[self._beyond] = False

@@ -134,6 +134,11 @@ class Method:
             )
         if self.resamples is not None:
             schedule_named(self.resamples)
+            if self.agent == "sparse-psrl":
+                raise ValueError(
+                    "resamples must be left out for agent='sparse-psrl', which plans afresh "
+                    f"between draws by itself, got {self.resamples!r}; it is for agent='psrl'."
+                )
         for name in ("alpha", "reward_alpha"):
             check_positive(name, getattr(self, name))
         if not 0 <= self.threshold < np.inf:

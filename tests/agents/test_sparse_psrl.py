@@ -495,6 +495,11 @@ def test_bad_arguments_of_private(wrong: dict[str, Any], words: str) -> None:
         PSRL.private(MDP, **{"epsilon": 1.0, "episodes": 50, **wrong})
 
 
+def test_the_name_of_an_environment_is_none() -> None:
+    with pytest.raises(ValueError, match="env must be an environment, got 'FrozenLake-v1'"):
+        PSRL.private("FrozenLake-v1", epsilon=1.0, episodes=30)
+
+
 def test_spaces_must_be_numbered() -> None:
     with pytest.raises(ValueError, match="numbered"):
         PSRL.private(gym.make("CartPole-v1"), epsilon=1.0, episodes=50)

@@ -7,7 +7,7 @@ import pytest
 
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import Rdp
-from privrl.agents import HatRewards, SparsePSRL, TabularAgent, sparse_schedule
+from privrl.agents import PSRL, HatRewards, SparsePSRL, TabularAgent, sparse_schedule
 from privrl.costs.base import tables_released
 from privrl.costs.relations import DAMPED_REWARDS, ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
@@ -92,7 +92,7 @@ def test_users_are_counted_from_the_first_episode_on() -> None:
 def test_explore_then_plan_draws_before_the_last_episode() -> None:
     agent = made(Method(agent="explore-then-plan"), Rdp(2, 1.0))
     assert list(agent.schedule.starts(20)) == [19]
-    assert agent.sampler.updates == 1  # type: ignore[attr-defined]
+    assert agent.sampler.updates == 1  # type: ignore[attr-defined] # NoisyCounts
 
 
 def test_a_window_is_planned_for() -> None:
@@ -126,6 +126,7 @@ def test_loops_are_damped_where_the_relation_gains_by_it(terminates: bool) -> No
         ({"agent": "sparse-psrl", "rewards": "noisy"}, "rewards must be auto"),
         ({"agent": "sparse-psrl", "rewards": "known"}, "rewards must be auto"),
         ({"agent": "sparse-psrl", "sampler": "diffuse"}, "sampler must release counts"),
+        ({"agent": "sparse-psrl", "resamples": "geometric"}, "resamples must be left out"),
         ({"rewards": "hat", "sampler": "concentrated"}, "sampler must release counts"),
     ],
 )
@@ -163,6 +164,18 @@ def test_rewards_are_damped_where_the_relation_gains_by_it(runs: int | None) -> 
             assert model.width == (22 if damped else 11 if can else 2)
             stated = tables_released(model.cost)
             assert stated == {DAMPED_REWARDS if damped else "rewards"}
+
+
+@pytest.mark.parametrize("relation", [ReplaceStep(), ReplaceStep(arrival_rewards=True)])
+def test_its_defaults_are_those_of_private(relation: ReplaceStep) -> None:
+    """What the command line makes and what `PSRL.private` makes is one agent."""
+    task = replace(TASK, relation=relation)
+    one = made(Method(agent="sparse-psrl"), Rdp(2, 0.8), task=task)
+    other = PSRL.private(MDP, epsilon=0.8, episodes=TASK.episodes, relation=relation)
+    assert one.schedule == other.schedule
+    assert one.sampler.cost == other.sampler.cost
+    assert one._rewards.cost == other._rewards.cost
+    assert one._rewards.width == other._rewards.width
 
 
 def test_who_claims_nothing_has_no_budget() -> None:
