@@ -1,0 +1,105 @@
+"""A log: what persons went through, step by step, in whole numbers that a public schema gives."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from privrl._checks import check_count
+from privrl._typing import FloatArray, IntArray
+
+CUT = -1
+"""Next state of a step that is not known: there the episode was cut off."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Log:
+    """Steps of persons: those of an episode in order, episodes of a person one after another.
+
+    Private data: nothing of it may be shown but through a mechanism.
+
+    Parameters
+    ----------
+    n_states, n_actions : int
+        How many states and actions there are; public.
+    outcomes : tuple of str
+        How episodes end; public. Perhaps none: then they are only ever cut off.
+    state, action : array of int, shape (n_steps,)
+        From 0.
+    next_state : array of int, shape (n_steps,)
+        A state; or ``n_states + k``, on the last step of an episode, where that ended with
+        ``outcomes[k]``; or `CUT`, on the last step, if it was cut off.
+    reward : array of float, shape (n_steps,)
+        Within the public range.
+    episode_starts : array of int, shape (n_episodes + 1,)
+        Where the steps of each episode begin; increasing from 0 to ``n_steps``.
+    person_starts : array of int, shape (n_persons + 1,)
+        Where the episodes of each person begin; increasing from 0 to ``n_episodes``.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together. No message shows a value.
+    """
+
+    n_states: int
+    n_actions: int
+    outcomes: tuple[str, ...]
+    state: IntArray
+    action: IntArray
+    next_state: IntArray
+    reward: FloatArray
+    episode_starts: IntArray
+    person_starts: IntArray
+
+    def __post_init__(self) -> None:
+        check_count("n_states", self.n_states)
+        check_count("n_actions", self.n_actions)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                value = value.view()
+                value.setflags(write=False)
+                object.__setattr__(self, each.name, value)
+        n_steps = len(self.state)
+        same = {len(self.action), len(self.next_state), len(self.reward)} == {n_steps}
+        last = self.episode_starts[1:] - 1
+        inner = np.ones(n_steps, np.bool_)
+        if not (same and _are_starts(self.episode_starts, n_steps)):
+            raise ValueError("steps must all be in episodes, each of at least one step.")
+        if not _are_starts(self.person_starts, len(self.episode_starts) - 1):
+            raise ValueError("episodes must all be of persons, each of at least one episode.")
+        inner[last] = False
+        ends = self.next_state[last]
+        if not (
+            _within(self.state, self.n_states)
+            and _within(self.action, self.n_actions)
+            and _within(self.next_state[inner], self.n_states)
+            and _within(ends + 1, self.n_states + len(self.outcomes) + 1)
+            and np.isfinite(self.reward).all()
+        ):
+            raise ValueError("states, actions and rewards must be within their public ranges.")
+
+    @property
+    def n_persons(self) -> int:
+        """How many persons there are: private where one may be added or removed."""
+        return len(self.person_starts) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are: private."""
+        return len(self.state)
+
+    @cached_property
+    def person(self) -> IntArray:
+        """Whose each step is, shape (n_steps,), from 0."""
+        steps = np.diff(self.episode_starts[self.person_starts])
+        return np.repeat(np.arange(self.n_persons), steps)
+
+
+def _are_starts(starts: IntArray, end: int) -> bool:
+    return bool(len(starts) and starts[0] == 0 and starts[-1] == end and (np.diff(starts) > 0).all())
+
+
+def _within(values: IntArray, size: int) -> bool:
+    return bool(((values >= 0) & (values < size)).all())

@@ -1,0 +1,1 @@
+"""Policies and models from logs of persons (offline reinforcement learning)."""
