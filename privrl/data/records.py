@@ -24,9 +24,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from privrl._plain import listed
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.entries import Value, entries_of, objects
-from privrl.data.schema.plain import listed
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from privrl._files import save_all, text_writer
+from privrl._plain import listed, parse_json
 from privrl.costs.relations import ReplaceRecord
-from privrl.data.schema.plain import listed, parse_json
 from privrl.mechanisms.tables import Rows, TablesMechanism
 
 

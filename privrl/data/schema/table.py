@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from privrl._plain import listed
 from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
 from privrl.data.schema.plain import (
@@ -18,7 +19,6 @@ from privrl.data.schema.plain import (
     column_of,
     dump,
     is_unfilled,
-    listed,
     plain,
     read,
 )

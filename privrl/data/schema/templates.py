@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from privrl._checks import check_count
+from privrl._plain import listed
 from privrl.data.schema.columns import Bins
-from privrl.data.schema.plain import check_names, dump, is_unfilled, listed, plain
+from privrl.data.schema.plain import check_names, dump, is_unfilled, plain
 
 _ADVICE = """\
 # A schema is public. Fill in each empty list of categories from what everybody may know of the

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_positive, check_rng
+from privrl._plain import listed
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Schema
-from privrl.data.schema.plain import listed
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
 from privrl.models.bayes_net.network import BayesNet, make_structure

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_count, check_numbers, check_rng
+from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
-from privrl.data.schema.plain import listed
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
 from privrl.models.bayes_net.elimination import joint

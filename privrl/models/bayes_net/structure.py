@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
-from privrl.data.schema.plain import listed
 
 LARGEST = 2**24  # cells of one table, 128 megabytes
 

@@ -7,11 +7,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from privrl._checks import check_count, check_positive
+from privrl._plain import listed
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
-from privrl.data.schema.plain import listed
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,

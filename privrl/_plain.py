@@ -1,0 +1,60 @@
+"""Plain data of JSON texts that may come from anybody, and names in messages."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+_SHOWN = 20  # characters of a number that is refused
+
+
+def parse_json(text: str) -> Any:
+    """Return the plain data that a JSON text holds.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or holds what only Python's reader allows or what floats cannot: an entry
+        that is there twice, NaN, infinities, larger numbers, or brackets without end.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_no_repeats,
+            parse_constant=_finite,
+            parse_float=_finite,
+            parse_int=_whole,
+        )
+    except RecursionError:
+        raise ValueError("brackets must not be nested so deeply.") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not abs(number) < math.inf:
+        raise ValueError(f"numbers must be finite, got {_beginning(text)}.")
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse what JSON allows: an entry that is there twice."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = [key for i, key in enumerate(keys) if key in keys[:i]]
+        raise ValueError(f"entries must be there once, got {listed(repeated)} twice.")
+    return entries
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names for a message."""
+    return ", ".join(repr(name) for name in names) or "none"
