@@ -13,6 +13,9 @@ from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.planning import evaluate, plan, plan_support
 from privrl.envs.random_tables import dense, garnet
 from privrl.envs.registration import register_envs
+from privrl.envs.released import Released, privacy_statement
+from privrl.envs.released_env import ReleasedEnv
+from privrl.envs.released_files import load_released, save_released
 from privrl.envs.riverswim import RiverSwimEnv, riverswim
 from privrl.envs.suite import SUITE, Benchmark
 from privrl.envs.support import Support
@@ -33,6 +36,8 @@ __all__ = [
     "FlattenActions",
     "FlattenDiscrete",
     "PublicFacts",
+    "Released",
+    "ReleasedEnv",
     "RiverSwimEnv",
     "RiverSwimVectorEnv",
     "Support",
@@ -50,14 +55,17 @@ __all__ = [
     "icu_sepsis",
     "inventory",
     "key_and_door",
+    "load_released",
     "load_tables",
     "machine_replacement",
     "numbered",
     "plan",
     "plan_support",
+    "privacy_statement",
     "public_facts",
     "queue",
     "riverswim",
+    "save_released",
     "save_tables",
     "six_arms",
     "worth",

@@ -12,6 +12,7 @@ _RIVERSWIM_DPS = "privrl/RiverSwimDPS-v0"
 _BLACKJACK = "privrl/Blackjack-v0"
 _CARTPOLE = "privrl/CartPole-v0"
 _TABULAR = "privrl/Tabular-v0"
+_RELEASED = "privrl/Released-v0"
 
 
 def register_envs() -> None:
@@ -25,6 +26,8 @@ def register_envs() -> None:
     - ``privrl/CartPole-v0``: Gymnasium's CartPole-v1 in the 162 boxes of `CARTPOLE_BINS`.
     - ``privrl/Tabular-v0``: any `TabularMDP`, by ``mdp=``, or by ``path=`` to a file of its
       tables; see `privrl.envs.TabularEnv`.
+    - ``privrl/Released-v0``: a model that was released privately, by ``path=`` to its folder, or
+      by ``released=``; see `privrl.envs.ReleasedEnv`.
     """
     if _RIVERSWIM not in gym.registry:
         entry = "privrl.envs.riverswim:RiverSwimEnv"
@@ -43,6 +46,8 @@ def register_envs() -> None:
     _register_wrapped(_CARTPOLE, "CartPole-v1", Discretised.wrapper_spec(bins=boxes))
     if _TABULAR not in gym.registry:
         gym.register(_TABULAR, entry_point="privrl.envs.tabular_env:TabularEnv")
+    if _RELEASED not in gym.registry:
+        gym.register(_RELEASED, entry_point="privrl.envs.released_env:ReleasedEnv")
 
 
 def _register_wrapped(

@@ -1,0 +1,298 @@
+"""Released models in folders: a page that says what is promised, and the tables it is about."""
+
+import hashlib
+import io
+import json
+import math
+import zipfile
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl._checks import check_count
+from privrl._files import save_all, text_writer
+from privrl._plain import listed, parse_json
+from privrl._typing import FloatArray
+from privrl.envs.released import Released, check_cells
+from privrl.envs.tabular import TabularMDP
+
+_FORMAT = "privrl released model, 1"
+_PAGE, _TABLES = "model.json", "tables.npz"
+_DIGEST = "tables_sha256"
+_SIZES = ("n_states", "n_actions", "horizon")
+_LABELS = ("state_names", "action_names", "outcomes")
+_PACKED = ("row", "count", "place", "value")
+_OPTIONAL = ("admissible", "deviations")
+_Arrays = dict[str, NDArray[Any]]
+
+
+def save_released(path: str | PathLike[str], released: Released) -> None:
+    """Write a released model into a folder, ``model.json`` and ``tables.npz``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder; made if it does not exist. A model that was there is replaced.
+    released : Released
+        All of it is kept, bit for bit (a zero loses its sign). ``model.json`` has the statement,
+        sizes and labels, and the SHA-256 digest of ``tables.npz``: neither file is read beside
+        another one's. If writing stops between the two, the folder is refused.
+
+    Raises
+    ------
+    ValueError
+        If ``released`` is none, or ``path`` is a file.
+
+    Notes
+    -----
+    Probabilities that are not 0 are kept, and rows that several states or actions share are kept
+    once: a file grows with what differs.
+    """
+    if not isinstance(released, Released):
+        raise ValueError(
+            f"released must be a Released, got {type(released).__name__}; "
+            "Released(mdp=..., statement=...) makes one."
+        )
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"path must be a folder, got {str(path)!r}, which is a file.")
+    tables = _write_tables(_arrays(released))
+    mdp = released.mdp
+    page: dict[str, Any] = {"format": _FORMAT, "statement": released.statement}
+    page |= {name: getattr(mdp, name) for name in _SIZES}
+    page |= {name: getattr(released, name) for name in _LABELS}
+    page[_DIGEST] = hashlib.sha256(tables).hexdigest()
+    text = json.dumps(page, ensure_ascii=False, allow_nan=False, indent=2)
+    save_all(folder, {_TABLES: lambda file: file.write(tables), _PAGE: text_writer(f"{text}\n")})
+
+
+def load_released(path: str | PathLike[str]) -> Released:
+    """Read a released model from a folder that `save_released` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder. Nothing in it is run: pickles are refused.
+
+    Returns
+    -------
+    Released
+        Checked like any other.
+
+    Raises
+    ------
+    ValueError
+        If the folder lacks a file, ``tables.npz`` is not what ``model.json`` was written for, or
+        they hold no released model; the message begins with the file's name.
+    OSError
+        If there is no such folder, or it cannot be read.
+    """
+    page, raw = _read_files(Path(path))
+    try:
+        page = _checked_page(page)
+    except ValueError as error:
+        raise ValueError(f"{_PAGE}: {error}") from None
+    digest = hashlib.sha256(raw).hexdigest()
+    if digest != page[_DIGEST]:
+        raise ValueError(
+            f"{_TABLES}: must be the file that {_PAGE} is about, with SHA-256 {page[_DIGEST]}, got "
+            f"{digest}; fetch or write both anew."
+        )
+    try:
+        mdp, optional = _read_tables(raw, *(page[name] for name in _SIZES))
+    except ValueError as error:
+        raise ValueError(f"{_TABLES}: {error}") from None
+    known: dict[str, Any] = {name: page[name] for name in _LABELS} | optional
+    try:
+        return Released(mdp=mdp, statement=page["statement"], **known)
+    except ValueError as error:
+        raise ValueError(f"{_PAGE} and {_TABLES}: {error}") from None
+
+
+def _read_files(folder: Path) -> tuple[Any, bytes]:
+    """Return what the page says, and the other file's content."""
+    if not folder.exists():
+        raise FileNotFoundError(
+            f"path must be a folder with {_PAGE} and {_TABLES}, got {str(folder)!r}, which does "
+            "not exist; save_released(path, released) writes one."
+        )
+    missing = [name for name in (_PAGE, _TABLES) if not (folder / name).is_file()]
+    if missing:
+        raise ValueError(
+            f"path must be a folder with {_PAGE} and {_TABLES}, got {str(folder)!r} without "
+            f"{' and '.join(missing)}; save_released(path, released) writes one."
+        )
+    text, raw = (folder / _PAGE).read_bytes(), (folder / _TABLES).read_bytes()
+    try:
+        return parse_json(text.decode()), raw
+    except ValueError as error:
+        raise ValueError(f"{_PAGE}: {error}") from None
+
+
+def _checked_page(page: Any) -> dict[str, Any]:
+    """Return what the page says, if it has all entries, and sizes of a model."""
+    wanted = ("format", "statement", *_SIZES, *_LABELS, _DIGEST)
+    if not isinstance(page, dict) or page.get("format") != _FORMAT:
+        got = page.get("format") if isinstance(page, dict) else type(page).__name__
+        raise ValueError(
+            f"format must be {_FORMAT!r}, got {got!r}; what a later privrl wrote, a later one "
+            "reads."
+        )
+    if set(page) != set(wanted):
+        raise ValueError(f"entries must be {listed(wanted)}, got {listed(page)}.")
+    for name in _SIZES:
+        check_count(name, page[name])
+    check_cells(page["n_states"], page["n_actions"])
+    return page
+
+
+def _arrays(released: Released) -> _Arrays:
+    """Return the arrays that a released model is kept as."""
+    mdp = released.mdp
+    arrays: _Arrays = {"start": mdp.start, **_packed("transition", mdp.transition)}
+    if mdp.reward.ndim == 2:
+        arrays["reward"] = mdp.reward
+    else:
+        arrays |= _packed("reward", mdp.reward)
+    kept = {name: getattr(released, name) for name in _OPTIONAL}
+    return arrays | {name: array for name, array in kept.items() if array is not None}
+
+
+def _packed(name: str, table: FloatArray) -> _Arrays:
+    """Return a table's distinct rows, without their zeros, and which of them is where."""
+    number: dict[bytes, int] = {}
+    rows: list[FloatArray] = []
+    where = []
+    for row in table.reshape(-1, table.shape[-1]):
+        row = row + 0.0  # no zero has a sign  # noqa: PLW2901
+        key = row.tobytes()
+        if key not in number:
+            number[key] = len(rows)
+            rows.append(row)
+        where.append(number[key])
+    distinct = np.array(rows)
+    kept = distinct != 0
+    parts = (
+        _smallest(np.array(where).reshape(table.shape[:-1])),
+        _smallest(kept.sum(axis=1)),
+        _smallest(np.nonzero(kept)[1]),
+        distinct[kept],
+    )
+    return {f"{name}_{part}": array for part, array in zip(_PACKED, parts, strict=True)}
+
+
+def _smallest(numbers: NDArray[np.intp]) -> NDArray[Any]:
+    """Return whole numbers in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def _write_tables(arrays: _Arrays) -> bytes:
+    """Return the content of a compressed ``.npz`` file, the same bytes for the same arrays."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(_entry(name), content.getvalue(), zipfile.ZIP_DEFLATED)
+    return file.getvalue()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(f"{name}.npy")  # with the same date for all files
+
+
+def _read_tables(
+    raw: bytes, n_states: int, n_actions: int, horizon: int
+) -> tuple[TabularMDP, _Arrays]:
+    """Return the model in the content of a file of tables, and what else is there."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            arrays = _Tables(archive)
+            shape = n_states, n_actions
+            start = arrays.floats("start", (n_states,))
+            transition = arrays.unpacked("transition", shape)
+            packed = "reward_row" in arrays.names
+            reward = arrays.unpacked("reward", shape) if packed else arrays.floats("reward", shape)
+            optional = {"admissible": "b", "deviations": "f"}
+            others = {
+                name: arrays.read(name, shape, kind)
+                for name, kind in optional.items()
+                if name in arrays.names
+            }
+            arrays.check_all_read()
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError) as error:
+        raise ValueError(f"must be a whole .npz file, got one that is not: {error}.") from None
+    return TabularMDP(transition, reward, start, horizon), others
+
+
+class _Tables:
+    """Arrays in an archive that may come from anybody: each is as large as expected, or refused."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        names = [entry.filename for entry in archive.infolist()]
+        if len(set(names)) < len(names):
+            raise ValueError(f"arrays must be there once, got {listed(names)}.")
+        self._archive = archive
+        self._left = {name.removesuffix(".npy") for name in names}
+        self.names = frozenset(self._left)
+
+    def check_all_read(self) -> None:
+        """Check that nothing else was there."""
+        if self._left:
+            raise ValueError(f"must hold no other arrays, got {listed(sorted(self._left))}.")
+
+    def floats(self, name: str, shape: tuple[int, ...]) -> FloatArray:
+        """Return an array of finite numbers."""
+        array: FloatArray = self.read(name, shape, "f")
+        wrong = array[~np.isfinite(array)]
+        if wrong.size:
+            raise ValueError(f"{name} must hold finite numbers, got {wrong[0]}.")
+        return array
+
+    def unpacked(self, name: str, shape: tuple[int, int]) -> FloatArray:
+        """Return a table of which rows were packed, shape (S, A, S)."""
+        n_states = shape[0]
+        where = self._numbers(f"{name}_row", shape, math.prod(shape))
+        n_rows = int(where.max()) + 1
+        counts = self._numbers(f"{name}_count", (n_rows,), n_states + 1)
+        places = self._numbers(f"{name}_place", (int(counts.sum()),), n_states)
+        rows = np.zeros((n_rows, n_states))
+        cells = np.repeat(np.arange(n_rows), counts), places
+        rows[cells] = self.floats(f"{name}_value", places.shape)
+        if np.count_nonzero(rows) != len(places):
+            raise ValueError(f"{name} must have each place once, with what is not 0.")
+        return rows[where]
+
+    def _numbers(self, name: str, shape: tuple[int, ...], end: int) -> NDArray[np.intp]:
+        """Return whole numbers from 0, below an end."""
+        array = self.read(name, shape, "u")
+        if (array >= end).any():
+            raise ValueError(f"{name} must be below {end}, got {array.max()}.")
+        return array.astype(np.intp)
+
+    def read(self, name: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
+        """Return an array of that shape and kind; what else it may be is not read."""
+        if name not in self._left:
+            raise ValueError(f"must hold the array {name!r}, got {listed(sorted(self.names))}.")
+        self._left.remove(name)
+        entry = self._archive.getinfo(f"{name}.npy")
+        if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise ValueError(f"{name} must be compressed as NumPy does it.")
+        with self._archive.open(entry) as file:
+            version = np.lib.format.read_magic(file)
+            if version != (1, 0):
+                raise ValueError(f"{name} must be in version 1.0 of NumPy's format, got {version}.")
+            got, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
+            whole = dtype.kind in kind and dtype.isnative and not in_columns and not dtype.shape
+            if got != shape or not whole or (kind == "f" and dtype != np.float64):
+                raise ValueError(
+                    f"{name} must have shape {shape} and kind {kind!r}, got {got} and {dtype}."
+                )
+            content = file.read(math.prod(shape) * dtype.itemsize + 1)
+        if len(content) != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{name} must be whole, got {len(content)} bytes.")
+        return np.frombuffer(content, dtype).reshape(shape)
