@@ -4,11 +4,12 @@ import hashlib
 import io
 import json
 import math
+import re
 import zipfile
 import zlib
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,12 @@ _SIZES = ("n_states", "n_actions", "horizon")
 _LABELS = ("state_names", "action_names", "outcomes")
 _PACKED = ("row", "count", "place", "value")
 _OPTIONAL = ("admissible", "deviations")
+_MAGIC, _BEGINNING = b"\x93NUMPY\x01\x00", 10  # and two bytes: how long the header is
+_HEADER = re.compile(
+    rb"\{'descr': '(?P<type>[<>|]\w+)', 'fortran_order': False, 'shape': (?P<shape>\([\d, ]*\)), "
+    rb"\} *\n"
+)
+_TYPES = {"f": (b"<f8",), "b": (b"|b1",), "u": (b"|u1", b"<u2", b"<u4", b"<u8")}
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -196,7 +203,8 @@ def _write_tables(arrays: _Arrays) -> bytes:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+            np.lib.format.write_array(content, little, (1, 0), allow_pickle=False)
             archive.writestr(_entry(name), content.getvalue(), zipfile.ZIP_DEFLATED)
     return file.getvalue()
 
@@ -247,7 +255,7 @@ class _Tables:
 
     def floats(self, name: str, shape: tuple[int, ...]) -> FloatArray:
         """Return an array of finite numbers."""
-        array: FloatArray = self.read(name, shape, "f")
+        array = self.read(name, shape, "f").astype(np.float64)
         wrong = array[~np.isfinite(array)]
         if wrong.size:
             raise ValueError(f"{name} must hold finite numbers, got {wrong[0]}.")
@@ -275,7 +283,7 @@ class _Tables:
         return array.astype(np.intp)
 
     def read(self, name: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
-        """Return an array of that shape and kind; what else it may be is not read."""
+        """Return an array of that shape and kind; nothing else is read."""
         if name not in self._left:
             raise ValueError(f"must hold the array {name!r}, got {listed(sorted(self.names))}.")
         self._left.remove(name)
@@ -283,16 +291,27 @@ class _Tables:
         if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise ValueError(f"{name} must be compressed as NumPy does it.")
         with self._archive.open(entry) as file:
-            version = np.lib.format.read_magic(file)
-            if version != (1, 0):
-                raise ValueError(f"{name} must be in version 1.0 of NumPy's format, got {version}.")
-            got, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
-            whole = dtype.kind in kind and dtype.isnative and not in_columns and not dtype.shape
-            if got != shape or not whole or (kind == "f" and dtype != np.float64):
-                raise ValueError(
-                    f"{name} must have shape {shape} and kind {kind!r}, got {got} and {dtype}."
-                )
-            content = file.read(math.prod(shape) * dtype.itemsize + 1)
-        if len(content) != math.prod(shape) * dtype.itemsize:
-            raise ValueError(f"{name} must be whole, got {len(content)} bytes.")
+            dtype = _dtype(name, file, shape, kind)
+            n_bytes = math.prod(shape) * dtype.itemsize
+            content = file.read(n_bytes + 1)
+        if len(content) != n_bytes:
+            raise ValueError(f"{name} must be whole, got {len(content)} bytes for {n_bytes}.")
         return np.frombuffer(content, dtype).reshape(shape)
+
+
+def _dtype(name: str, file: IO[bytes], shape: tuple[int, ...], kind: str) -> np.dtype[Any]:
+    """Return the type of numbers that an array's header says, if it says what is expected.
+
+    NumPy's own reader evaluates headers, and fails in many ways on those that nobody wrote.
+    """
+    beginning = file.read(_BEGINNING)
+    header = file.read(int.from_bytes(beginning[-2:], "little"))
+    said = _HEADER.fullmatch(header) if beginning.startswith(_MAGIC) else None
+    if said is None or said["shape"] != str(shape).encode() or said["type"] not in _TYPES[kind]:
+        got = (said["shape"] + b" and " + said["type"]).decode()[:40] if said else "another header"
+        wanted = " or ".join(each.decode() for each in _TYPES[kind])
+        raise ValueError(
+            f"{name} must be an array of shape {shape} and type {wanted}, in version 1.0 of "
+            f"NumPy's format, got {got}."
+        )
+    return np.dtype(said["type"].decode())
