@@ -1,5 +1,6 @@
 """Draw where actions lead in a released model, as text and as a picture."""
 
+import unicodedata
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,7 @@ def rgb_array(released: Released, state: int, steps: int, last: Step | None) -> 
 
 def _heading(released: Released, state: int, steps: int) -> str:
     label = released.state_label(state)
-    named = "" if label == str(state) else f": {label}"
+    named = "" if label == str(state) else f": {_short(label, 32)}"
     over = ", the episode is over" if released.mdp.ends[state] else ""
     return f"state {state}{named} (step {steps} of {released.mdp.horizon}){over}"
 
@@ -121,16 +122,16 @@ def _action_lines(released: Released, state: int) -> list[str]:
     reward = released.mdp.expected_reward[state]
     refused = _refused(released, state)
     deviations = released.deviations
-    spread = "" if deviations is None else f"{'sd':>9}"
-    lines = [f"  {'action':<18}{'reward':>10}{spread}  leads to"]
+    spread = "" if deviations is None else f" {'sd':>8}"
+    lines = [f"  {'action':<18} {'reward':>10}{spread}  leads to"]
     for action in range(min(released.mdp.n_actions, _MOST_ROWS)):
         label = released.action_label(action)
         label = label if label == str(action) else f"{action} {label}"
         mark = "x" if refused[action] else " "
-        spread = "" if deviations is None else f"{deviations[state, action]:9.3g}"
-        line = f"{mark} {_short(label, 18):<18}{reward[action]:10.4g}{spread}  "
+        spread = "" if deviations is None else f" {deviations[state, action]:8.3g}"
+        line = f"{mark} {_filled(label, 18)} {reward[action]:10.4g}{spread}  "
         chances = released.mdp.transition[state, action]
-        lines.append(line + _likeliest(released, chances, _COLUMNS - len(line)))
+        lines.append(line + _likeliest(released, chances, _COLUMNS - _width(line)))
     if released.mdp.n_actions > _MOST_ROWS:
         lines.append(f"  and {released.mdp.n_actions - _MOST_ROWS} more actions")
     if refused.any():
@@ -146,7 +147,7 @@ def _likeliest(released: Released, chances: FloatArray, width: int) -> str:
         label = _short(released.state_label(int(state)), 14)
         longer = f"{shown}{', ' if shown else ''}{_chance(chances[state])} {label}"
         left = n_possible - rank - 1
-        if shown and len(longer) + (len(f", +{left}") if left else 0) > width:
+        if shown and _width(longer) + (len(f", +{left}") if left else 0) > width:
             return f"{shown}, +{left + 1}"
         shown = longer
     return shown
@@ -170,7 +171,7 @@ def _draw_chances(axes: "Axes", released: Released, state: int) -> None:
         if chance > 0:
             axes.text(
                 column + 0.5, row + 0.5, _chance(chance), ha="center", va="center",
-                size=8, color="white" if chance > 0.55 and column < len(shown) else _INK,
+                size=8, color=_ink_on(chance) if column < len(shown) else _INK,
             )  # fmt: skip
     names = [_short(released.action_label(action), 17) for action in range(len(table))]
     marked = [f"{name} ×" if no else name for name, no in zip(names, refused, strict=True)]
@@ -207,6 +208,7 @@ def _draw_rewards(axes: "Axes", released: Released, state: int) -> None:
     axes.set_ylim(len(reward), 0)
     axes.set_yticks([])
     axes.tick_params(axis="x", labelsize=8)
+    axes.xaxis.set_major_formatter("{x:.3g}")
     axes.locator_params(axis="x", nbins=4)
     axes.spines[["top", "left", "right"]].set_visible(False)
     words = "expected reward" if spread is None else "expected reward; whiskers: sd of noise"
@@ -234,5 +236,30 @@ def _chance(chance: float) -> str:
     return f"{chance:.2f}".removeprefix("0")
 
 
+def _ink_on(chance: float) -> str:
+    """Return a colour to be read on a square."""
+    if chance > 0.55:
+        return "white"
+    return _INK if chance >= 0.05 else _GREY
+
+
+def _width(text: str) -> int:
+    """Return how many columns a text takes: letters of some alphabets take two, accents none."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
 def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    """Return a text that takes so many columns at most."""
+    if _width(text) <= width:
+        return text
+    kept = text[:width]
+    while _width(kept) > width - 1:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def _filled(text: str, width: int) -> str:
+    """Return a text that takes just so many columns."""
+    text = _short(text, width)
+    return text + " " * (width - _width(text))

@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import warnings
 import zipfile
 from pathlib import Path
@@ -831,9 +832,9 @@ def test_text_shows_where_actions_lead():
         "the episode begins\n"
         "epsilon 1, delta 1e-06; protects a person: all episodes\n"
         "\n"
-        "  action                reward       sd  leads to\n"
-        "  0 wait                   0.5    0.125  .90 ill, .10 worse\n"
-        "x 1 treat at once w…     -1.25    0.125  .50 gone, .25 worse, .25 well, <.01 ill\n"
+        "  action                 reward       sd  leads to\n"
+        "  0 wait                    0.5    0.125  .90 ill, .10 worse\n"
+        "x 1 treat at once w…      -1.25    0.125  .50 gone, .25 worse, .25 well, +1\n"
         "x: not to be recommended\n"
     )
     env._state = 1
@@ -861,19 +862,30 @@ def wide():
         mdp=TabularMDP(transition, reward, np.full(40, 1 / 40), 100_000),
         statement=privacy_statement(**(FIELDS | {"unit": "a person " * 30})),
         outcomes=("gone " * 30,),
-        state_names=[f"$\\frac{s} 状態 {s} " + "long" * 20 for s in range(39)],
-        action_names=[f"act ${a} _" + "long" * 20 for a in range(45)],
+        state_names=[f"{s} $\\frac 状態状態状態状態" + "long" * 20 for s in range(39)],
+        action_names=[f"{a} 行動行動行動行動 $_" + "long" * 20 for a in range(45)],
         deviations=rng.random((40, 45)) * 1e6,
     )
+
+
+def columns(text):
+    """How much of a terminal's line a text takes."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
 @pytest.mark.parametrize("released", [model(), bare(), wide()])
 def test_text_has_80_columns(released):
     for state in range(released.mdp.n_states):
         lines = at(released, state).render().splitlines()
-        assert max(map(len, lines)) <= 80
+        assert max(map(columns, lines)) <= 80
         assert len(lines) <= 37
         assert all(line.isprintable() for line in lines)
+
+
+def test_letters_that_take_two_columns_keep_the_table_straight():
+    rows = [line for line in at(wide(), 0).render().splitlines() if "行" in line]
+    assert len(rows) == 30
+    assert len({columns(row[: row.index("  .")]) for row in rows}) == 1
 
 
 @pytest.mark.parametrize("released", [model(), bare(), wide()])
