@@ -316,9 +316,11 @@ def _labels(name: str, labels: Iterable[str], size: int | None = None) -> tuple[
                 "characters."
             )
     labels = tuple(str(label) for label in labels)
-    if len(set(labels)) < len(labels):
-        twice = next(label for i, label in enumerate(labels) if label in labels[:i])
-        raise ValueError(f"{name} must be different, got {twice!r} twice; number them.")
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            raise ValueError(f"{name} must be different, got {label!r} twice; number them.")
+        seen.add(label)
     if size is not None and len(labels) != size:
         raise ValueError(f"{name} must be {size} texts to fit the tables, got {len(labels)}.")
     return labels

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+import struct
 import zipfile
 import zlib
 from os import PathLike
@@ -34,6 +35,8 @@ _HEADER = re.compile(
     rb"\} *\n"
 )
 _TYPES = {"f": (b"<f8",), "b": (b"|b1",), "u": (b"|u1", b"<u2", b"<u4", b"<u8")}
+#: What Python's reader of archives raises on those that nobody wrote.
+_NO_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, OSError)
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -232,7 +235,7 @@ def _read_tables(
                 if name in arrays.names
             }
             arrays.check_all_read()
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError) as error:
+    except _NO_ARCHIVE as error:
         raise ValueError(f"must be a whole .npz file, got one that is not: {error}.") from None
     return TabularMDP(transition, reward, start, horizon), others
 

@@ -602,6 +602,9 @@ def test_archives_from_anybody(tmp_path):
         changed = content.replace(before.encode(), after.encode())
         return archive([("start.npy", changed), *entries[1:]])
 
+    entry = whole.index(b"PK\x01\x02")
+    beyond = (len(whole) - 5).to_bytes(4, "little")  # where the first array is said to begin
+    misplaced = whole[: entry + 42] + beyond + whole[entry + 46 :]
     for content, message in (
         (b"", "must be a whole .npz file"),
         (b"text", "must be a whole .npz file"),
@@ -612,6 +615,7 @@ def test_archives_from_anybody(tmp_path):
         (archive([("start.npy", npy(start, (2, 0))), *entries[1:]]), "in version 1.0 of NumPy's"),
         (archive([("start.npy", npy(start)[:-3]), *entries[1:]]), "start must be whole, got 45"),
         (archive([("start.npy", npy(start) + b"x"), *entries[1:]]), "start must be whole, got 49"),
+        (misplaced, "must be a whole .npz file"),
         (archive([("start.npy", b""), *entries[1:]]), "got another header"),
         (archive([("start.npy", npy(start)[1:]), *entries[1:]]), "got another header"),
         (said("(6,)", "(6L,"), "got another header"),
