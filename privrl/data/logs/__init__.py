@@ -1,5 +1,7 @@
 """Logs of what persons went through: public schemas, readers."""
 
 from privrl.data.logs.log import CUT, Log
+from privrl.data.logs.reading import read_log
+from privrl.data.logs.schema import LogSchema
 
-__all__ = ["CUT", "Log"]
+__all__ = ["CUT", "Log", "LogSchema", "read_log"]
