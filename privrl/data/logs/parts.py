@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.records import WHOLE, number_in, text_reader
@@ -134,7 +135,7 @@ class Names:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def numbers(self, part: Part) -> IntArray:
+    def numbers(self, part: Part) -> NDArray[np.int32]:
         """Return the number of the name of each row, −1 where it is missing or none."""
         keys, at = _keys(part)
         known = self._numbers

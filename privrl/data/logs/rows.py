@@ -52,8 +52,9 @@ class Rows:
             if cells is not None:
                 read[role] = _number(cells, parts)
                 fits &= read[role] >= 0
-        if schema.reward is not None:
-            read["reward"] = np.clip(numbers_in(parts[schema.reward]), *schema.reward_bounds)
+        if schema.reward is not None and schema.reward_bounds is not None:
+            low, high = schema.reward_bounds
+            read["reward"] = np.clip(numbers_in(parts[schema.reward]), low, high)
             fits &= ~np.isnan(read["reward"])
         if schema.outcome is not None:
             find = self._outcomes.get

@@ -3,11 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
-from privrl._checks import check_count
+from privrl._checks import check_between, check_count
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import check_name, column_of, dump, listed, plain, read
 
@@ -245,14 +244,7 @@ class LogSchema:
                 "reward and reward_bounds must be given together, got "
                 f"{self.reward!r} and {bounds!r}."
             )
-        if bounds is None:
-            return None
-        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-            raise ValueError(f"reward_bounds must be (low, high), got {bounds!r}.")
-        low, high = (_finite("reward_bounds", each) for each in bounds)
-        if not low <= high:
-            raise ValueError(f"reward_bounds must be (low, high), low first, got {bounds!r}.")
-        return low, high
+        return None if bounds is None else check_reward_bounds(bounds)
 
     def _check_outcomes(self) -> tuple[str, ...]:
         values = self.outcomes
@@ -282,8 +274,18 @@ class LogSchema:
                 f"{len(rewards)}."
             )
         return tuple(
-            _finite("outcome_rewards", each) for each in rewards or (0,) * len(self.outcomes)
+            _number("outcome_rewards", each) for each in rewards or (0,) * len(self.outcomes)
         )
+
+
+def check_reward_bounds(bounds: Any) -> tuple[float, float]:
+    """Return the public lowest and highest reward, if they are."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ValueError(f"reward_bounds must be (low, high), got {bounds!r}.")
+    low, high = (_number("reward_bounds", each) for each in bounds)
+    if not low <= high:
+        raise ValueError(f"reward_bounds must be (low, high), low first, got {bounds!r}.")
+    return low, high
 
 
 def _check_cells(role: str, cells: Any) -> Schema | None:
@@ -340,7 +342,5 @@ def _listing(name: str, values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _finite(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) < 1e100:
-        raise ValueError(f"{name} must be numbers below 1e100, got {value!r}.")
-    return float(value)
+def _number(name: str, value: Any) -> float:
+    return check_between(name, value, -1e100, 1e100)
