@@ -236,7 +236,7 @@ def _whole_numbers(values: Any, first: int, size: int) -> IntArray:
     numbers = _array(values, "iu")
     if not ((numbers >= first) & (numbers < first + size)).all():
         raise ValueError
-    return (numbers - first).astype(np.intp)
+    return numbers.astype(np.intp) - first
 
 
 def _load(dataset: "str | os.PathLike[str]") -> Any:

@@ -80,7 +80,8 @@ def read_log(
     rows, n_read = Rows(schema), 0
     for parts in parts_of(source, schema.columns, separator):
         rows.add(parts)
-        n_read += len(parts[schema.person])
-        if progress is not None:
+        n_new = len(parts[schema.person])
+        n_read += n_new
+        if progress is not None and n_new:
             progress(n_read)
     return rows.log()

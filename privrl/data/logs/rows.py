@@ -27,7 +27,6 @@ class Rows:
         self._outcomes = {text: k for k, text in enumerate(schema.outcomes)}
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._bad: list[IntArray] = []
-        self._keep("person", np.empty(0, np.int32))
 
     def add(self, parts: dict[str, Part]) -> None:
         """Add rows.

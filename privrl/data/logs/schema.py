@@ -303,10 +303,10 @@ def _check_cells(role: str, cells: Any) -> Schema | None:
     return schema
 
 
-def _cells_of(role: str, data: Any) -> Schema:
+def _cells_of(role: str, data: Any) -> dict[str, Column]:
     if not isinstance(data, Mapping):
         raise ValueError(f"{role} must map names of columns to what they hold, got {data!r}.")
-    return Schema({name: column_of(name, _spelt_out(name, each)) for name, each in data.items()})
+    return {name: column_of(name, _spelt_out(name, each)) for name, each in data.items()}
 
 
 def _spelt_out(name: str, data: Any) -> Any:

@@ -24,7 +24,9 @@ _PARQUET_FILES = (".parquet", ".pq")
 
 
 def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Parts]:
-    """Return columns of a source, many rows at once, in order.
+    """Return columns of a source, many rows at once, in order; the first part may have no row.
+
+    There is a part even where there are no rows, so that types are refused with and without.
 
     Raises
     ------
@@ -48,7 +50,7 @@ def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Part
         return _polars_parts(source, names)
     if (package, kind) == ("pyarrow", "Table"):
         check_once("source", source.column_names, names)
-        return _arrow_parts(source.select(list(names)).to_batches(_ROWS), names)
+        return _arrow_parts(source.schema, source.select(list(names)).to_batches(_ROWS), names)
     raise ValueError(
         "source must be a file's path, a pandas.DataFrame, a polars.DataFrame or a pyarrow.Table, "
         f"got {package}.{kind}."
@@ -106,7 +108,7 @@ def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Part
                     "another type; write both alike."
                 )
     for path, file in zip(paths, files, strict=True):
-        yield from _arrow_parts(_batches(path, file, names), names)
+        yield from _arrow_parts(file.schema_arrow, _batches(path, file, names), names)
 
 
 def _parquet_file(path: Path) -> Any:
@@ -143,12 +145,14 @@ def _pyarrow() -> Any:
 
 
 def _pandas_parts(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[Parts]:
-    for start in range(0, len(frame), _ROWS):
+    for start in range(0, len(frame) or 1, _ROWS):
         rows = slice(start, start + _ROWS)
         yield {name: part_of(frame[name].iloc[rows], _called(name)) for name in names}
 
 
-def _arrow_parts(batches: Any, names: Sequence[str]) -> Iterator[Parts]:
+def _arrow_parts(schema: Any, batches: Any, names: Sequence[str]) -> Iterator[Parts]:
+    none = {name: _pyarrow().array([], schema.field(name).type) for name in names}
+    yield {name: _arrow_part(array, name) for name, array in none.items()}
     for batch in batches:
         yield {name: _arrow_part(batch.column(name), name) for name in names}
 
@@ -220,7 +224,7 @@ def _no_entries(name: str, count: int) -> Entries:
 
 
 def _polars_parts(frame: Any, names: Sequence[str]) -> Iterator[Parts]:
-    for start in range(0, frame.height, _ROWS):
+    for start in range(0, frame.height or 1, _ROWS):
         part = frame.slice(start, _ROWS)
         yield {name: _polars_part(part[name], name) for name in names}
 

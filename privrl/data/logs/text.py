@@ -55,6 +55,7 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
             lines = _Lines(file, separator)
             header = next(lines.records(file.readline().removeprefix(BOM_UTF8)), [])
             check_columns(path, header, names)
+            yield {name: _part([]) for name in names}
             places = [header.index(name) for name in names]
             for columns in lines.parts(places, len(header)):
                 yield dict(zip(names, columns, strict=True))
