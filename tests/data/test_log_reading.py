@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privrl.audit import audit_replay
@@ -203,6 +203,7 @@ LONGER = st.one_of(SHORT, st.sampled_from(["x" * 9, "x" * 10, "y" * 70, "0.5", "
 
 
 @settings(max_examples=300)
+@example(rows=[("a", "x" * 8, ""), ("a\0", "x" * 8 + "\0", "\0")], quoted=False, separator=",")
 @given(
     rows=st.lists(st.tuples(LONGER, LONGER, LONGER), max_size=6),
     quoted=st.booleans(),
@@ -241,12 +242,38 @@ def test_most_files_are_read_the_quick_way(container, monkeypatch, tmp_path):
     assert plain[0] is not None
 
 
+def test_rows_that_are_short_and_lines_that_are_blank(tmp_path):
+    """As `read_records` has it: what a row lacks is missing, and a blank line is no row."""
+    path = write_csv(ROWS, tmp_path / "log.csv")
+    header, *lines = path.read_text().split()
+    short = [line.rstrip(",") for line in lines]
+    assert short != lines
+    for rows in (short, [*short, ""], ["", *lines[:2], "", "", *lines[2:]]):
+        path.write_text("\n".join([header, *rows]) + "\n")
+        same(read_log(path, SCHEMA), read(ROWS))
+    path.write_text("\n".join([header, *lines, lines[0] + ","]) + "\n")
+    with pytest.raises(ValueError, match="as many fields in every row"):
+        read_log(path, SCHEMA)
+
+
+def test_two_short_rows_are_not_one(tmp_path):
+    (tmp_path / "log.csv").write_text("a,b,c\n1,2\n3\n")
+    parts = [each["a"] for each in text.text_parts(tmp_path / "log.csv", ["a"], ",")]
+    assert [part.entries[at] for part in parts for at in part.at] == ["1", "3"]
+
+
 # Rules --------------------------------------------------------------------------------------------
 
 
 def test_rows_without_a_person_are_left_out():
     for nobody in (None, math.nan, "", pd.NA, pd.NaT, 1.5, [], object()):
         same(read([*ROWS, (nobody, *ROWS[0][1:])]), read(ROWS))
+
+
+def test_numbers_of_persons_that_floats_cannot_hold_are_no_names():
+    table = typed([(2**53 - 1, *ROWS[0][1:]), (2**53 + 1, *ROWS[1][1:])])
+    assert read_log(table, SCHEMA).n_persons == 2
+    assert read_log(table.astype({"who": float}), SCHEMA).n_persons == 1
 
 
 def test_persons_are_told_apart_to_the_letter():

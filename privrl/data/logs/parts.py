@@ -214,9 +214,7 @@ def _categories(entries: Entries) -> list[Key | None]:
 def _first_seen(keys: Sequence[Key | None], at: IntArray | None) -> tuple[list[Key], IntArray]:
     """Return keys in the order in which rows have them first, and at which of them each is."""
     places, different = (
-        (np.arange(len(keys)), np.arange(len(keys)))
-        if at is None
-        else pd.factorize(np.asarray(at), use_na_sentinel=False)
+        (np.arange(len(keys)), np.arange(len(keys))) if at is None else pd.factorize(at)
     )
     chosen = [keys[place] if place >= 0 else None for place in different.tolist()]
     there = np.array([key is not None and key != "" for key in chosen], np.bool_)
