@@ -30,14 +30,19 @@ from privrl.data.schema.entries import Value, entries_of, objects
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
-_WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
+WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE
+)
+NOT_UTF8 = "be text in UTF-8; convert it first"
+NOT_RECORDS = (
+    "have as many fields in every row as in its header; look for quotes that are not closed or not "
+    "doubled, or another --separator"
 )
 _TRUTH = {"true": True, "false": False}
 
 # From different texts to the category of each by its place, −1 where it is none; or to numbers.
-_Reader = Callable[[list[str]], NDArray[Any]]
+TextReader = Callable[[list[str]], NDArray[Any]]
 
 
 def read_records(
@@ -71,33 +76,30 @@ def read_records(
     OSError
         If the file cannot be read.
     """
-    separator = _check_separator(separator)
+    separator = check_separator(separator)
     wrong = None
-    with path.open(encoding="utf-8-sig", newline="") as file, _long_fields():
+    with path.open(encoding="utf-8-sig", newline="") as file, long_fields():
         rows = csv.reader(file, delimiter=separator, strict=True)
         try:
             header = next(rows, [])
             names = _check_header(path, header, schema, optional)
-            readers = {name: _reader(name, schema.columns[name]) for name in names}
+            readers = {name: text_reader(name, schema.columns[name]) for name in names}
             parts = [_read(chunk, header, readers) for chunk in _chunks(rows, len(header))]
         except UnicodeDecodeError:
-            wrong = "be text in UTF-8; convert it first"
-        except (csv.Error, _TooWide):
-            wrong = (
-                "have as many fields in every row as in its header; look for quotes that are not "
-                "closed or not doubled, or another --separator"
-            )
+            wrong = NOT_UTF8
+        except (csv.Error, TooWide):
+            wrong = NOT_RECORDS
     if wrong is not None:  # here, so that no error holds another that shows a field
         raise ValueError(f"{path.name} must {wrong}.")
     return _frame({name: [part[name] for part in parts] for name in names}, schema)
 
 
-class _TooWide(Exception):
+class TooWide(Exception):
     """A row has more fields than the header."""
 
 
 @contextmanager
-def _long_fields() -> Iterator[None]:
+def long_fields() -> Iterator[None]:
     """Let fields be of any length: a long one is a record like others."""
     before = csv.field_size_limit(_LONGEST)
     try:
@@ -112,13 +114,14 @@ def _chunks(rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
         records = chunk if width == 1 else [row for row in chunk if row]
         widths = set(map(len, records))
         if max(widths, default=0) > width:
-            raise _TooWide
+            raise TooWide
         if widths != {width}:
             records = [row + [""] * (width - len(row)) for row in records]
         yield records
 
 
-def _check_separator(separator: str) -> str:
+def check_separator(separator: str) -> str:
+    """Return the character between fields that a user names."""
     separator = "\t" if separator == "tab" else separator
     if len(separator) != 1 or separator in '"\r\n':
         raise ValueError(f"separator must be one character or 'tab', got {separator!r}.")
@@ -127,9 +130,14 @@ def _check_separator(separator: str) -> str:
 
 def _check_header(path: Path, header: list[str], schema: Schema, optional: str | None) -> list[str]:
     """Return the columns of a schema that a file has, if it has all that it must have, once."""
+    names = [name for name in schema.names if name != optional or name in header]
+    return check_columns(path, header, names)
+
+
+def check_columns(path: Path, header: list[str], names: list[str]) -> list[str]:
+    """Return names of columns if a header has each of them once."""
     if not header:
         raise ValueError(f"{path.name} must have a header row, and is empty.")
-    names = [name for name in schema.names if name != optional or name in header]
     absent = [name for name in names if name not in header]
     if absent:
         raise ValueError(
@@ -143,7 +151,7 @@ def _check_header(path: Path, header: list[str], schema: Schema, optional: str |
 
 
 def _read(
-    rows: list[list[str]], header: list[str], readers: dict[str, _Reader]
+    rows: list[list[str]], header: list[str], readers: dict[str, TextReader]
 ) -> dict[str, NDArray[Any]]:
     """Return what the fields of each column mean; a text that is there twice is read once."""
     parts = {}
@@ -155,9 +163,10 @@ def _read(
     return parts
 
 
-def _reader(name: str, column: Column) -> _Reader:
+def text_reader(name: str, column: Column) -> TextReader:
+    """Return what finds the category of each text, −1 where it is none; or its number."""
     if isinstance(column, Bins):
-        return lambda texts: np.array([_number(text) for text in texts], np.float64)
+        return lambda texts: np.array([number_in(text) for text in texts], np.float64)
     own = _texts_of(name, column)
     # What a text says is found among the categories as an entry of a list is.
     return lambda texts: column.find(
@@ -182,7 +191,8 @@ def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(columns, columns=list(parts))
 
 
-def _number(text: str) -> float:
+def number_in(text: str) -> float:
+    """Return the number that a field is, NaN where it is none."""
     short = text.strip()
     return float(short) if _NUMBER.fullmatch(short) else float("nan")
 
@@ -213,6 +223,6 @@ def _value(text: str, own: frozenset[str]) -> Value | None:
     short = text.strip()
     if short.lower() in _TRUTH:
         return _TRUTH[short.lower()]
-    if len(short) < 25 and _WHOLE.fullmatch(short):
+    if len(short) < 25 and WHOLE.fullmatch(short):
         return int(short.partition(".")[0])
     return None

@@ -98,7 +98,9 @@ class Log:
 
 
 def _are_starts(starts: IntArray, end: int) -> bool:
-    return bool(len(starts) and starts[0] == 0 and starts[-1] == end and (np.diff(starts) > 0).all())
+    return bool(
+        len(starts) and starts[0] == 0 and starts[-1] == end and (np.diff(starts) > 0).all()
+    )
 
 
 def _within(values: IntArray, size: int) -> bool:

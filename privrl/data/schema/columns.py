@@ -288,8 +288,8 @@ def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(f"values must be a sequence of categories, got {values!r}.")
     plain = tuple(_plain_value(value) for value in values)
-    repeated = [value for i, value in enumerate(plain) if value in plain[:i]]
-    if repeated:
+    if len(set(plain)) < len(plain):  # there may be thousands
+        repeated = [value for i, value in enumerate(plain) if value in plain[:i]]
         raise ValueError(
             f"values must be different, got {repeated[0]!r} twice (True equals 1, False 0)."
         )

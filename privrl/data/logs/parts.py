@@ -1,0 +1,241 @@
+"""What the entries of a part of a column say, each by itself.
+
+A part is what is read of a column at once. It holds entries, and perhaps at which of them each row
+has its own, so that what is there many times is looked at once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.data.records import WHOLE, number_in, text_reader
+from privrl.data.schema import Bins, Categories, Column
+from privrl.data.schema.entries import (
+    Entries,
+    entries_of,
+    key_of,
+    number_of,
+    refuse_type,
+)
+
+Key = str | int | bool | tuple[str, str | int | bool]
+"""What tells persons or episodes apart; with its kind, where a container holds several kinds."""
+
+_NONE: Key = ("none", False)
+_EXACT = 2.0**53  # whole numbers below are kept as floats as they are
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a column.
+
+    Attributes
+    ----------
+    entries : Entries or list of str
+        Entries of a container with a type; or fields of a text file, which have none.
+    at : array of int, shape (n,), optional
+        Which entry each row has, −1 where it is missing; by default each row has its own.
+    """
+
+    entries: Entries | list[str]
+    at: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self._held if self.at is None else self.at)
+
+    @property
+    def _held(self) -> Sequence[Any]:
+        return self.entries if isinstance(self.entries, list) else self.entries.values  # type: ignore[return-value]
+
+    def spread(self, found: Any, missing: float) -> Any:
+        """Return what was found for each entry, for each row."""
+        return found if self.at is None else np.append(found, found.dtype.type(missing))[self.at]
+
+
+def part_of(values: Any, called: str) -> Part:
+    """Return a part of a column of pandas, or of an array.
+
+    Raises
+    ------
+    ValueError
+        If it is of a type that cannot be read.
+    """
+    dtype = getattr(values, "dtype", None)
+    if not isinstance(dtype, pd.CategoricalDtype):
+        return Part(entries_of(values, called))
+    codes = pd.Series(values).cat.codes.to_numpy().astype(np.intp)
+    entries = entries_of(dtype.categories, called)
+    if entries.held == "anything" and len(dtype.categories):
+        # Of equal objects pandas keeps the first: where a record has True, 1 is True in all.
+        entries = replace(entries, held="texts")
+    return Part(entries, codes)
+
+
+def cells_in(part: Part, column: Column, name: str) -> IntArray:
+    """Return the cell of each row, −1 where it has none.
+
+    Raises
+    ------
+    ValueError
+        If the part is of a type that cannot hold what the column holds.
+    """
+    if not isinstance(part.entries, list):
+        found = column.find(part.entries)
+    else:
+        found = text_reader(name, column)(part.entries)
+        if isinstance(column, Bins):
+            found = column.find(entries_of(found, f"column {name!r}"))
+    cells: IntArray = part.spread(found, -1)
+    rest = len(column.values) if isinstance(column, Categories) else len(column.edges) - 1
+    return np.where(cells < 0, rest, cells) if column.size > rest else cells
+
+
+def numbers_in(part: Part) -> FloatArray:
+    """Return the number of each row, NaN where it has none.
+
+    Raises
+    ------
+    ValueError
+        If the part is of a type that holds no numbers.
+    """
+    entries = part.entries
+    if isinstance(entries, list):
+        found = np.fromiter(map(number_in, entries), np.float64, len(entries))
+    elif entries.held == "anything":
+        found = np.fromiter(map(number_of, entries.values), np.float64, len(entries.values))
+    elif entries.held in ("texts", "truth values"):
+        refuse_type(entries.called, "numbers", entries.type_name)
+    else:
+        found = entries.numbers()
+    return part.spread(found, np.nan)
+
+
+def texts_in(part: Part, find: Callable[[str], int], *, missing: int, unknown: int) -> IntArray:
+    """Return what is found for the text of each row, that is as a text file would have it.
+
+    Where nothing is there it is ``missing``, and ``unknown`` where there is no text or whole number
+    or truth value.
+    """
+    keys, at = _keys(part)
+    found = [unknown if key == _NONE else find(_text(key)) for key in keys]
+    return np.array([*found, missing], np.intp)[at]
+
+
+class Names:
+    """Numbers of persons or episodes, by their first appearance."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def numbers(self, part: Part) -> NDArray[np.int32]:
+        """Return the number of the name of each row, −1 where it is missing or none."""
+        keys, at = _keys(part)
+        known = self._numbers
+        numbers = [-1 if key == _NONE else known.setdefault(key, len(known)) for key in keys]
+        return np.array([*numbers, -1], np.int32)[at]
+
+    def ranks(self) -> IntArray:
+        """Return the place of each name among all: whole numbers by size, then texts."""
+        order = sorted(range(len(self)), key=list(map(_rank, self._numbers)).__getitem__)
+        ranks = np.empty(len(self), np.intp)
+        ranks[order] = np.arange(len(self))
+        return ranks
+
+
+def _keys(part: Part) -> tuple[list[Key], IntArray]:
+    """Return different keys by first appearance, and at which of them each row has its own.
+
+    An entry that is there and can be no name has the key ``_NONE``; a missing one is at −1.
+    """
+    entries = part.entries
+    if isinstance(entries, list):
+        return _first_seen(list(entries), part.at)
+    if entries.held == "anything" and part.at is None:
+        return _first_seen([_key(entry) for entry in entries.values], None)
+    if part.at is not None:
+        return _first_seen(_categories(entries), part.at)
+    if entries.held == "texts":
+        at, different = pd.factorize(entries.values)
+        texts = [str.__str__(text) for text in different]
+        full = np.array([bool(text) for text in texts] + [False], np.bool_)
+        return list(texts), np.where(entries.there & full[at], at, -1)
+    numbers, whole = _whole_numbers(entries)
+    at, different = pd.factorize(numbers)
+    at = np.where(whole, at, np.where(entries.there, len(different), -1))
+    return [*_typed(different, entries), _NONE], at
+
+
+def _key(entry: object) -> Key | None:
+    """Return what tells an object apart, None if it is missing."""
+    key = key_of(entry)
+    if key is None:
+        return None if _is_missing(entry) else _NONE
+    return key if key != ("text", "") else None
+
+
+def _is_missing(entry: object) -> bool:
+    if entry is None or entry is pd.NA or entry is pd.NaT:
+        return True
+    return isinstance(entry, float | np.floating) and bool(np.isnan(entry))
+
+
+def _whole_numbers(entries: Entries) -> tuple[IntArray, BoolArray]:
+    """Return whole numbers that are as they were, and where there are any."""
+    numbers, whole = entries.whole_numbers()
+    if entries.held == "numbers":
+        whole = whole & (np.abs(numbers) < _EXACT)
+    return numbers, whole
+
+
+def _typed(values: Any, entries: Entries) -> list[Key]:
+    return [bool(each) if entries.held == "truth values" else each for each in values.tolist()]
+
+
+def _categories(entries: Entries) -> list[Key | None]:
+    """Return the keys of categories, which are different and none of them missing."""
+    if entries.held == "texts":
+        if not all(isinstance(text, str) for text in entries.values):
+            # Of equal objects pandas keeps the first: 1 may have been True.
+            refuse_type(entries.called, "texts or whole numbers", "category of several kinds")
+        return [str.__str__(text) or None for text in entries.values]
+    numbers, whole = _whole_numbers(entries)
+    keys = zip(_typed(numbers, entries), whole, strict=True)
+    return [key if is_whole else _NONE for key, is_whole in keys]
+
+
+def _first_seen(keys: Sequence[Key | None], at: IntArray | None) -> tuple[list[Key], IntArray]:
+    """Return keys in the order in which rows have them first, and at which of them each is."""
+    places, different = (
+        (np.arange(len(keys)), np.arange(len(keys))) if at is None else pd.factorize(at)
+    )
+    chosen = [keys[place] if place >= 0 else None for place in different.tolist()]
+    there = np.array([key is not None and key != "" for key in chosen], np.bool_)
+    return [_NONE if key is None else key for key in chosen], np.where(there[places], places, -1)
+
+
+def _text(key: Key) -> str:
+    """Return a key as a text file has it."""
+    value = key[1] if isinstance(key, tuple) else key
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**24 else ""  # Python refuses to write the longest
+    return value
+
+
+def _rank(key: Key) -> tuple[int, int, str]:
+    value = key[1] if isinstance(key, tuple) else key
+    if isinstance(value, int) and not isinstance(value, bool):
+        return 0, value, ""
+    text = _text(value)
+    if len(text) < 25 and WHOLE.fullmatch(text):
+        return 0, int(text.partition(".")[0]), text
+    return 1, 0, text

@@ -1,0 +1,346 @@
+"""What the columns of a log mean, and how much of it one person may be: public."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from privrl._checks import check_between, check_count
+from privrl.data.schema import Categories, Column, Schema
+from privrl.data.schema.plain import check_name, column_of, dump, listed, plain, read
+
+_MOST_CELLS = 2**31 - 1
+_KEYS = {
+    *("person", "episode", "order", "consecutive", "most_steps", "most_episodes"),
+    *("reward", "outcome", "state", "action"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSchema:
+    """The public columns of a log, in which each row is a step of a person.
+
+    All of it is stated before the data are seen, and nothing is read from them.
+
+    Parameters
+    ----------
+    person : str
+        The column that says whose a row is: a text or a whole number. Two texts that differ in
+        case or blanks are two persons. Rows where it is empty are left out.
+    state, action : Schema or mapping from str to Categories or Bins
+        The columns that a state, and an action, is made of; the cells of several are numbered
+        with those of the last column fastest. No state at all is one state.
+    most_steps : int
+        Of an episode, >= 1; later ones are cut away.
+    most_episodes : int
+        Of a person, >= 1; later ones are left out.
+    episode : str, optional
+        The column that says of which episode of its person a row is, as ``person`` says whose. By
+        default each person has one.
+    order : str, optional
+        The column of numbers by which the rows of an episode are sorted; as floats of 64 bits.
+        By default they are in order as they stand.
+    consecutive : bool
+        Whether each number of ``order`` must be one more than that before it in its episode.
+    reward : str, optional
+        The column of numbers that are earned. By default no step earns any.
+    reward_bounds : (float, float), optional
+        The public lowest and highest reward of that column; what is outside is put at the nearer.
+    outcome : str, optional
+        The column that says how an episode ended, in its last row, and is empty in all others.
+        By default, and where it is empty in the last too, the episode was cut off there.
+    outcomes : tuple of str
+        How episodes can end, as a file has it: ``"dead"``, ``"1"``, ``"true"``.
+    outcome_rewards : tuple of float
+        What each outcome earns beside the reward of the last step; by default nothing.
+
+    Raises
+    ------
+    ValueError
+        If something else is given, or one of two that go together.
+
+    Notes
+    -----
+    As a file, which `load` reads::
+
+        person = "patient"
+        episode = "stay"
+        order = "hour"
+        most_steps = 48
+        most_episodes = 2
+
+        [state.glucose]
+        edges = [0, 4, 8, 12, 40]
+        missing = true
+
+        [state.ward]
+        categories = ["medical", "surgical"]
+        other = true
+
+        [action.dose]
+        count = 5                        # whole numbers 0 .. 4
+
+        [reward]
+        column = "score"
+        low = 0
+        high = 1
+
+        [outcome]
+        column = "left"
+        values = ["well", "dead"]
+        rewards = [1, -1]
+    """
+
+    person: str
+    action: Schema
+    state: Schema | None = None
+    most_steps: int
+    most_episodes: int = 1
+    episode: str | None = None
+    order: str | None = None
+    consecutive: bool = False
+    reward: str | None = None
+    reward_bounds: tuple[float, float] | None = None
+    outcome: str | None = None
+    outcomes: tuple[str, ...] = ()
+    outcome_rewards: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.person)
+        for name in (self.episode, self.order, self.reward, self.outcome):
+            if name is not None:
+                check_name(name)
+        for role in ("state", "action"):
+            object.__setattr__(self, role, _check_cells(role, getattr(self, role)))
+        for bound in ("most_steps", "most_episodes"):
+            object.__setattr__(self, bound, check_count(bound, getattr(self, bound)))
+        if self.episode is None and self.most_episodes > 1:
+            raise ValueError(
+                f"most_episodes must be 1 without a column of episodes, got {self.most_episodes}; "
+                "name one as episode."
+            )
+        if not isinstance(self.consecutive, bool):
+            raise ValueError(f"consecutive must be True or False, got {self.consecutive!r}.")
+        if self.consecutive and self.order is None:
+            raise ValueError("consecutive must be of a column of numbers; name one as order.")
+        object.__setattr__(self, "reward_bounds", self._check_bounds())
+        object.__setattr__(self, "outcomes", self._check_outcomes())
+        object.__setattr__(self, "outcome_rewards", self._check_outcome_rewards())
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return 1 if self.state is None else math.prod(self.state.sizes)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return math.prod(self.action.sizes)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The public lowest and highest reward of a step, that of an outcome included."""
+        low, high = self.reward_bounds or (0.0, 0.0)
+        return low + min((0.0, *self.outcome_rewards)), high + max((0.0, *self.outcome_rewards))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns that are read, each once."""
+        state = () if self.state is None else self.state.names
+        roles = (self.person, self.episode, self.order, *state, *self.action.names)
+        named = (*roles, self.reward, self.outcome)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain data, of the form that `from_dict` reads."""
+        data: dict[str, Any] = {"person": self.person}
+        if self.episode is not None:
+            data["episode"] = self.episode
+        if self.order is not None:
+            data |= {"order": self.order, "consecutive": self.consecutive}
+        data |= {"most_steps": self.most_steps, "most_episodes": self.most_episodes}
+        for role, cells in (("state", self.state), ("action", self.action)):
+            if cells is not None:
+                data[role] = {name: _plain(column) for name, column in cells.columns.items()}
+        if self.reward_bounds is not None:
+            low, high = self.reward_bounds
+            data["reward"] = {"column": self.reward, "low": low, "high": high}
+        if self.outcome is not None:
+            data["outcome"] = {
+                "column": self.outcome,
+                "values": list(self.outcomes),
+                "rewards": list(self.outcome_rewards),
+            }
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the schema that plain data describe.
+
+        Parameters
+        ----------
+        data : mapping
+            As in the file shown above. A column of states or actions is ``{"categories": [...]}``
+            with perhaps ``"other"``, ``{"edges": [...]}`` with perhaps ``"missing"``, or
+            ``{"count": n}`` with perhaps ``"other"``: the whole numbers 0 .. n − 1.
+
+        Raises
+        ------
+        ValueError
+            If a key is unknown or absent, or a value is of a wrong type.
+        """
+        _check_keys("a log's schema", data, {"person", "action", "most_steps"}, _KEYS)
+        given = {key: data[key] for key in data if key not in {"reward", "outcome"}}
+        for role in ("state", "action"):
+            if role in data:
+                given[role] = _cells_of(role, data[role])
+        if "reward" in data:
+            reward = data["reward"]
+            _check_keys("reward", reward, {"column", "low", "high"})
+            given |= {
+                "reward": reward["column"],
+                "reward_bounds": (reward["low"], reward["high"]),
+            }
+        if "outcome" in data:
+            outcome = data["outcome"]
+            _check_keys("outcome", outcome, {"column", "values"}, {"column", "values", "rewards"})
+            given |= {
+                "outcome": outcome["column"],
+                "outcomes": _listing("values", outcome["values"]),
+                "outcome_rewards": _listing("rewards", outcome.get("rewards", [])),
+            }
+        return cls(**given)
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema to a file ``.toml`` or ``.json``, replacing it.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise.
+        """
+        Path(path).write_bytes(dump(Path(path), self.to_dict()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the schema in a file ``.toml`` or ``.json``.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise, or its content is no schema of a log.
+        """
+        path = Path(path)
+        try:
+            return cls.from_dict(read(path))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+    def _check_bounds(self) -> tuple[float, float] | None:
+        bounds = self.reward_bounds
+        if (self.reward is None) != (bounds is None):
+            raise ValueError(
+                "reward and reward_bounds must be given together, got "
+                f"{self.reward!r} and {bounds!r}."
+            )
+        return None if bounds is None else check_reward_bounds(bounds)
+
+    def _check_outcomes(self) -> tuple[str, ...]:
+        values = self.outcomes
+        if not isinstance(values, tuple | list):
+            raise ValueError(f"outcomes must be a list of texts, got {values!r}.")
+        if (self.outcome is None) != (not values):
+            raise ValueError(
+                f"outcome and outcomes must be given together, got {self.outcome!r} and {values!r}."
+            )
+        for value in values:
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"outcomes must be texts that are not empty, got {value!r}.")
+        if len(set(values)) < len(values) or len(values) >= 2**15:
+            raise ValueError(
+                f"outcomes must be different, and fewer than {2**15}, got {len(values)} of which "
+                f"{len(set(values))} differ."
+            )
+        return tuple(map(str, values))
+
+    def _check_outcome_rewards(self) -> tuple[float, ...]:
+        rewards = self.outcome_rewards
+        if not isinstance(rewards, tuple | list):
+            raise ValueError(f"outcome_rewards must be a list of numbers, got {rewards!r}.")
+        if rewards and len(rewards) != len(self.outcomes):
+            raise ValueError(
+                f"outcome_rewards must be as many as outcomes, {len(self.outcomes)}, got "
+                f"{len(rewards)}."
+            )
+        return tuple(
+            _number("outcome_rewards", each) for each in rewards or (0,) * len(self.outcomes)
+        )
+
+
+def check_reward_bounds(bounds: Any) -> tuple[float, float]:
+    """Return the public lowest and highest reward, if they are."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ValueError(f"reward_bounds must be (low, high), got {bounds!r}.")
+    low, high = (_number("reward_bounds", each) for each in bounds)
+    if not low <= high:
+        raise ValueError(f"reward_bounds must be (low, high), low first, got {bounds!r}.")
+    return low, high
+
+
+def _check_cells(role: str, cells: Any) -> Schema | None:
+    if cells is None and role == "state":
+        return None
+    try:
+        schema = cells if isinstance(cells, Schema) else Schema(cells)
+    except ValueError as error:
+        raise ValueError(f"{role}: {error}") from None
+    if math.prod(schema.sizes) > _MOST_CELLS:
+        raise ValueError(
+            f"{role} must have at most {_MOST_CELLS} cells in all, got {math.prod(schema.sizes)}; "
+            "make them coarser."
+        )
+    return schema
+
+
+def _cells_of(role: str, data: Any) -> dict[str, Column]:
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{role} must map names of columns to what they hold, got {data!r}.")
+    return {name: column_of(name, _spelt_out(name, each)) for name, each in data.items()}
+
+
+def _spelt_out(name: str, data: Any) -> Any:
+    """Return plain data of a column with its categories, where it has their count."""
+    if not isinstance(data, Mapping) or "count" not in data:
+        return data
+    _check_keys(f"column {name!r}", data, {"count"}, {"count", "other"})
+    count = check_count(f"count of {name!r}", data["count"])
+    if count > _MOST_CELLS:
+        raise ValueError(f"count of {name!r} must be at most {_MOST_CELLS}, got {count}.")
+    return {"categories": list(range(count)), "other": data.get("other", False)}
+
+
+def _plain(column: Column) -> dict[str, Any]:
+    if isinstance(column, Categories):
+        values = column.values
+        if {type(value) for value in values} == {int} and values == tuple(range(len(values))):
+            return {"count": len(values), "other": column.other}
+    return plain(column)
+
+
+def _check_keys(what: str, data: Any, needed: set[str], allowed: set[str] | None = None) -> None:
+    allowed = needed if allowed is None else allowed
+    if not isinstance(data, Mapping) or not needed <= set(data) <= allowed:
+        keys = listed(data) if isinstance(data, Mapping) else repr(data)
+        perhaps = f", and perhaps {listed(sorted(allowed - needed))}" if allowed > needed else ""
+        raise ValueError(f"{what} must have {listed(sorted(needed))}{perhaps}, got {keys}.")
+
+
+def _listing(name: str, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"{name} must be a list, got {values!r}.")
+    return tuple(values)
+
+
+def _number(name: str, value: Any) -> float:
+    return check_between(name, value, -1e100, 1e100)

@@ -1,0 +1,253 @@
+"""Where rows come from: each source gives its columns part by part, all of one length."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from privrl.data.logs.parts import Part, part_of
+from privrl.data.logs.text import text_parts
+from privrl.data.schema.entries import Entries, Held, objects, refuse_type
+from privrl.data.schema.plain import listed
+
+Parts = dict[str, Part]
+
+_ROWS = 1 << 19  # read at once
+_TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+_PARQUET_FILES = (".parquet", ".pq")
+
+
+def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Parts]:
+    """Return columns of a source, many rows at once, in order; the first part may have no row.
+
+    There is a part even where there are no rows, so that types are refused with and without.
+
+    Raises
+    ------
+    ValueError
+        If it is no such source, a column is absent or there twice or of a type that cannot be
+        read, or a file is malformed. No message shows an entry.
+    ImportError
+        If a package is needed that is not installed.
+    OSError
+        If a file cannot be read.
+    """
+    if isinstance(source, str | Path):
+        return _file_parts(Path(source), names, separator)
+    package = type(source).__module__.partition(".")[0]
+    kind = type(source).__name__
+    if isinstance(source, pd.DataFrame):
+        check_once("source", list(source.columns), names)
+        return _pandas_parts(source, names)
+    if (package, kind) == ("polars", "DataFrame"):
+        check_once("source", source.columns, names)
+        return _polars_parts(source, names)
+    if (package, kind) == ("pyarrow", "Table"):
+        check_once("source", source.column_names, names)
+        return _arrow_parts(source.schema, source.select(list(names)).to_batches(_ROWS), names)
+    raise ValueError(
+        "source must be a file's path, a pandas.DataFrame, a polars.DataFrame or a pyarrow.Table, "
+        f"got {package}.{kind}."
+    )
+
+
+def check_once(what: str, present: Sequence[Any], names: Sequence[str]) -> None:
+    """Check that each of the names is present once."""
+    absent = [name for name in names if name not in present]
+    if absent:
+        raise ValueError(f"{what} must have all columns of the schema; {listed(absent)} absent.")
+    twice = [name for name in names if list(present).count(name) > 1]
+    if twice:
+        raise ValueError(f"{what} must have each column once; {listed(twice)} there twice.")
+
+
+def _called(name: str) -> str:
+    return f"column {name!r}"
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def _file_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Parts]:
+    ending = path.name.lower()
+    if path.is_dir():
+        files = sorted(
+            each
+            for each in path.iterdir()
+            if each.name.lower().endswith(_PARQUET_FILES) and each.name[0] not in "._"
+        )
+        if not files:
+            raise ValueError(f"{path.name} must hold files {listed(_PARQUET_FILES)}, and has none.")
+        return _parquet_parts(files, names)
+    if ending.endswith(_PARQUET_FILES):
+        return _parquet_parts([path], names)
+    if ending.endswith(_TEXT_FILES):
+        return text_parts(path, names, separator)
+    raise ValueError(
+        f"a log's file must end in one of {listed((*_TEXT_FILES, *_PARQUET_FILES))}, or be a "
+        f"folder of the latter, got {path.name!r}."
+    )
+
+
+def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Parts]:
+    _pyarrow()
+    files = [_parquet_file(path) for path in paths]
+    for path, file in zip(paths, files, strict=True):
+        check_once(path.name, file.schema_arrow.names, names)
+        for name in names:
+            types = (each.schema_arrow.field(name).type for each in (file, files[0]))
+            if len(set(map(_held_of, types))) > 1:
+                raise ValueError(
+                    f"{path.name} must hold the same in {_called(name)} as {paths[0].name}, got "
+                    "another type; write both alike."
+                )
+    for path, file in zip(paths, files, strict=True):
+        yield from _arrow_parts(file.schema_arrow, _batches(path, file, names), names)
+
+
+def _parquet_file(path: Path) -> Any:
+    parquet = import_module("pyarrow.parquet")
+    return _undamaged(path, lambda: parquet.ParquetFile(path))
+
+
+def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[Any]:
+    batches = file.iter_batches(batch_size=_ROWS, columns=list(names), use_threads=False)
+    while (batch := _undamaged(path, lambda: next(batches, None))) is not None:
+        yield batch
+
+
+def _undamaged(path: Path, read: Callable[[], Any]) -> Any:
+    """Return what is read of a Parquet file; no error holds another, which may show an entry."""
+    with path.open("rb"):  # whoever may not read it is told so
+        pass
+    with suppress(_pyarrow().ArrowException, OSError):
+        return read()
+    raise ValueError(f"{path.name} must be a Parquet file; it is something else, or damaged.")
+
+
+def _pyarrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(
+            "Parquet needs the package pyarrow, which is not installed; "
+            "pip install 'privrl[parquet]'."
+        ) from error
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def _pandas_parts(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[Parts]:
+    for start in range(0, len(frame) or 1, _ROWS):
+        rows = slice(start, start + _ROWS)
+        yield {name: part_of(frame[name].iloc[rows], _called(name)) for name in names}
+
+
+def _arrow_parts(schema: Any, batches: Any, names: Sequence[str]) -> Iterator[Parts]:
+    none = {name: _pyarrow().array([], schema.field(name).type) for name in names}
+    yield {name: _arrow_part(array, name) for name, array in none.items()}
+    for batch in batches:
+        yield {name: _arrow_part(batch.column(name), name) for name in names}
+
+
+_HELD: tuple[tuple[str, Held], ...] = (
+    (r"dictionary<values=(\w+).*", "anything"),  # that is, what its values are
+    (r"(large_)?string(_view)?", "texts"),
+    (r"u?int\d+", "whole numbers"),
+    (r"float|double|halffloat", "numbers"),
+    (r"bool", "truth values"),
+    (r"null", "anything"),
+)
+
+
+def _held_of(dtype: Any) -> tuple[Held | None, str]:
+    """Return what a type of Arrow's holds, if it can be read, and what a message calls it."""
+    text = str(dtype)
+    inner = re.fullmatch(_HELD[0][0], text)
+    text = inner[1] if inner else text
+    for pattern, held in _HELD[1:]:
+        if re.fullmatch(pattern, text):
+            return held, text
+    return None, text.partition("[")[0]
+
+
+def _arrow_part(array: Any, name: str) -> Part:
+    held, type_name = _held_of(array.type)
+    if held is None:
+        refuse_type(_called(name), "texts, numbers or truth values", type_name)
+    if type_name == "null":
+        return Part(_no_entries(name, len(array)))
+    entries: Callable[[Any], Entries] = partial(_arrow_entries, name=name, held=held)
+    if held == "texts" and not hasattr(array, "dictionary"):
+        array = array.dictionary_encode()
+    if not hasattr(array, "dictionary"):
+        return Part(entries(array))
+    at = array.indices.fill_null(-1) if array.indices.null_count else array.indices
+    found = entries(array.dictionary)
+    at = at.to_numpy(zero_copy_only=False).astype(np.intp)
+    return Part(found, np.where(np.append(found.there, False)[at], at, -1))
+
+
+def _arrow_entries(array: Any, *, name: str, held: Held) -> Entries:
+    there = np.ones(len(array), np.bool_)
+    if array.null_count:
+        there = array.is_valid().to_numpy(zero_copy_only=False)
+    if held == "texts":
+        values = objects(array.to_pylist(), len(array))
+        return Entries(_called(name), held, "string", values, there)
+    filled = array.fill_null(False if held == "truth values" else 0) if array.null_count else array
+    values = filled.to_numpy(zero_copy_only=False)
+    return _numbers(values, there, _called(name), held)
+
+
+def _numbers(values: Any, there: Any, called: str, held: Held) -> Entries:
+    """Return entries of numbers or truth values."""
+    name = values.dtype.type.__name__
+    if held == "numbers":
+        values = values.astype(np.float64)
+        there = there & ~np.isnan(values)
+    elif held == "whole numbers":
+        values = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+    return Entries(called, held, name, values, there)
+
+
+def _no_entries(name: str, count: int) -> Entries:
+    none = objects([None] * count, count)
+    return Entries(_called(name), "anything", "null", none, np.zeros(count, np.bool_))
+
+
+def _polars_parts(frame: Any, names: Sequence[str]) -> Iterator[Parts]:
+    for start in range(0, frame.height or 1, _ROWS):
+        part = frame.slice(start, _ROWS)
+        yield {name: _polars_part(part[name], name) for name in names}
+
+
+def _polars_part(series: Any, name: str) -> Part:
+    dtype, called = series.dtype, _called(name)
+    kind = str(dtype).partition("(")[0]
+    if kind in ("String", "Categorical", "Enum"):
+        texts = series.cast(import_module("polars").String).to_list()
+        values = objects(texts, len(texts))
+        return Part(Entries(called, "texts", kind, values, series.is_not_null().to_numpy()))
+    if kind == "Null":
+        return Part(_no_entries(name, len(series)))
+    held: Held
+    if kind == "Boolean":
+        held = "truth values"
+    elif dtype.is_integer() and kind not in ("Int128", "UInt128"):
+        held = "whole numbers"
+    elif dtype.is_float():
+        held = "numbers"
+    else:
+        refuse_type(called, "texts, numbers or truth values", kind)
+    there = series.is_not_null().to_numpy()
+    return Part(
+        _numbers(series.fill_null(held != "truth values" and 0).to_numpy(), there, called, held)
+    )
