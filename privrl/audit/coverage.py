@@ -64,7 +64,8 @@ def changes_between(
 def covers(cost: Cost, changes: Sequence[Change]) -> bool:
     """Return whether all that changed is together a change that a cost is about.
 
-    Gaussian noise is held to the norm of a change. For all other releases there must be a change
+    Gaussian noise is held to the norm of a change, and so is a table of `Relation.sum_only` to the
+    sum of its sizes. For all other releases there must be a change
     vector with an amount of the same sign, as large or larger, for each that changed; or, where the
     relation has ``convex_from``, one over which such a vector can be spread (majorisation: the
     largest k of the amounts together are at most the largest k of the vector, for every k).
@@ -81,6 +82,9 @@ def covers(cost: Cost, changes: Sequence[Change]) -> bool:
     if isinstance(cost, GaussianCost):
         largest = max((sum(m * m for m in vector) for vector in vectors), default=Fraction(0))
         return sum(change.square for change in changes) <= largest * (1 + _ROUNDING)
+    if getattr(cost, "table", None) in cost.relation.sum_only:
+        most = max((sum(map(abs, vector), Fraction(0)) for vector in vectors), default=Fraction(0))
+        return sum(abs(change.amount) for change in changes) <= most * (1 + _ROUNDING)
     spreads = cost.relation.convex_from is not None
     return any(
         all(

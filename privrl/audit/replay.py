@@ -176,7 +176,7 @@ class _Watcher:
         self.recording.calls.append(
             _Call(
                 who=_ADDRESS.sub("", repr(who)),
-                is_stream=hasattr(who, "update"),
+                is_stream=hasattr(who, "update"),  # a sampler, or a stream of persons
                 stream=self._number(who),
                 cost=cost,
                 data=given,

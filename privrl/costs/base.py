@@ -274,19 +274,31 @@ def tables_released(cost: Cost) -> set[str | None]:
     return {cost.table} if hasattr(cost, "table") else set()
 
 
-def check_cells(relation: Relation, table: str | None) -> None:
+def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False) -> None:
     """Check that a relation's vectors say by how much the cells of a table change.
+
+    Parameters
+    ----------
+    relation, table
+        What is released; by default the relation's first table.
+    or_sums : bool
+        Whether a bound on the sum of all changes will do as well.
 
     Raises
     ------
     ValueError
-        If they bound the norm of a change only.
+        If they bound the norm or the sum of a change only.
     """
-    if table in relation.norm_only:
-        raise ValueError(
-            f"table must be one whose change vectors are about cells, got {table!r}, of which "
-            f"{str(relation)!r} knows the norm of a change only; it is for Gaussian noise."
-        )
+    name = relation.tables[0][0] if table is None else table
+    for known, what, noise in (
+        (relation.norm_only, "norm", "Gaussian"),
+        (frozenset() if or_sums else relation.sum_only, "sum", "Laplace or Gaussian"),
+    ):
+        if name in known:
+            raise ValueError(
+                f"table must be one whose change vectors are about cells, got {name!r}, of which "
+                f"{str(relation)!r} knows the {what} of a change only; it is for {noise} noise."
+            )
 
 
 def check_epsilons(epsilon: ArrayLike) -> FloatArray:

@@ -29,7 +29,8 @@ Under a relation with `Relation.convex_from`, whose vectors stand for every way 
 amounts, the Gaussian stays exact: spreading makes no norm larger. The log-moments of Laplace and
 discrete Laplace are logarithms of sums of exponentials in the amount, so convex, and zero at zero:
 spreading makes no Rényi divergence larger. For the discrete Gaussian the Gaussian's divergence
-bounds all of them. The numerical value of ``convex_from`` is about Dirichlet priors only.
+bounds all of them. The numerical value of ``convex_from`` is about Dirichlet priors only. The same
+holds for a table of `Relation.sum_only`, and signs do not matter: noise is symmetric.
 """
 
 import math
@@ -118,6 +119,7 @@ class NoiseCost(NoisyTable, PairsCost):
 
     _whole: ClassVar[bool] = False  # whether the noise, and so each change, is a whole number
     _by_norm: ClassVar[bool] = False  # whether all that matters is the norm of a change
+    _by_sum: ClassVar[bool] = False  # whether no change costs more than all of it in one cell
 
     def __post_init__(self) -> None:
         size = check_between(self._named, self._size, *_DOMAIN, "larger means more privacy")
@@ -127,7 +129,7 @@ class NoiseCost(NoisyTable, PairsCost):
                 f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."
             )
         if not self._by_norm:
-            check_cells(self.relation, self.table)
+            check_cells(self.relation, self.table, or_sums=self._by_sum)
         for amount in chain.from_iterable(self.changes):
             if self._whole and not amount.is_integer():
                 raise ValueError(
@@ -158,9 +160,10 @@ class NoiseCost(NoisyTable, PairsCost):
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
         """Return, for each change vector, the dominating pairs whose product it costs.
 
-        None where the relation speaks of Rényi divergence only.
+        None where the relation speaks of Rényi divergence only, or of the sum of a change.
         """
-        return None if self.relation.convex_from is not None else self._options()
+        spreads = self.table in self.relation.sum_only or self.relation.convex_from is not None
+        return None if spreads else self._options()
 
     def _log_delta(self, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
         profile = super()._log_delta(least)
@@ -181,6 +184,7 @@ class _PureCost(NoiseCost):
     scale: float
 
     _named = "scale"
+    _by_sum = True
 
     @property
     def pure_epsilon(self) -> float:

@@ -44,6 +44,9 @@ class Relation:
         its losses, over more cells. That is sound in Rényi divergence only, and only for
         priors of at least this much (convexity in the amount); costs with a smaller one
         are refused, and their ``delta`` goes through Rényi divergence.
+    sum_only : collection of str
+        Tables whose vectors bound the sum of the sizes of all changes, on whatever cells and of
+        whatever signs: enough for Laplace and for Gaussian noise, and refused by other costs.
 
     Raises
     ------
@@ -56,6 +59,7 @@ class Relation:
     covers_arrival: bool = field(default=True, repr=False)
     norm_only: frozenset[str] = field(default=frozenset(), repr=False)
     convex_from: float | None = field(default=None, repr=False)
+    sum_only: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Relation:
         covers_arrival: bool = True,
         norm_only: Collection[str] = (),
         convex_from: float | None = None,
+        sum_only: Collection[str] = (),
     ) -> None:
         if not tables:
             raise ValueError(
@@ -89,6 +94,7 @@ class Relation:
         object.__setattr__(self, "covers_arrival", covers_arrival)
         object.__setattr__(self, "norm_only", frozenset(norm_only))
         object.__setattr__(self, "convex_from", convex_from)
+        object.__setattr__(self, "sum_only", frozenset(sum_only))
 
     def __str__(self) -> str:
         return self.name
@@ -261,6 +267,46 @@ class ReplaceEpisode(Relation):
             },
             norm_only=_NORM_ONLY,
             convex_from=0.5,
+        )
+
+
+#: All that is counted of persons, each scaled so that the sizes of what it adds sum to 1 at most.
+SUMS = "contributions, by their sum"
+
+#: The same, each scaled so that the Euclidean norm of what it adds is 1 at most.
+NORMS = "contributions, by their norm"
+
+
+class AddRemovePerson(Relation):
+    """One person is added or removed, with all of their episodes: the unit of a log.
+
+    What a person adds to all tables together is scaled to a size of 1: by the sum of absolute
+    amounts (`SUMS`, for Laplace noise and for votes), or by their Euclidean norm (`NORMS`, for
+    Gaussian noise). How many steps and episodes there are does not matter then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "add or remove one person",
+            {SUMS: [(1,), (-1,)], NORMS: [(1,), (-1,)]},
+            norm_only=(NORMS,),
+            sum_only=(SUMS,),
+        )
+
+
+class ReplacePerson(Relation):
+    """One person is replaced by any other, with all of their episodes.
+
+    As `AddRemovePerson`, twice: one is removed and one added, perhaps with the opposite amounts in
+    the same cells. How many persons there are is public.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "replace one person",
+            {SUMS: [(2,), (-2,)], NORMS: [(2,), (-2,)]},
+            norm_only=(NORMS,),
+            sum_only=(SUMS,),
         )
 
 

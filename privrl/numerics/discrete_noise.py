@@ -126,6 +126,75 @@ def discrete_laplace(
     return _fill(shape, lambda size: _laplace(t, s, size, rng))
 
 
+def permute_and_flip(
+    scores: IntArray, allowed: BoolArray, scale: float, rng: np.random.Generator
+) -> IntArray:
+    """Choose one of the allowed options in each row, one of a large score more likely.
+
+    Options are looked at in random order; one whose score is ``g`` below the best is taken with
+    probability ``exp(−g / scale)``, and the first that is taken is the choice.
+
+    Parameters
+    ----------
+    scores : array of int, shape (n, k)
+        Less than 2^62 apart.
+    allowed : array of bool, shape (n, k)
+        At least one in each row.
+    scale : float
+        From 1e-3 to 2**40; larger is closer to a uniform choice.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        The options chosen.
+
+    Raises
+    ------
+    ValueError
+        If ``scale`` is out of range.
+
+    Notes
+    -----
+    The choice has the law of the largest score plus exponential noise of that scale (Ding, Kifer,
+    Sayed, Steinke et al., *The permute-and-flip mechanism is identical to report-noisy-max with
+    exponential noise*, 2021). If one score moves by ``m`` and the others stay, no choice becomes
+    more or less likely by more than a factor ``exp(m / scale)``. Of the option that moves that is
+    plain from the noise's tail. Of another, ``j``, with ``y`` its noisy score, ``G`` the law of the
+    largest of all further ones and ``q`` the score that moves, in units of ``scale``,
+
+        P(j) ∝ ∫ exp(−y) G(y) (1 − exp(q − y)) dy   over y > max(q, q_j),
+
+    and ``d P(j) / dq >= −P(j)`` says that ``∫ exp(−y) G(y) (1 − 2 exp(q − y)) dy >= 0``: without
+    ``G`` the integral is ``exp(−a) (1 − exp(q − a)) >= 0`` from ``a = max(q, q_j)`` on; its
+    integrand is negative first and positive then, and ``G`` does not fall. Several scores move one
+    after the other, so factors multiply: a change costs the sum of its sizes over the scale, half
+    of what the same noise costs where all scores may move by as much at once.
+    """
+    t, s = check_drawable("scale", scale).as_integer_ratio()
+    n, k = scores.shape
+    lowest = np.iinfo(np.int64).min
+    gap = np.where(allowed, scores, lowest).max(axis=1)[:, None] - np.where(allowed, scores, 0)
+    order = np.argsort(rng.random((n, k)), axis=1)
+    chosen, undecided = np.zeros(n, np.int64), np.arange(n)
+    for place in range(k):
+        if not undecided.size:
+            break
+        option = order[undecided, place]
+        there = allowed[undecided, option]
+        rows, options = undecided[there], option[there]
+        far = gap[rows, options]
+
+        def exactly(i: int, far: IntArray = far) -> Fraction:
+            return Fraction(int(far[i]) * s, t)
+
+        heads = _bernoulli_exp(far / scale, exactly, rng)
+        chosen[rows[heads]] = options[heads]
+        undecided = np.setdiff1d(undecided, rows[heads], assume_unique=True)
+    return chosen
+
+
 def check_drawable(name: str, size: float) -> float:
     """Return the size of some discrete noise as a float if it can be drawn.
 
