@@ -68,6 +68,7 @@ class PersonStream:
     ) -> None:
         self.cost, self._rng = cost, rng
         self._squares = isinstance(cost, GaussianCost)
+        self.sums = not self._squares
         whole = _PURSE**2 if self._squares else _PURSE
         self._left = np.full(n_persons, whole)
         self._whole = whole

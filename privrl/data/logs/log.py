@@ -24,13 +24,19 @@ class Log:
         How many states and actions there are; public.
     outcomes : tuple of str
         How episodes end; public. Perhaps none: then they are only ever cut off.
+    outcome_rewards : tuple of float
+        What each outcome earns; public.
+    step_rewards : (float, float)
+        The lowest and highest reward of a step, that of its outcome apart; public.
+    most_steps, most_episodes : int
+        Of an episode, and of a person; public.
     state, action : array of int, shape (n_steps,)
         From 0.
     next_state : array of int, shape (n_steps,)
         A state; or ``n_states + k``, on the last step of an episode, where that ended with
         ``outcomes[k]``; or `CUT`, on the last step, if it was cut off.
     reward : array of float, shape (n_steps,)
-        Within the public range.
+        Of the step, and of the outcome it led to.
     episode_starts : array of int, shape (n_episodes + 1,)
         Where the steps of each episode begin; increasing from 0 to ``n_steps``.
     person_starts : array of int, shape (n_persons + 1,)
@@ -45,6 +51,10 @@ class Log:
     n_states: int
     n_actions: int
     outcomes: tuple[str, ...]
+    outcome_rewards: tuple[float, ...]
+    step_rewards: tuple[float, float]
+    most_steps: int
+    most_episodes: int
     state: IntArray
     action: IntArray
     next_state: IntArray
@@ -55,6 +65,13 @@ class Log:
     def __post_init__(self) -> None:
         check_count("n_states", self.n_states)
         check_count("n_actions", self.n_actions)
+        check_count("most_steps", self.most_steps)
+        check_count("most_episodes", self.most_episodes)
+        if len(self.outcome_rewards) != len(self.outcomes):
+            raise ValueError(
+                f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
+                f"{self.outcome_rewards!r}."
+            )
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, np.ndarray):
@@ -69,6 +86,10 @@ class Log:
             raise ValueError("steps must all be in episodes, each of at least one step.")
         if not _are_starts(self.person_starts, len(self.episode_starts) - 1):
             raise ValueError("episodes must all be of persons, each of at least one episode.")
+        if (np.diff(self.episode_starts) > self.most_steps).any() or (
+            np.diff(self.person_starts) > self.most_episodes
+        ).any():
+            raise ValueError("episodes and steps must be no more than the bounds say.")
         inner[last] = False
         ends = self.next_state[last]
         if not (

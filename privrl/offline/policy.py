@@ -1,0 +1,446 @@
+"""A policy from a log of persons: values are learned in rounds, and the last one is a vote.
+
+A table of *temporal differences* has, for each state and action, the sum of what came of it beyond
+what was expected: reward, plus the value of the next state, minus the value of the state. Under
+constant values nearly all of it is zero but at the end of an episode, so that a person is one cell,
+whatever they went through, and Laplace noise for one cell hides them. From a first table better
+values are learned; under these a second one is summed, and so on. If only the policy leaves, the
+last table need not: in each state its largest sum is voted for.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from privrl._checks import check_between, check_positive, check_rng
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.base import Accountant
+from privrl.costs.base import Cost, NoPrivacy
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import SUMS, AddRemovePerson, Relation
+from privrl.data.logs import Log
+from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
+from privrl.offline.facts import SHARE, LogFacts, release_facts
+from privrl.offline.persons import PersonCost, PersonStream
+from privrl.offline.shrinkage import Spread, action_effects, expected
+
+Kind = Literal["behaviour", "vote", "rounds"]
+
+_MOMENTS: Final = 0.01  # of the budget, for how large differences are
+_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left
+_EFFECT: Final = 0.15  # of a difference's deviation: how much what an action does differs
+_IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
+_OF_STATES: Final = 1.5  # times that: how much states differ
+_STEP: Final = 1.5  # how far values move, times what one step ahead says
+_MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
+_FAINT: Final = 0.05  # signal to noise below which nothing is better than what is done
+_SHARES: Final = ((0.8, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
+_ROUNDS: Final = 12  # without privacy
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedPolicy:
+    """A policy from a log, and what left on the way to it.
+
+    Attributes
+    ----------
+    action : array of int, shape (S,)
+        What to do in each state; -1 for what is done there already.
+    kind : "behaviour", "vote" or "rounds"
+        How it was made. "behaviour": the log cannot tell actions apart at this budget, so that
+        nothing was recommended. "vote": from one vote. "rounds": values were learned first.
+    values : array, shape (S,)
+        The values that the last table was summed under.
+    allowed : array of bool, shape (S, A)
+        Between which actions it chose.
+    facts : LogFacts
+        What else left.
+    signal : float
+        What an action is taken to do over the noise on it, in the first round.
+    cost : Cost
+        Of everything, for a person.
+    """
+
+    action: IntArray
+    kind: Kind
+    values: FloatArray
+    allowed: BoolArray
+    facts: LogFacts
+    signal: float
+    cost: Cost
+
+
+def fit_policy(
+    log: Log,
+    *,
+    epsilon: float | None,
+    relation: Relation | None = None,
+    discount: float = 1.0,
+    admissible: BoolArray | None = None,
+    behaviour: FloatArray | Literal["uniform"] | None = None,
+    rng: np.random.Generator,
+    accountant: Accountant | None = None,
+) -> LoggedPolicy:
+    """Return a policy that is better than what was done, as far as a log tells.
+
+    Parameters
+    ----------
+    log : Log
+        What persons went through.
+    epsilon : float or None
+        Pure differential privacy of a person, with all of their episodes, in nats; None for none.
+    relation : Relation, optional
+        `AddRemovePerson`, by default, or `ReplacePerson`.
+    discount : float
+        In (0, 1]: what a reward counts one step later.
+    admissible : array of bool, shape (S, A), optional
+        Which actions there are in each state, if that is public. By default those that the log
+        shows, as far as noise lets it.
+    behaviour : array, shape (S, A), or "uniform", optional
+        The chances of actions that were followed, if that is public, as in a trial: ``"uniform"``
+        over admissible ones. By default they are estimated.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+    accountant : Accountant, optional
+        Is charged once, before anything leaves.
+
+    Returns
+    -------
+    LoggedPolicy
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the cost.
+    ValueError
+        If an argument is out of range, or has another shape.
+    """
+    check_rng(rng)
+    cost = person_cost(epsilon, relation)
+    discount = _check_discount(discount)
+    allowed, chances = _check_support(log, admissible, behaviour)
+    stream = PersonStream(log.n_persons, cost, rng, accountant)
+    facts = release_facts(stream, log)
+    return _Learner(log, stream, facts, discount, allowed, chances).policy()
+
+
+def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
+    """Return the cost of pure differential privacy for persons."""
+    relation = AddRemovePerson() if relation is None else relation
+    if SUMS not in dict(relation.tables):
+        raise ValueError(
+            "relation must be AddRemovePerson() or ReplacePerson(), got "
+            f"{str(relation)!r}; a log is of persons."
+        )
+    if epsilon is None:
+        return NoPrivacy(relation)
+    check_positive("epsilon", epsilon, "smaller means more privacy")
+    check_between("epsilon", epsilon, 2.0**-15, 2.0**20, "in nats")
+    most = max(sum(map(abs, vector)) for vector in relation.changes(SUMS))
+    cost = LaplaceCost(scale=most / epsilon, relation=relation, table=SUMS)
+    while cost.pure_epsilon > epsilon:
+        cost = replace(cost, scale=np.nextafter(cost.scale, np.inf))
+    return cost
+
+
+def _check_discount(discount: float) -> float:
+    if discount != 1:
+        check_between("discount", discount, 0, 1, "1 counts all rewards alike")
+    return float(discount)
+
+
+def _check_support(
+    log: Log, admissible: Any, behaviour: Any
+) -> tuple[BoolArray | None, FloatArray | None]:
+    shape = log.n_states, log.n_actions
+    if admissible is not None:
+        admissible = np.asarray(admissible)
+        if admissible.dtype != np.bool_ or admissible.shape != shape:
+            raise ValueError(
+                f"admissible must be booleans of shape {shape}, got {admissible.dtype} of shape "
+                f"{admissible.shape}."
+            )
+        if not admissible.any(axis=1).all():
+            raise ValueError("admissible must have an action at least in every state.")
+    if isinstance(behaviour, str):
+        if behaviour != "uniform" or admissible is None:
+            raise ValueError(
+                f"behaviour must be chances of shape {shape}, or 'uniform' with admissible "
+                f"actions, got {behaviour!r}."
+            )
+        return admissible, admissible / admissible.sum(axis=1, keepdims=True)
+    if behaviour is None:
+        return admissible, None
+    chances = np.asarray(behaviour, np.float64)
+    if chances.shape != shape or not (chances >= 0).all() or not (
+        np.abs(chances.sum(axis=1) - 1) < 1e-6
+    ).all():  # fmt: skip
+        raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")
+    return (chances > 0 if admissible is None else admissible & (chances > 0)), chances
+
+
+class _Learner:
+    """One run of the rule: all that it decides depends on public facts and on what was released."""
+
+    def __init__(
+        self,
+        log: Log,
+        stream: PersonStream,
+        facts: LogFacts,
+        discount: float,
+        allowed: BoolArray | None,
+        chances: FloatArray | None,
+    ) -> None:
+        self._log, self._stream, self._facts = log, stream, facts
+        self._discount, self._allowed, self._chances = discount, allowed, chances
+        self._shape = log.n_states, log.n_actions
+        self._steps = decisions_of(log, discount)
+        # A vote compares sums: that is comparing means where all actions are as frequent.
+        self._balanced = chances is not None and bool(
+            (np.where(allowed, chances, 0).max(axis=1, initial=0)
+             <= np.where(allowed, chances, 1).min(axis=1, initial=1) * (1 + 1e-9)).all()
+        )  # fmt: skip
+
+    def policy(self) -> LoggedPolicy:
+        level, self._drift = self._level(1.0)
+        size, variance = self._moments(level)
+        self._variance = variance
+        self._set_signal(size)
+        signal = self._signal(1.0)
+        level, self._drift = self._level(min(1.0, signal / 2))
+        self._values = np.full(self._shape[0], level)
+        self._bound = self._largest(level, size)
+        self._set_signal(self._bound)
+        self._strength = self._signal(0.2)
+        if self._strength < _FAINT * 0.2 and signal < _FAINT:
+            return self._result(np.full(self._shape[0], -1, np.intp), "behaviour")
+        shares: tuple[float, ...] = next(s for most, s in _SHARES if self._strength < most)
+        if not self._stream.noise:
+            shares = (1.0 / _ROUNDS,) * _ROUNDS
+        if not shares and self._allowed is not None:
+            return self._result(self._vote_at_once(), "vote")
+        return self._result(self._in_rounds(shares), "rounds" if shares else "vote")
+
+    def _result(self, action: IntArray, kind: Kind) -> LoggedPolicy:
+        allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
+        return LoggedPolicy(
+            action=action,
+            kind=kind,
+            values=self._values,
+            allowed=allowed,
+            facts=self._facts,
+            signal=self._strength,
+            cost=self._stream.cost,
+        )
+
+    # What is public, or was released, of the size of things --------------------------------------
+
+    def _level(self, hope: float) -> tuple[float, float]:
+        """Return a value for all states, and what is earned a step beyond it."""
+        facts, rest = self._facts, 1 - self._discount
+        mean = facts.outcome_reward + facts.step_reward
+        best = max(self._log.outcome_rewards, default=facts.outcome_reward)
+        level = mean + hope / 2 * (best - facts.outcome_reward)
+        if self._balanced:
+            return level, facts.step_reward / facts.steps - rest * level
+        return level, (mean - level * (1 + rest * (facts.steps - 1))) / facts.steps
+
+    def _largest(self, level: float, size: float) -> float:
+        """Return what a person's differences sum to, nearly all persons': their bound."""
+        ends = (abs(each - level - self._drift) for each in self._log.outcome_rewards)
+        return max(self._facts.episodes * max(ends, default=0.0), 1.5 * size)
+
+    def _moments(self, level: float) -> tuple[float, float]:
+        """Return the mean sum of a person's differences, and the mean square of a step's."""
+        differences = np.abs(self._differences(self._steps, np.full(self._shape[0], level)))
+        n, person = self._log.n_persons, self._log.person
+        ends = max((abs(each - level - self._drift) for each in self._log.outcome_rewards), default=0)
+        low, high = self._log.step_rewards
+        of_steps = high - low + abs(self._drift) + (1 - self._discount) * abs(level)
+        most = self._log.most_episodes * (ends + self._log.most_steps * of_steps * (high > low))
+        most_square = most * (ends + of_steps * (high > low))
+        if most <= 0:
+            return 0.0, 1e-12
+        sums = np.minimum(np.bincount(person, weights=differences, minlength=n) / most, 1)
+        squares = np.bincount(person, weights=differences**2, minlength=n) / most_square
+        told = (
+            self._stream.update(
+                np.tile(np.arange(n), 2),
+                np.repeat([0, 1], n),
+                np.concatenate([sums, np.minimum(squares, 1)]),
+                2,
+                _MOMENTS / 2,
+            )
+            / (_MOMENTS / 2)
+            / self._facts.persons
+        )
+        visits = self._facts.episodes * self._facts.steps
+        size = min(max(told[0], 0.0), 1.0) * most
+        square = min(max(told[1], 1e-4), 1.0) * most_square / visits
+        return (size if high > low else 0.0), square
+
+    def _set_signal(self, bound: float) -> None:
+        facts = self._facts
+        n_cells = np.prod(self._shape) if self._allowed is None else self._allowed.sum()
+        self._visits = facts.persons * facts.episodes * facts.steps
+        deviation = np.sqrt(self._variance)
+        self._spread = Spread(
+            cell=_EFFECT * deviation,
+            action=_EFFECT * _IN_ALL * deviation,
+            state=_EFFECT * _OF_STATES * deviation,
+        )
+        of_cell = self._visits / n_cells
+
+        def signal(share: float) -> float:
+            noise = self._stream.noise * bound / share
+            return float(
+                self._spread.cell * of_cell / np.sqrt(self._variance * of_cell + noise**2)
+            )
+
+        self._signal = signal
+
+    # Tables --------------------------------------------------------------------------------------
+
+    def _differences(self, steps: Decisions, values: FloatArray) -> FloatArray:
+        ahead = np.append(values, 0.0)[steps.next_state]
+        return (
+            steps.reward
+            + steps.discount * ahead
+            - values[steps.state]
+            - self._drift * steps.steps
+        )
+
+    def _cells(self, steps: Decisions) -> IntArray:
+        return steps.state * self._shape[1] + steps.action
+
+    def _vote_at_once(self) -> IntArray:
+        assert self._allowed is not None
+        steps = with_a_choice(self._log, self._discount, self._allowed.sum(axis=1) > 1)
+        return self._stream.vote(
+            steps.person,
+            self._cells(steps),
+            self._differences(steps, self._values),
+            self._allowed,
+            (1 - SHARE - _MOMENTS) / self._bound,
+            np.zeros(self._shape),
+        )
+
+    def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
+        steps, cells, n = self._steps, self._cells(self._steps), self._log.n_persons
+        rest = 1 - SHARE - _MOMENTS - _VISITS
+        by_vote = self._balanced and len(shares) < _ROUNDS
+        visits = self._release_visits(rest)
+        allowed = self._allowed
+        assert allowed is not None
+        of_state = visits.sum(axis=1)
+        told, precision = np.zeros(self._shape), np.zeros(self._shape)
+        effects = np.zeros(self._shape)
+        bound = self._bound
+        for number, share in enumerate([*shares, 1 - sum(shares)]):
+            last = number == len(shares)
+            if number:
+                bound = self._bound + _MORE * float(
+                    np.sqrt(np.average((self._values - self._level_now) ** 2, weights=of_state))
+                )
+            unit = (share or 1.0) * rest / bound
+            differences = self._differences(steps, self._values)
+            if last and by_vote:
+                noise = self._stream.noise / unit / np.sqrt(2.0)
+                variance = self._variance / visits + (noise / visits) ** 2
+                favour = told * visits * noise**2 * precision / visits**2 + (
+                    effects * visits * variance / self._spread.cell**2
+                )
+                return self._stream.vote(
+                    steps.person, cells, differences, allowed, unit, np.where(allowed, favour, 0.0)
+                )
+            table = self._stream.update(
+                steps.person, cells, differences, allowed.size, unit, share * rest
+            )
+            table = np.where(allowed, table.reshape(self._shape) / unit, 0.0)
+            noise = self._stream.noise / unit
+            means = table.sum(axis=1) / of_state
+            deviations = np.where(allowed, table / visits - means[:, None], 0.0)
+            if noise:
+                of_round = (visits / noise) ** 2
+                told = (told * precision + deviations * of_round) / (precision + of_round)
+                precision = precision + of_round
+                variance = self._variance / visits + 1 / precision
+            else:
+                told, variance = deviations, self._variance / visits
+            effects = action_effects(told, variance, allowed, self._spread)
+            worth = effects + expected(told - effects, variance, self._spread.cell)
+            worth = np.where(allowed, worth, -np.inf)
+            if last:
+                return worth.argmax(axis=1)
+            of_means = (
+                self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
+            )
+            above = means - np.average(means, weights=of_state)
+            gain = expected(above, of_means, self._spread.state) + worth.max(axis=1)
+            gain -= np.average(gain, weights=of_state)
+            if number == 0:
+                self._level_now = float(self._values[0])
+            moved = self._values + _STEP * (0.5 if number else 1.0) * gain
+            self._values = np.clip(moved, *self._possible())
+        raise AssertionError("the last round returns")
+
+    def _possible(self) -> tuple[float, float]:
+        """Return between what values are."""
+        if self._log.step_rewards[0] < self._log.step_rewards[1]:
+            return -np.inf, np.inf
+        return min(0.0, *self._log.outcome_rewards), max(0.0, *self._log.outcome_rewards)
+
+    def _release_visits(self, rest: float) -> FloatArray:
+        """Return how often each action was taken in each state, > 0: a noisy table, smoothed."""
+        log, steps, n = self._log, self._steps, self._log.n_persons
+        differences = np.abs(self._differences(steps, self._values))
+        wanted = np.bincount(log.person, weights=differences, minlength=n) / self._bound
+        # What the rounds may still ask of a person is not touched.
+        room = self._stream.left - rest * np.minimum(1.0, wanted + 0.3)
+        room = np.maximum(room, _VISITS)
+        length = np.bincount(log.person, minlength=n)
+        table = self._stream.update(
+            log.person,
+            self._cells(steps),
+            1 / length[log.person],
+            int(np.prod(self._shape)),
+            room,
+            room,
+        ).reshape(self._shape)
+        noise = self._stream.noise
+        if self._allowed is None:
+            self._allowed = _shown(table, noise)
+        allowed = self._allowed
+        inside = np.where(allowed, table, 0.0)
+        factor = self._visits / max(inside.sum(), noise)
+        number = allowed.sum(axis=1)
+        of_state = _positive(inside.sum(axis=1), noise**2 * number)
+        if self._chances is not None:
+            cells = of_state[:, None] * self._chances
+        else:
+            even = (of_state / number)[:, None]
+            prior = (0.7 * even) ** 2
+            cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)
+            cells = np.maximum(cells, 0.15 * even)
+        visits: FloatArray = np.where(allowed, cells * factor, 1.0)
+        return visits
+
+
+def _positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return what is expected of positive amounts that differ by about half of their mean."""
+    mean = max(float(noisy.mean()), float(np.sqrt(variance.mean() / len(noisy))))
+    prior = (0.5 * mean) ** 2
+    if noisy.var() > variance.mean() + prior:
+        prior = float(noisy.var() - variance.mean())
+    smooth = mean + (noisy - mean) * prior / (prior + variance)
+    amounts: FloatArray = np.maximum(smooth, 0.02 * mean)
+    return amounts
+
+
+def _shown(table: FloatArray, noise: float) -> BoolArray:
+    """Return which actions a noisy table of visits shows; one at least in each state."""
+    part = 0.08 * np.maximum(table, 0.0).sum(axis=1, keepdims=True)
+    shown: BoolArray = table > np.maximum(noise, part)
+    shown[np.arange(len(table)), table.argmax(axis=1)] = True
+    return shown
