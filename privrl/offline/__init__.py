@@ -1,1 +1,7 @@
-"""Policies and models from logs of persons (offline reinforcement learning)."""
+"""Policies, models and their values from logs of persons (offline reinforcement learning)."""
+
+from privrl.offline.facts import LogFacts
+from privrl.offline.persons import PersonStream
+from privrl.offline.policy import LoggedPolicy, fit_policy
+
+__all__ = ["LogFacts", "LoggedPolicy", "PersonStream", "fit_policy"]

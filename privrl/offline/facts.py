@@ -71,15 +71,24 @@ def release_facts(stream: PersonStream, log: Log) -> LogFacts:
     persons = max(told["persons"], 10.0)
     episodes = _between(told.get("episodes", persons) / persons, 1.0, log.most_episodes)
     each = persons * episodes
+    noise = stream.noise / unit / each
     low, high = min(log.outcome_rewards, default=0.0), max(log.outcome_rewards, default=0.0)
     least, most = (bound * log.most_steps for bound in log.step_rewards)
     return LogFacts(
         persons=persons,
         episodes=episodes,
         steps=_between(told.get("steps", each) / each, 1.0, log.most_steps),
-        outcome_reward=_between(told.get("outcome", 0.0) / each, min(low, 0.0), max(high, 0.0)),
+        outcome_reward=_shrunk(told.get("outcome", 0.0) / each, noise * most_outcome, low, high),
         step_reward=_between(told.get("reward", 0.0) / each, min(least, 0.0), max(most, 0.0)),
     )
+
+
+def _shrunk(value: float, noise: float, low: float, high: float) -> float:
+    """Return what is expected of a mean that may be anything in a range."""
+    middle, prior = (low + high) / 2, (high - low) ** 2 / 12
+    if prior == 0:
+        return low
+    return _between(middle + (value - middle) * prior / (prior + noise**2), low, high)
 
 
 def _between(value: float, low: float, high: float) -> float:

@@ -32,11 +32,12 @@ _VISITS: Final = 0.03  # of the budget, for who was where; more from those who h
 _EFFECT: Final = 0.15  # of a difference's deviation: how much what an action does differs
 _IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
 _OF_STATES: Final = 1.5  # times that: how much states differ
-_STEP: Final = 1.5  # how far values move, times what one step ahead says
+_STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
-_FAINT: Final = 0.05  # signal to noise below which nothing is better than what is done
-_SHARES: Final = ((0.8, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
+_FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
+_SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 _ROUNDS: Final = 12  # without privacy
+_FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,8 @@ def fit_policy(
     allowed, chances = _check_support(log, admissible, behaviour)
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     facts = release_facts(stream, log)
-    return _Learner(log, stream, facts, discount, allowed, chances).policy()
+    uniform = isinstance(behaviour, str)
+    return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
 
 
 def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
@@ -164,11 +166,12 @@ def _check_support(
         if not admissible.any(axis=1).all():
             raise ValueError("admissible must have an action at least in every state.")
     if isinstance(behaviour, str):
-        if behaviour != "uniform" or admissible is None:
+        if behaviour != "uniform":
             raise ValueError(
-                f"behaviour must be chances of shape {shape}, or 'uniform' with admissible "
-                f"actions, got {behaviour!r}."
+                f"behaviour must be chances of shape {shape}, or 'uniform', got {behaviour!r}."
             )
+        if admissible is None:
+            return None, None
         return admissible, admissible / admissible.sum(axis=1, keepdims=True)
     if behaviour is None:
         return admissible, None
@@ -178,6 +181,11 @@ def _check_support(
     ).all():  # fmt: skip
         raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")
     return (chances > 0 if admissible is None else admissible & (chances > 0)), chances
+
+
+def _is_uniform(chances: FloatArray, allowed: BoolArray) -> bool:
+    most, least = np.where(allowed, chances, 0.0), np.where(allowed, chances, 1.0)
+    return bool((most.max(axis=1) <= least.min(axis=1) * (1 + 1e-9)).all())
 
 
 class _Learner:
@@ -191,36 +199,34 @@ class _Learner:
         discount: float,
         allowed: BoolArray | None,
         chances: FloatArray | None,
+        uniform: bool,
     ) -> None:
         self._log, self._stream, self._facts = log, stream, facts
         self._discount, self._allowed, self._chances = discount, allowed, chances
         self._shape = log.n_states, log.n_actions
         self._steps = decisions_of(log, discount)
         # A vote compares sums: that is comparing means where all actions are as frequent.
-        self._balanced = chances is not None and bool(
-            (np.where(allowed, chances, 0).max(axis=1, initial=0)
-             <= np.where(allowed, chances, 1).min(axis=1, initial=1) * (1 + 1e-9)).all()
-        )  # fmt: skip
+        self._balanced = uniform or (
+            chances is not None and allowed is not None and _is_uniform(chances, allowed)
+        )
 
     def policy(self) -> LoggedPolicy:
         level, self._drift = self._level(1.0)
-        size, variance = self._moments(level)
-        self._variance = variance
+        size, self._variance = self._moments(level)
         self._set_signal(size)
-        signal = self._signal(1.0)
-        level, self._drift = self._level(min(1.0, signal / 2))
+        self._strength = self._signal(0.2, size)
         self._values = np.full(self._shape[0], level)
-        self._bound = self._largest(level, size)
-        self._set_signal(self._bound)
-        self._strength = self._signal(0.2)
-        if self._strength < _FAINT * 0.2 and signal < _FAINT:
+        if self._signal(1.0, size) < _FAINT:
             return self._result(np.full(self._shape[0], -1, np.intp), "behaviour")
         shares: tuple[float, ...] = next(s for most, s in _SHARES if self._strength < most)
         if not self._stream.noise:
             shares = (1.0 / _ROUNDS,) * _ROUNDS
-        if not shares and self._allowed is not None:
-            return self._result(self._vote_at_once(), "vote")
-        return self._result(self._in_rounds(shares), "rounds" if shares else "vote")
+        hope = min(1.0, self._signal(1.0, size) / 2) if shares or self._balanced else 0.0
+        level, self._drift = self._level(hope)
+        self._values, self._bound = np.full(self._shape[0], level), self._largest(level, size)
+        if shares:
+            return self._result(self._in_rounds(shares), "rounds")
+        return self._result(self._vote_at_once(), "vote")
 
     def _result(self, action: IntArray, kind: Kind) -> LoggedPolicy:
         allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
@@ -242,9 +248,7 @@ class _Learner:
         mean = facts.outcome_reward + facts.step_reward
         best = max(self._log.outcome_rewards, default=facts.outcome_reward)
         level = mean + hope / 2 * (best - facts.outcome_reward)
-        if self._balanced:
-            return level, facts.step_reward / facts.steps - rest * level
-        return level, (mean - level * (1 + rest * (facts.steps - 1))) / facts.steps
+        return level, facts.step_reward / facts.steps - rest * level
 
     def _largest(self, level: float, size: float) -> float:
         """Return what a person's differences sum to, nearly all persons': their bound."""
@@ -255,7 +259,9 @@ class _Learner:
         """Return the mean sum of a person's differences, and the mean square of a step's."""
         differences = np.abs(self._differences(self._steps, np.full(self._shape[0], level)))
         n, person = self._log.n_persons, self._log.person
-        ends = max((abs(each - level - self._drift) for each in self._log.outcome_rewards), default=0)
+        ends = max(
+            (abs(each - level - self._drift) for each in self._log.outcome_rewards), default=0
+        )
         low, high = self._log.step_rewards
         of_steps = high - low + abs(self._drift) + (1 - self._discount) * abs(level)
         most = self._log.most_episodes * (ends + self._log.most_steps * of_steps * (high > low))
@@ -280,9 +286,8 @@ class _Learner:
         square = min(max(told[1], 1e-4), 1.0) * most_square / visits
         return (size if high > low else 0.0), square
 
-    def _set_signal(self, bound: float) -> None:
+    def _set_signal(self, size: float) -> None:
         facts = self._facts
-        n_cells = np.prod(self._shape) if self._allowed is None else self._allowed.sum()
         self._visits = facts.persons * facts.episodes * facts.steps
         deviation = np.sqrt(self._variance)
         self._spread = Spread(
@@ -290,41 +295,45 @@ class _Learner:
             action=_EFFECT * _IN_ALL * deviation,
             state=_EFFECT * _OF_STATES * deviation,
         )
+
+    def _signal(self, share: float, size: float) -> float:
+        """Return what an action is taken to do over the noise on it, in a table of that share."""
+        if self._allowed is None:
+            n_cells = self._shape[0] * min(_FEW_ACTIONS, self._shape[1])
+        else:
+            n_cells = int(self._allowed.sum())
         of_cell = self._visits / n_cells
-
-        def signal(share: float) -> float:
-            noise = self._stream.noise * bound / share
-            return float(
-                self._spread.cell * of_cell / np.sqrt(self._variance * of_cell + noise**2)
-            )
-
-        self._signal = signal
+        noise = self._stream.noise * self._largest(self._level(1.0)[0], size) / share
+        deviation = np.sqrt(self._variance * of_cell + noise**2)
+        return float(self._spread.cell * of_cell / deviation)
 
     # Tables --------------------------------------------------------------------------------------
 
     def _differences(self, steps: Decisions, values: FloatArray) -> FloatArray:
         ahead = np.append(values, 0.0)[steps.next_state]
         return (
-            steps.reward
-            + steps.discount * ahead
-            - values[steps.state]
-            - self._drift * steps.steps
+            steps.reward + steps.discount * ahead - values[steps.state] - self._drift * steps.steps
         )
 
     def _cells(self, steps: Decisions) -> IntArray:
         return steps.state * self._shape[1] + steps.action
 
     def _vote_at_once(self) -> IntArray:
-        assert self._allowed is not None
-        steps = with_a_choice(self._log, self._discount, self._allowed.sum(axis=1) > 1)
-        return self._stream.vote(
-            steps.person,
-            self._cells(steps),
-            self._differences(steps, self._values),
-            self._allowed,
-            (1 - SHARE - _MOMENTS) / self._bound,
-            np.zeros(self._shape),
-        )
+        unit, n = (1 - SHARE - _MOMENTS) / self._bound, self._log.n_persons
+        if self._allowed is not None:
+            steps = with_a_choice(self._log, self._discount, self._allowed.sum(axis=1) > 1)
+            person, cells = steps.person, self._cells(steps)
+            amount = self._differences(steps, self._values)
+            allowed = self._allowed
+        else:
+            # Who has something left says with it where they were: what nobody does, none votes for.
+            person, cells = self._log.person, self._cells(self._steps)
+            amount = self._differences(self._steps, self._values)
+            cost = np.bincount(person, weights=np.abs(amount), minlength=n) * unit
+            room = np.maximum(1 - SHARE - _MOMENTS - cost, 0.0) / np.bincount(person, minlength=n)
+            amount = amount + room[person] / unit
+            allowed = np.ones(self._shape, np.bool_)
+        return self._stream.vote(person, cells, amount, allowed, unit, np.zeros(self._shape))
 
     def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
         steps, cells, n = self._steps, self._cells(self._steps), self._log.n_persons
@@ -336,12 +345,12 @@ class _Learner:
         of_state = visits.sum(axis=1)
         told, precision = np.zeros(self._shape), np.zeros(self._shape)
         effects = np.zeros(self._shape)
-        bound = self._bound
+        bound, centre = self._bound, float(self._values[0])
         for number, share in enumerate([*shares, 1 - sum(shares)]):
             last = number == len(shares)
             if number:
                 bound = self._bound + _MORE * float(
-                    np.sqrt(np.average((self._values - self._level_now) ** 2, weights=of_state))
+                    np.sqrt(np.average((self._values - centre) ** 2, weights=of_state))
                 )
             unit = (share or 1.0) * rest / bound
             differences = self._differences(steps, self._values)
@@ -373,14 +382,10 @@ class _Learner:
             worth = np.where(allowed, worth, -np.inf)
             if last:
                 return worth.argmax(axis=1)
-            of_means = (
-                self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
-            )
+            of_means = self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
             above = means - np.average(means, weights=of_state)
             gain = expected(above, of_means, self._spread.state) + worth.max(axis=1)
             gain -= np.average(gain, weights=of_state)
-            if number == 0:
-                self._level_now = float(self._values[0])
             moved = self._values + _STEP * (0.5 if number else 1.0) * gain
             self._values = np.clip(moved, *self._possible())
         raise AssertionError("the last round returns")
@@ -400,15 +405,12 @@ class _Learner:
         room = self._stream.left - rest * np.minimum(1.0, wanted + 0.3)
         room = np.maximum(room, _VISITS)
         length = np.bincount(log.person, minlength=n)
-        table = self._stream.update(
-            log.person,
-            self._cells(steps),
-            1 / length[log.person],
-            int(np.prod(self._shape)),
-            room,
-            room,
-        ).reshape(self._shape)
         noise = self._stream.noise
+        part = 1 / length[log.person] if noise else np.ones(log.n_steps)
+        size = int(np.prod(self._shape))
+        unit = room if noise else 1.0
+        table = self._stream.update(log.person, self._cells(steps), part, size, unit, room)
+        table = table.reshape(self._shape)
         if self._allowed is None:
             self._allowed = _shown(table, noise)
         allowed = self._allowed
@@ -416,10 +418,14 @@ class _Learner:
         factor = self._visits / max(inside.sum(), noise)
         number = allowed.sum(axis=1)
         of_state = _positive(inside.sum(axis=1), noise**2 * number)
-        if self._chances is not None:
+        even = (of_state / number)[:, None]
+        if self._balanced:
+            cells = np.where(allowed, even, 0.0)
+        elif self._chances is not None:
             cells = of_state[:, None] * self._chances
+        elif not noise:
+            cells = np.maximum(inside, 0.5)
         else:
-            even = (of_state / number)[:, None]
             prior = (0.7 * even) ** 2
             cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)
             cells = np.maximum(cells, 0.15 * even)
@@ -441,6 +447,6 @@ def _positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:
 def _shown(table: FloatArray, noise: float) -> BoolArray:
     """Return which actions a noisy table of visits shows; one at least in each state."""
     part = 0.08 * np.maximum(table, 0.0).sum(axis=1, keepdims=True)
-    shown: BoolArray = table > np.maximum(noise, part)
+    shown: BoolArray = table > np.maximum(3 * noise, part)
     shown[np.arange(len(table)), table.argmax(axis=1)] = True
     return shown
