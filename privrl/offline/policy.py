@@ -8,21 +8,21 @@ values are learned; under these a second one is summed, and so on. If only the p
 last table need not: in each state its largest sum is voted for.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_positive, check_rng
+from privrl._checks import check_between, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
-from privrl.costs.base import Cost, NoPrivacy
-from privrl.costs.noise import LaplaceCost
-from privrl.costs.relations import SUMS, AddRemovePerson, Relation
+from privrl.costs.base import Cost
+from privrl.costs.relations import Relation
 from privrl.data.logs import Log
+from privrl.offline.budget import person_cost
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.facts import SHARE, LogFacts, release_facts
-from privrl.offline.persons import PersonCost, PersonStream
+from privrl.offline.persons import PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 Kind = Literal["behaviour", "vote", "rounds"]
@@ -125,25 +125,6 @@ def fit_policy(
     facts = release_facts(stream, log)
     uniform = isinstance(behaviour, str)
     return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
-
-
-def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
-    """Return the cost of pure differential privacy for persons."""
-    relation = AddRemovePerson() if relation is None else relation
-    if SUMS not in dict(relation.tables):
-        raise ValueError(
-            "relation must be AddRemovePerson() or ReplacePerson(), got "
-            f"{str(relation)!r}; a log is of persons."
-        )
-    if epsilon is None:
-        return NoPrivacy(relation)
-    check_positive("epsilon", epsilon, "smaller means more privacy")
-    check_between("epsilon", epsilon, 2.0**-15, 2.0**20, "in nats")
-    most = max(sum(map(abs, vector)) for vector in relation.changes(SUMS))
-    cost = LaplaceCost(scale=most / epsilon, relation=relation, table=SUMS)
-    while cost.pure_epsilon > epsilon:
-        cost = replace(cost, scale=np.nextafter(cost.scale, np.inf))
-    return cost
 
 
 def _check_discount(discount: float) -> float:
@@ -336,7 +317,7 @@ class _Learner:
         return self._stream.vote(person, cells, amount, allowed, unit, np.zeros(self._shape))
 
     def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
-        steps, cells, n = self._steps, self._cells(self._steps), self._log.n_persons
+        steps, cells = self._steps, self._cells(self._steps)
         rest = 1 - SHARE - _MOMENTS - _VISITS
         by_vote = self._balanced and len(shares) < _ROUNDS
         visits = self._release_visits(rest)
