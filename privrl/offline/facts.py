@@ -1,6 +1,5 @@
 """The first things that leave of a log: how many persons there are, and what they went through."""
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,7 +71,7 @@ def release_facts(stream: PersonStream, log: Log) -> LogFacts:
     used = {name: fact for name, fact in everything.items() if not known.get(name)}
     sizes = [n_outcomes if name == "outcomes" else 1 for name in used]
     starts = dict(zip(used, np.cumsum([0, *sizes]), strict=False))
-    unit = SHARE / len(used) if stream.sums else math.sqrt(SHARE / len(used))
+    unit = stream.unit(SHARE, len(used))
     noisy = stream.update(
         np.concatenate([who for who, _, _, _ in used.values()]),
         np.concatenate(

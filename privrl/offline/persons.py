@@ -22,6 +22,7 @@ Amounts are rounded towards zero to a grid of 2^-24 of a purse: sums are exact i
 noise is discrete on that grid, drawn exactly.
 """
 
+import math
 from typing import Final, NoReturn
 
 import numpy as np
@@ -97,6 +98,13 @@ class PersonStream:
     def left(self) -> FloatArray:
         """What each person has left of 1, shape (n_persons,): private."""
         return self._left / self._whole
+
+    def unit(self, share: float, size: float) -> float:
+        """Return what an amount of 1 is to cost, for persons of a size to pay a share of 1.
+
+        ``size`` is a sum of amounts, or a sum of squares, as purses are paid.
+        """
+        return share / size if self.sums else math.sqrt(share / size)
 
     def update(
         self,

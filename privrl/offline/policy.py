@@ -23,6 +23,7 @@ from privrl.offline.budget import person_cost
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.facts import SHARE, LogFacts, release_facts
 from privrl.offline.persons import PersonStream
+from privrl.offline.support import check_support
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 Kind = Literal["behaviour", "vote", "rounds"]
@@ -120,10 +121,9 @@ def fit_policy(
     check_rng(rng)
     cost = person_cost(epsilon, relation)
     discount = _check_discount(discount)
-    allowed, chances = _check_support(log, admissible, behaviour)
+    allowed, chances, uniform = check_support(log, admissible, behaviour)
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     facts = release_facts(stream, log)
-    uniform = isinstance(behaviour, str)
     return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
 
 
@@ -131,42 +131,6 @@ def _check_discount(discount: float) -> float:
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 counts all rewards alike")
     return float(discount)
-
-
-def _check_support(
-    log: Log, admissible: Any, behaviour: Any
-) -> tuple[BoolArray | None, FloatArray | None]:
-    shape = log.n_states, log.n_actions
-    if admissible is not None:
-        admissible = np.asarray(admissible)
-        if admissible.dtype != np.bool_ or admissible.shape != shape:
-            raise ValueError(
-                f"admissible must be booleans of shape {shape}, got {admissible.dtype} of shape "
-                f"{admissible.shape}."
-            )
-        if not admissible.any(axis=1).all():
-            raise ValueError("admissible must have an action at least in every state.")
-    if isinstance(behaviour, str):
-        if behaviour != "uniform":
-            raise ValueError(
-                f"behaviour must be chances of shape {shape}, or 'uniform', got {behaviour!r}."
-            )
-        if admissible is None:
-            return None, None
-        return admissible, admissible / admissible.sum(axis=1, keepdims=True)
-    if behaviour is None:
-        return admissible, None
-    chances = np.asarray(behaviour, np.float64)
-    if chances.shape != shape or not (chances >= 0).all() or not (
-        np.abs(chances.sum(axis=1) - 1) < 1e-6
-    ).all():  # fmt: skip
-        raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")
-    return (chances > 0 if admissible is None else admissible & (chances > 0)), chances
-
-
-def _is_uniform(chances: FloatArray, allowed: BoolArray) -> bool:
-    most, least = np.where(allowed, chances, 0.0), np.where(allowed, chances, 1.0)
-    return bool((most.max(axis=1) <= least.min(axis=1) * (1 + 1e-9)).all())
 
 
 class _Learner:
@@ -187,9 +151,7 @@ class _Learner:
         self._shape = log.n_states, log.n_actions
         self._steps = decisions_of(log, discount)
         # A vote compares sums: that is comparing means where all actions are as frequent.
-        self._balanced = uniform or (
-            chances is not None and allowed is not None and _is_uniform(chances, allowed)
-        )
+        self._balanced = uniform
 
     def policy(self) -> LoggedPolicy:
         level, self._drift = self._level(1.0)
