@@ -19,7 +19,9 @@ from privrl.offline.persons import PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _FREQUENT: Final = 0.2  # of a purse, paid for the cell of an outcome that is frequent
+_AGAINST: Final = 0.1  # of a cell, with which frequent outcomes count against the rarest
 _REWARDS: Final = 0.2  # of what is left, for rewards on the way
+_ITERATIONS: Final = 4
 _DOUBT: Final = 2.5  # deviations of noise that a next state has to be above
 _EFFECT: Final = 0.15  # of the deviation of what ends a step: how much actions differ
 
@@ -79,15 +81,20 @@ def release_endings(
     pairs = steps.state * n_actions + steps.action
     rare = int(np.argmin(facts.outcomes))
     paid = np.array([share if k == rare else share * _FREQUENT for k in range(n_outcomes)])
-    # How it ended: outcomes exclude each other, so one release has a table for each of them.
+    # How it ended: outcomes exclude each other, so one release has a table for each of them. In that
+    # of the rarest one the others count a little, negatively: what tells actions apart is more than
+    # what was rare, and it is heard with the least noise.
     last = np.flatnonzero(log.next_state >= n_states)
     outcome = log.next_state[last] - n_states
     episodes = log.most_episodes
     units = np.array([stream.unit(each, episodes ** (1 if stream.sums else 2)) for each in paid])
+    others = outcome != rare
     ended = stream.update(
-        steps.person[last],
-        pairs[last] * n_outcomes + outcome,
-        units[outcome],
+        np.concatenate([steps.person[last], steps.person[last][others]]),
+        np.concatenate(
+            [pairs[last] * n_outcomes + outcome, (pairs[last] * n_outcomes + rare)[others]]
+        ),
+        np.concatenate([units[outcome], np.full(int(others.sum()), -_AGAINST * units[rare])]),
         n_states * n_actions * n_outcomes,
         1.0,
     ).reshape(shape)
@@ -108,23 +115,28 @@ def release_endings(
     moved = stream.update(person, cell, part[person], (n_states + 1) * n_states, 1.0)
     moved = moved.reshape(n_states + 1, n_states)
     moved = np.where(moved > _DOUBT * stream.noise, moved, 0.0)
-    into = np.maximum(moved.sum(axis=0), 1e-6)
-    rows = moved + into / into.sum() * max(stream.noise, 1e-9)
-    rows /= rows.sum(axis=1, keepdims=True)
-    # How often each action was taken: steps that ended, and the others.
-    over = np.maximum(np.where(allowed[..., None], ended, 0.0).sum(axis=(1, 2)), 0.0)
-    going = np.maximum(moved[:-1].sum(axis=1), 0.05 * moved[:-1].sum() / n_states)
-    n_going = facts.persons * facts.episodes * max(facts.steps - sum(facts.outcomes), 0.0)
-    visits_of_state = over + going / max(going.sum(), 1e-9) * n_going + 1.0
-    visits = np.where(allowed, visits_of_state[:, None] * chances, 1.0)
-    ends = np.stack(
-        [
-            _hazard(ended[..., k], visits, visits_of_state, allowed, noise[k])
-            for k in range(n_outcomes)
-        ],
-        axis=-1,
-    )
-    ends *= np.minimum(1.0, 0.98 / np.maximum(ends.sum(axis=-1, keepdims=True), 1e-9))
+    heard = np.where(np.arange(n_outcomes) == rare, 0.0, 1 - _FREQUENT - _AGAINST)
+    chance_heard, counted = np.ones(n_states), ended.copy()
+    counted[..., rare] += _AGAINST * np.delete(ended, rare, axis=-1).sum(axis=-1)
+    by_frequency = [*(k for k in range(n_outcomes) if k != rare), rare]
+    for _ in range(_ITERATIONS):
+        flows = moved / chance_heard
+        into = np.maximum(flows.sum(axis=0), 1e-9)
+        rows = flows + into / into.sum() * max(stream.noise, 1e-9)
+        rows /= rows.sum(axis=1, keepdims=True)
+        # How often each action was taken: steps that ended, and the others.
+        over = np.maximum(np.where(allowed[..., None], counted, 0.0).sum(axis=(1, 2)), 0.0)
+        going = np.maximum(flows[:-1].sum(axis=1), 0.05 * flows[:-1].sum() / n_states)
+        n_going = facts.persons * facts.episodes * max(facts.steps - sum(facts.outcomes), 0.0)
+        visits_of_state = over + going / max(going.sum(), 1e-9) * n_going + 1.0
+        visits = np.where(allowed, visits_of_state[:, None] * chances, 1.0)
+        ends, counted = np.zeros(shape), ended.copy()
+        for k in by_frequency:
+            if k == rare:
+                counted[..., k] += _AGAINST * visits * ends.sum(axis=-1)
+            ends[..., k] = _hazard(counted[..., k], visits, visits_of_state, allowed, noise[k])
+        ends *= np.minimum(1.0, 0.98 / np.maximum(ends.sum(axis=-1, keepdims=True), 1e-9))
+        chance_heard = _heard(ends, rows[:-1], chances, heard)
     worth = np.array(log.outcome_rewards)
     deviation = np.sqrt((worth**2 * noise**2).sum()) / visits
     return Endings(
@@ -134,6 +146,21 @@ def release_endings(
         reward=reward,
         deviation=np.where(allowed, deviation, 0.0),
     )
+
+
+def _heard(
+    ends: FloatArray, following: FloatArray, chances: FloatArray, heard: FloatArray
+) -> FloatArray:
+    """Return how much is heard of those who are in a state, by how they are likely to end.
+
+    Who goes on from a state is seen only if they end so that they have something left to pay for it
+    with; dividing by this chance makes up for that.
+    """
+    mean = np.einsum("sa,sao->so", chances, ends)
+    going = 1 - mean.sum(axis=1)
+    stays = np.eye(len(going)) - going[:, None] * following
+    told = np.linalg.solve(stays, mean @ heard)
+    return np.clip(told / max(float(heard.max()), 1e-9), 0.1, 1.0)
 
 
 def _step_rewards(
