@@ -18,6 +18,9 @@ _TRANSITIONS: Final = 2 / 3  # of the budget, the rest is for rewards
 _STARTS: Final = 0.03  # of the budget
 _SIZES: Final = 0.02  # of the budget, for how large persons are
 _TIMES: Final = (2, 1)  # that a person is counted for a state and action, by norms or by sums
+_PART: Final = 0.1  # a next state of that chance
+_SHOWS: Final = 2.0  # has to show in so many deviations of the noise
+LARGEST: Final = 2**22  # cells of a table
 _LONG: Final = 1.5  # times the mean size of a person: what is counted of one
 
 
@@ -52,6 +55,30 @@ def reward_range(log: Log) -> tuple[float, float]:
     return low + min(0.0, *log.outcome_rewards, 0.0), high + max(0.0, *log.outcome_rewards, 0.0)
 
 
+def table_size(log: Log) -> int:
+    """Return how many cells a table of all transitions has."""
+    return log.n_states * log.n_actions * (log.n_states + len(log.outcomes))
+
+
+def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolArray | None) -> bool:
+    """Return whether counts of all transitions would show what there is to see.
+
+    All of them, if each cell were as full as others; or, where rewards are earned on the way, so
+    that values differ much, a next state of chance 1 in 10. A public rule, of what was released.
+    """
+    n_pairs, n_cells = log.n_states * log.n_actions, table_size(log)
+    if n_cells > LARGEST:
+        return False
+    steps = facts.episodes * facts.steps
+    size = steps if stream.sums else 2 * min(steps, n_pairs)
+    seen = _SHOWS * stream.noise / stream.unit(_TRANSITIONS, size)
+    if facts.persons * steps >= seen * n_cells:
+        return True
+    pairs = n_pairs if allowed is None else int(allowed.sum())
+    on_the_way = log.step_rewards[0] < log.step_rewards[1]
+    return on_the_way and facts.persons * steps * _PART >= seen * pairs
+
+
 def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float) -> ReleasedCounts:
     """Release all transitions, rewards and first states.
 
@@ -67,11 +94,12 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
     Notes
     -----
     A person counts for each state and action the first time only, with Gaussian noise the first
-    two times, and until they have counted half as often again as persons do in the mean. Who turns
+    two times, and until they have counted half as often again as persons do in the mean (with
+    Gaussian noise three times as often). Who turns
     in circles is small so, and whether a step counts depends on what was before it alone: what
     followed it is not counted more or less often for what it was.
     """
-    n, n_actions = log.n_persons, log.n_actions
+    n_actions = log.n_actions
     width = log.n_states + len(log.outcomes)
     pairs = log.state * n_actions + log.action
     known = log.next_state != CUT
@@ -82,9 +110,9 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
     times = _TIMES[stream.sums]
     counted = _first_times(log, pairs, times)
     size = _mean_size(stream, log, facts, counted, times)
-    # Twice in one cell is a squared norm of 4: twice what two steps are.
+    # Twice in one cell is a squared norm of 4, of two steps: twice as large as two cells are.
     bound = float(np.ceil(_LONG * size)) * times
-    counted &= _until(log, counted.astype(np.float64), bound / times)
+    counted &= _until(log, counted.astype(np.float64), bound)
     rest = share - _STARTS - _SIZES
 
     units = (
@@ -103,7 +131,7 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
         np.ones(int(moved.sum())),
         log.n_states * n_actions * width,
         units[0],
-        rest * _TRANSITIONS,
+        most=rest * _TRANSITIONS,
     )
     points = len(grid)
     reward = stream.update(
@@ -168,8 +196,13 @@ def _until(log: Log, size: FloatArray, bound: float) -> BoolArray:
     return counted
 
 
-def belief_of(counts: ReleasedCounts, horizon: int) -> SparseModel:
-    """Return what released counts say: outcomes taken together as "the episode is over"."""
+def belief_of(
+    counts: ReleasedCounts, horizon: int, allowed: BoolArray | None = None
+) -> SparseModel:
+    """Return what released counts say: outcomes taken together as "the episode is over".
+
+    Of actions that are not ``allowed``, shape (S, A), nothing is believed.
+    """
     n_states = counts.transition.shape[0]
     n_outcomes = counts.transition.shape[-1] - n_states
     deviation = np.full(n_states + 1, counts.noise[0])
@@ -178,11 +211,13 @@ def belief_of(counts: ReleasedCounts, horizon: int) -> SparseModel:
     table = np.concatenate([counts.transition[..., :n_states], over], axis=-1)
     if not n_outcomes and counts.noise[0]:
         table[..., -1] = -9 * deviation[-1]  # none of them
-    one = np.ones(1)
+    reward, one = counts.reward.copy(), np.ones(1)
+    if allowed is not None:
+        table[~allowed] = reward[~allowed] = -9 * max(*deviation, counts.noise[1], 1.0)
     return SparseModel(
         NoisyPosterior(table[None], deviation, one),
         HatPosterior(
-            NoisyPosterior(counts.reward[None], np.array([counts.noise[1]]), one),
+            NoisyPosterior(reward[None], np.array([counts.noise[1]]), one),
             counts.grid,
         ),
         horizon,

@@ -1,9 +1,9 @@
 """A model of how episodes end, by state and action, and of how they go on, by state alone.
 
 For worlds with many more transitions than a log can tell. What ends an episode is one cell of a
-person, whatever they went through; outcomes exclude each other, so that each has a table of its own
-at the full price of a cell, and who ends in a frequent one, which needs less, pays with the rest for
-how episodes went on.
+person, whatever they went through; outcomes exclude each other, so that each has a table of its
+own at the full price of a cell, and who ends in a frequent one, which needs less, pays with the
+rest for how episodes went on.
 """
 
 from dataclasses import dataclass
@@ -55,6 +55,7 @@ def release_endings(
     stream: PersonStream,
     log: Log,
     facts: LogFacts,
+    *,
     share: float,
     allowed: BoolArray,
     chances: FloatArray | None,
@@ -81,9 +82,9 @@ def release_endings(
     pairs = steps.state * n_actions + steps.action
     rare = int(np.argmin(facts.outcomes))
     paid = np.array([share if k == rare else share * _FREQUENT for k in range(n_outcomes)])
-    # How it ended: outcomes exclude each other, so one release has a table for each of them. In that
-    # of the rarest one the others count a little, negatively: what tells actions apart is more than
-    # what was rare, and it is heard with the least noise.
+    # How it ended: outcomes exclude each other, so one release has a table for each of them. In
+    # that of the rarest one the others count a little, negatively: more tells actions apart than
+    # what was rare, and there it is heard with the least noise.
     last = np.flatnonzero(log.next_state >= n_states)
     outcome = log.next_state[last] - n_states
     episodes = log.most_episodes

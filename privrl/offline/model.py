@@ -16,16 +16,19 @@ from privrl.data.logs import Log
 from privrl.envs.released import MOST_CELLS, Released, privacy_statement
 from privrl.envs.tabular import TabularMDP
 from privrl.offline.budget import person_cost
-from privrl.offline.counts import ReleasedCounts, belief_of, release_counts, reward_range
+from privrl.offline.counts import (
+    ReleasedCounts,
+    belief_of,
+    counts_show,
+    release_counts,
+    reward_range,
+)
 from privrl.offline.endings import Endings, release_endings
-from privrl.offline.facts import SHARE, LogFacts, release_facts
+from privrl.offline.facts import SHARE, release_facts
 from privrl.offline.persons import PersonStream
 from privrl.offline.support import check_support
 
 _UNKNOWN: Final = "unknown"  # the outcome of what no count shows
-_PART: Final = 0.1  # a next state of that chance has to show
-_SHOWS: Final = 2.0  # in so many deviations of the noise
-_LARGEST: Final = 2**22  # cells of counts
 
 
 def fit_model(
@@ -83,14 +86,16 @@ def fit_model(
     facts = release_facts(stream, log)
     everything = np.ones((log.n_states, log.n_actions), np.bool_)
     said: dict[str, Any]
-    if not log.outcomes or _shows(stream, log, facts, allowed):
+    if not log.outcomes or counts_show(stream, log, facts, allowed):
         counts = release_counts(stream, log, facts, 1 - SHARE)
         mdp, outcomes, deviations = _of_counts(log, counts)
         said = {"model": "counts", "noise": _plain(counts.noise)}
         allowed = None
     else:
         shown = everything if allowed is None else allowed
-        endings = release_endings(stream, log, facts, 1 - SHARE, shown, chances)
+        endings = release_endings(
+            stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
+        )
         mdp, outcomes, deviations = _of_endings(log, endings)
         said = {"model": "endings"}
         if allowed is not None:
@@ -106,17 +111,6 @@ def fit_model(
         admissible=allowed,
         deviations=deviations,
     )
-
-
-def _shows(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolArray | None) -> bool:
-    """Return whether counts of all transitions would show a next state of chance 1 in 10."""
-    pairs = log.n_states * log.n_actions if allowed is None else int(allowed.sum())
-    if log.n_states * log.n_actions * (log.n_states + len(log.outcomes)) > _LARGEST:
-        return False
-    visits = facts.persons * facts.episodes * facts.steps / pairs
-    size = facts.episodes * facts.steps
-    noise = stream.noise / stream.unit(0.6, size if stream.sums else 2 * size)
-    return bool(visits * _PART >= _SHOWS * noise)
 
 
 def _of_counts(

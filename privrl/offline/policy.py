@@ -8,8 +8,9 @@ values are learned; under these a second one is summed, and so on. If only the p
 last table need not: in each state its largest sum is voted for.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -17,16 +18,24 @@ from privrl._checks import check_between, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
+from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log
 from privrl.offline.budget import person_cost
+from privrl.offline.counts import (
+    LARGEST,
+    belief_of,
+    counts_show,
+    release_counts,
+    table_size,
+)
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.facts import SHARE, LogFacts, release_facts
 from privrl.offline.persons import PersonStream
-from privrl.offline.support import check_support
 from privrl.offline.shrinkage import Spread, action_effects, expected
+from privrl.offline.support import check_support
 
-Kind = Literal["behaviour", "vote", "rounds"]
+Kind = Literal["behaviour", "vote", "rounds", "counts"]
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
 _VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left
@@ -47,13 +56,14 @@ class LoggedPolicy:
 
     Attributes
     ----------
-    action : array of int, shape (S,)
+    action : array of int, shape (S,) or, of kind "counts", (H, S)
         What to do in each state; -1 for what is done there already.
-    kind : "behaviour", "vote" or "rounds"
+    kind : "behaviour", "vote", "rounds" or "counts"
         How it was made. "behaviour": the log cannot tell actions apart at this budget, so that
         nothing was recommended. "vote": from one vote. "rounds": values were learned first.
+        "counts": all transitions were counted, and planned for.
     values : array, shape (S,)
-        The values that the last table was summed under.
+        The values that the last table was summed under; NaN of kind "counts".
     allowed : array of bool, shape (S, A)
         Between which actions it chose.
     facts : LogFacts
@@ -77,6 +87,8 @@ def fit_policy(
     log: Log,
     *,
     epsilon: float | None,
+    delta: float | None = None,
+    order: float | None = None,
     relation: Relation | None = None,
     discount: float = 1.0,
     admissible: BoolArray | None = None,
@@ -90,10 +102,9 @@ def fit_policy(
     ----------
     log : Log
         What persons went through.
-    epsilon : float or None
-        Pure differential privacy of a person, with all of their episodes, in nats; None for none.
-    relation : Relation, optional
-        `AddRemovePerson`, by default, or `ReplacePerson`.
+    epsilon, delta, order, relation
+        The budget of a person, with all of their episodes, see `person_cost`. By default pure, and
+        a person is added or removed.
     discount : float
         In (0, 1]: what a reward counts one step later.
     admissible : array of bool, shape (S, A), optional
@@ -119,18 +130,64 @@ def fit_policy(
         If an argument is out of range, or has another shape.
     """
     check_rng(rng)
-    cost = person_cost(epsilon, relation)
+    cost = person_cost(epsilon, relation, delta=delta, order=order)
     discount = _check_discount(discount)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
+    if isinstance(cost, GaussianCost) and (table_size(log) > LARGEST or discount != 1):
+        raise ValueError(
+            f"delta and order must be left out for a discount or more than {LARGEST} possible "
+            f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
+            f"{discount:g}; Laplace noise hides what does not need all of them."
+        )
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     facts = release_facts(stream, log)
-    return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
+    shows = counts_show(stream, log, facts, allowed)
+    if shows and discount == 1:
+        return _by_counts(log, stream, facts, allowed)
+    if not stream.sums:
+        return _nothing(log, stream, facts, allowed)
+    return _Learner(
+        log, stream, facts, discount=discount, allowed=allowed, chances=chances, balanced=uniform
+    ).policy()
 
 
 def _check_discount(discount: float) -> float:
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 counts all rewards alike")
     return float(discount)
+
+
+def _by_counts(
+    log: Log, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
+) -> LoggedPolicy:
+    """Plan for what released counts show, pessimistic of what they do not."""
+    counts = release_counts(stream, log, facts, 1 - SHARE)
+    belief = belief_of(counts, log.most_steps, allowed)
+    shape = log.n_states, log.n_actions
+    return LoggedPolicy(
+        action=belief.mean_plan()[0],
+        kind="counts",
+        values=np.full(log.n_states, np.nan),
+        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
+        facts=facts,
+        signal=math.inf,
+        cost=stream.cost,
+    )
+
+
+def _nothing(
+    log: Log, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
+) -> LoggedPolicy:
+    shape = log.n_states, log.n_actions
+    return LoggedPolicy(
+        action=np.full(log.n_states, -1, np.intp),
+        kind="behaviour",
+        values=np.full(log.n_states, np.nan),
+        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
+        facts=facts,
+        signal=0.0,
+        cost=stream.cost,
+    )
 
 
 class _Learner:
@@ -141,17 +198,17 @@ class _Learner:
         log: Log,
         stream: PersonStream,
         facts: LogFacts,
+        *,
         discount: float,
         allowed: BoolArray | None,
         chances: FloatArray | None,
-        uniform: bool,
+        balanced: bool,
     ) -> None:
         self._log, self._stream, self._facts = log, stream, facts
         self._discount, self._allowed, self._chances = discount, allowed, chances
         self._shape = log.n_states, log.n_actions
         self._steps = decisions_of(log, discount)
-        # A vote compares sums: that is comparing means where all actions are as frequent.
-        self._balanced = uniform
+        self._balanced = balanced  # where all are as frequent, sums compare as means do
 
     def policy(self) -> LoggedPolicy:
         level, self._drift = self._level(1.0)
@@ -276,7 +333,9 @@ class _Learner:
             room = np.maximum(1 - SHARE - _MOMENTS - cost, 0.0) / np.bincount(person, minlength=n)
             amount = amount + room[person] / unit
             allowed = np.ones(self._shape, np.bool_)
-        return self._stream.vote(person, cells, amount, allowed, unit, np.zeros(self._shape))
+        return self._stream.vote(
+            person, cells, amount, allowed, unit=unit, favour=np.zeros(self._shape)
+        )
 
     def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
         steps, cells = self._steps, self._cells(self._steps)
@@ -304,10 +363,10 @@ class _Learner:
                     effects * visits * variance / self._spread.cell**2
                 )
                 return self._stream.vote(
-                    steps.person, cells, differences, allowed, unit, np.where(allowed, favour, 0.0)
+                    steps.person, cells, differences, allowed, unit=unit, favour=favour
                 )
             table = self._stream.update(
-                steps.person, cells, differences, allowed.size, unit, share * rest
+                steps.person, cells, differences, allowed.size, unit, most=share * rest
             )
             table = np.where(allowed, table.reshape(self._shape) / unit, 0.0)
             noise = self._stream.noise / unit
@@ -352,7 +411,7 @@ class _Learner:
         part = 1 / length[log.person] if noise else np.ones(log.n_steps)
         size = int(np.prod(self._shape))
         unit = room if noise else 1.0
-        table = self._stream.update(log.person, self._cells(steps), part, size, unit, room)
+        table = self._stream.update(log.person, self._cells(steps), part, size, unit, most=room)
         table = table.reshape(self._shape)
         if self._allowed is None:
             self._allowed = _shown(table, noise)
