@@ -18,7 +18,7 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import LaplaceCost
-from privrl.costs.relations import SUMS, AddRemovePerson, Relation
+from privrl.costs.relations import SUMS, AddRemovePerson, Relation, ReplacePerson
 from privrl.data.logs import Log
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.facts import SHARE, LogFacts, release_facts
@@ -122,15 +122,17 @@ def fit_policy(
     discount = _check_discount(discount)
     allowed, chances = _check_support(log, admissible, behaviour)
     stream = PersonStream(log.n_persons, cost, rng, accountant)
-    facts = release_facts(stream, log)
     uniform = isinstance(behaviour, str)
-    return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
+    # What overflows is capped by the stream; a warning would tell of whom it came.
+    with np.errstate(over="ignore", invalid="ignore"):
+        facts = release_facts(stream, log)
+        return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
 
 
 def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
     """Return the cost of pure differential privacy for persons."""
     relation = AddRemovePerson() if relation is None else relation
-    if SUMS not in dict(relation.tables):
+    if not isinstance(relation, AddRemovePerson | ReplacePerson):
         raise ValueError(
             "relation must be AddRemovePerson() or ReplacePerson(), got "
             f"{str(relation)!r}; a log is of persons."
@@ -138,7 +140,7 @@ def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
     if epsilon is None:
         return NoPrivacy(relation)
     check_positive("epsilon", epsilon, "smaller means more privacy")
-    check_between("epsilon", epsilon, 2.0**-15, 2.0**20, "in nats")
+    check_between("epsilon", epsilon, 2.0**-14, 2.0**20, "in nats")
     most = max(sum(map(abs, vector)) for vector in relation.changes(SUMS))
     cost = LaplaceCost(scale=most / epsilon, relation=relation, table=SUMS)
     while cost.pure_epsilon > epsilon:
@@ -180,7 +182,10 @@ def _check_support(
         np.abs(chances.sum(axis=1) - 1) < 1e-6
     ).all():  # fmt: skip
         raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")
-    return (chances > 0 if admissible is None else admissible & (chances > 0)), chances
+    allowed = chances > 0 if admissible is None else admissible & (chances > 0)
+    if not allowed.any(axis=1).all():
+        raise ValueError("behaviour must have an admissible action with a chance in every state.")
+    return allowed, chances
 
 
 def _is_uniform(chances: FloatArray, allowed: BoolArray) -> bool:
@@ -224,6 +229,9 @@ class _Learner:
         hope = min(1.0, self._signal(1.0, size) / 2) if shares or self._balanced else 0.0
         level, self._drift = self._level(hope)
         self._values, self._bound = np.full(self._shape[0], level), self._largest(level, size)
+        learns = self._stream.noise > 0 or self._log.n_steps > 0  # without privacy one may look
+        if not (self._bound > 0 and learns):
+            return self._result(np.full(self._shape[0], -1, np.intp), "behaviour")
         if shares:
             return self._result(self._in_rounds(shares), "rounds")
         return self._result(self._vote_at_once(), "vote")
@@ -336,7 +344,7 @@ class _Learner:
         return self._stream.vote(person, cells, amount, allowed, unit, np.zeros(self._shape))
 
     def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
-        steps, cells, n = self._steps, self._cells(self._steps), self._log.n_persons
+        steps, cells = self._steps, self._cells(self._steps)
         rest = 1 - SHARE - _MOMENTS - _VISITS
         by_vote = self._balanced and len(shares) < _ROUNDS
         visits = self._release_visits(rest)
