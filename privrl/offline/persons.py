@@ -212,7 +212,7 @@ class PersonStream:
         n_persons = len(self._left)
         person, cell = np.asarray(person, np.intp), np.asarray(cell, np.intp)
         _check_places(person, cell, n_persons, n_cells)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             grains = amount * (unit if np.ndim(unit) == 0 else np.asarray(unit)[person]) * _PURSE
         if isinstance(self.cost, NoPrivacy):
             return _summed(cell, grains, n_cells)
@@ -223,7 +223,7 @@ class PersonStream:
             person, cell = place // n_cells, place % n_cells
         wanted = self._size(person, grains)
         allowed = np.minimum(self._left, np.asarray(most) * self._whole)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             part = np.where(wanted > allowed, allowed / wanted, 1.0)
         if self._squares:
             part = np.sqrt(part)
