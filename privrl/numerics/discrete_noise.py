@@ -176,7 +176,8 @@ def permute_and_flip(
     n, k = scores.shape
     lowest = np.iinfo(np.int64).min
     gap = np.where(allowed, scores, lowest).max(axis=1)[:, None] - np.where(allowed, scores, 0)
-    order = np.argsort(rng.random((n, k)), axis=1)
+    # Shuffled by whole numbers: uniform, where sorting floats that tie is not.
+    order = rng.permuted(np.tile(np.arange(k), (n, 1)), axis=1)
     chosen, undecided = np.zeros(n, np.int64), np.arange(n)
     for place in range(k):
         if not undecided.size:

@@ -9,10 +9,10 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation
+from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
 from privrl.offline.persons import PersonCost
 
-_LEAST, _MOST = 2.0**-15, 2.0**15  # epsilons that noise on the grid of purses can be drawn for
+_LEAST, _MOST = 2.0**-14, 2.0**15  # epsilons that noise on the grid of purses can be drawn for
 
 
 def person_cost(
@@ -27,7 +27,7 @@ def person_cost(
     Parameters
     ----------
     epsilon : float or None
-        In nats, from 2**-15 to 2**15; None for no privacy.
+        In nats, from 2**-14 to 2**15; None for no privacy.
     relation : Relation, optional
         `AddRemovePerson`, by default, or `ReplacePerson`.
     delta : float, optional
@@ -42,7 +42,7 @@ def person_cost(
         not about persons.
     """
     relation = AddRemovePerson() if relation is None else relation
-    if not isinstance(relation, Relation) or not {SUMS, NORMS} <= set(dict(relation.tables)):
+    if not isinstance(relation, AddRemovePerson | ReplacePerson):
         raise ValueError(
             f"relation must be AddRemovePerson() or ReplacePerson(), got {relation!r}; a log is "
             "of persons."

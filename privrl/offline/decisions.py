@@ -62,8 +62,6 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
         In which states there is one.
     """
     steps = decisions_of(log, discount)
-    last = np.zeros(log.n_steps, np.bool_)
-    last[log.episode_starts[1:] - 1] = True
     decides = choice[steps.state]
     first = np.flatnonzero(decides)
     if not len(first):
@@ -76,9 +74,11 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
     owned = owner >= start
     place = np.searchsorted(first, owner[owned])
     since = np.flatnonzero(owned) - owner[owned]
-    earned = steps.reward[owned] * discount**since
-    reward: FloatArray = np.bincount(place, earned, len(first)).astype(np.float64)
     taken = np.bincount(place, minlength=len(first))
+    # Powers one after the other: the bits of one are the same whoever else is in the log.
+    powers = np.cumprod(np.append(1.0, np.full(taken.max(), discount)))
+    earned = steps.reward[owned] * powers[since]
+    reward = np.bincount(place, earned, len(first)).astype(np.float64, copy=False)
     end = first + taken - 1
     return Decisions(
         person=steps.person[first],
@@ -86,6 +86,6 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
         action=steps.action[first],
         reward=reward,
         next_state=steps.next_state[end],
-        discount=np.power(discount, taken.astype(np.float64)),
+        discount=powers[taken],
         steps=taken,
     )

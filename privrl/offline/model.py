@@ -83,24 +83,26 @@ def fit_model(
             f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
         )
     stream = PersonStream(log.n_persons, cost, rng, accountant)
-    facts = release_facts(stream, log)
-    everything = np.ones((log.n_states, log.n_actions), np.bool_)
-    said: dict[str, Any]
-    if not log.outcomes or counts_show(stream, log, facts, allowed):
-        counts = release_counts(stream, log, facts, 1 - SHARE)
-        mdp, outcomes, deviations = _of_counts(log, counts)
-        said = {"model": "counts", "noise": _plain(counts.noise)}
-        allowed = None
-    else:
-        shown = everything if allowed is None else allowed
-        endings = release_endings(
-            stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
-        )
-        mdp, outcomes, deviations = _of_endings(log, endings)
-        said = {"model": "endings"}
-        if allowed is not None:
-            rest = np.ones((len(outcomes), log.n_actions), np.bool_)
-            allowed = np.concatenate([allowed, rest])
+    # What overflows is capped by the stream; a warning would tell of whom it came.
+    with np.errstate(over="ignore", invalid="ignore"):
+        facts = release_facts(stream, log)
+        everything = np.ones((log.n_states, log.n_actions), np.bool_)
+        said: dict[str, Any]
+        if not log.outcomes or counts_show(stream, log, facts, allowed):
+            counts = release_counts(stream, log, facts, 1 - SHARE)
+            mdp, outcomes, deviations = _of_counts(log, counts)
+            said = {"model": "counts", "noise": _plain(counts.noise)}
+            allowed = None
+        else:
+            shown = everything if allowed is None else allowed
+            endings = release_endings(
+                stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
+            )
+            mdp, outcomes, deviations = _of_endings(log, endings)
+            said = {"model": "endings"}
+            if allowed is not None:
+                rest = np.ones((len(outcomes), log.n_actions), np.bool_)
+                allowed = np.concatenate([allowed, rest])
     said["persons"] = round(facts.persons)
     return Released(
         mdp=mdp,

@@ -140,15 +140,22 @@ def fit_policy(
             f"{discount:g}; Laplace noise hides what does not need all of them."
         )
     stream = PersonStream(log.n_persons, cost, rng, accountant)
-    facts = release_facts(stream, log)
-    shows = counts_show(stream, log, facts, allowed)
-    if shows and discount == 1:
-        return _by_counts(log, stream, facts, allowed)
-    if not stream.sums:
-        return _nothing(log, stream, facts, allowed)
-    return _Learner(
-        log, stream, facts, discount=discount, allowed=allowed, chances=chances, balanced=uniform
-    ).policy()
+    # What overflows is capped by the stream; a warning would tell of whom it came.
+    with np.errstate(over="ignore", invalid="ignore"):
+        facts = release_facts(stream, log)
+        if discount == 1 and counts_show(stream, log, facts, allowed):
+            return _by_counts(log, stream, facts, allowed)
+        if not stream.sums:
+            return _nothing(log, stream, facts, allowed)
+        return _Learner(
+            log,
+            stream,
+            facts,
+            discount=discount,
+            allowed=allowed,
+            chances=chances,
+            balanced=uniform,
+        ).policy()
 
 
 def _check_discount(discount: float) -> float:
@@ -224,6 +231,9 @@ class _Learner:
         hope = min(1.0, self._signal(1.0, size) / 2) if shares or self._balanced else 0.0
         level, self._drift = self._level(hope)
         self._values, self._bound = np.full(self._shape[0], level), self._largest(level, size)
+        learns = self._stream.noise > 0 or self._log.n_steps > 0  # without privacy one may look
+        if not (self._bound > 0 and learns):
+            return self._result(np.full(self._shape[0], -1, np.intp), "behaviour")
         if shares:
             return self._result(self._in_rounds(shares), "rounds")
         return self._result(self._vote_at_once(), "vote")

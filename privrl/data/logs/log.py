@@ -1,12 +1,16 @@
 """A log: what persons went through, step by step, in whole numbers that a public schema gives."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from privrl._checks import check_count
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
+
+_ARRAYS: Final = ("state", "action", "next_state", "reward", "episode_starts", "person_starts")
+_KINDS: Final = ("iu", "iuf")  # of NumPy's, of whole numbers and of rewards
 
 CUT = -1
 """Next state of a step that is not known: there the episode was cut off."""
@@ -72,12 +76,14 @@ class Log:
                 f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
                 f"{self.outcome_rewards!r}."
             )
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, np.ndarray):
-                value = value.view()
-                value.setflags(write=False)
-                object.__setattr__(self, each.name, value)
+        for name in _ARRAYS:
+            # One type each, whatever it came as: small ones overflow where places are worked out.
+            value = np.asarray(getattr(self, name))
+            if value.ndim != 1 or (len(value) and value.dtype.kind not in _KINDS[name == "reward"]):
+                raise ValueError("arrays must be of one axis and of whole numbers; rewards of any.")
+            value = value.astype(np.float64 if name == "reward" else np.intp, copy=False).view()
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
         n_steps = len(self.state)
         same = {len(self.action), len(self.next_state), len(self.reward)} == {n_steps}
         last = self.episode_starts[1:] - 1
@@ -97,9 +103,16 @@ class Log:
             and _within(self.action, self.n_actions)
             and _within(self.next_state[inner], self.n_states)
             and _within(ends + 1, self.n_states + len(self.outcomes) + 1)
-            and np.isfinite(self.reward).all()
+            and self._has_rewards_within(inner)
         ):
             raise ValueError("states, actions and rewards must be within their public ranges.")
+
+    def _has_rewards_within(self, inner: BoolArray) -> bool:
+        """Return whether each reward is what a step can earn, and its outcome, by the bounds."""
+        outcome = np.where(inner, -1, self.next_state - self.n_states)
+        earned = np.array([*self.outcome_rewards, 0.0])[np.maximum(outcome, -1)]
+        low, high = self.step_rewards
+        return bool(((self.reward >= low + earned) & (self.reward <= high + earned)).all())
 
     @property
     def n_persons(self) -> int:
