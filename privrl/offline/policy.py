@@ -46,6 +46,7 @@ _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
+_AHEAD: Final = 2.0  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 
@@ -343,9 +344,38 @@ class _Learner:
             room = np.maximum(1 - SHARE - _MOMENTS - cost, 0.0) / np.bincount(person, minlength=n)
             amount = amount + room[person] / unit
             allowed = np.ones(self._shape, np.bool_)
-        return self._stream.vote(
-            person, cells, amount, allowed, unit=unit, favour=np.zeros(self._shape)
+        return self._vote(person, cells, amount, allowed, unit=unit, favour=np.zeros(self._shape))
+
+    def _vote(
+        self,
+        person: IntArray,
+        cells: IntArray,
+        amount: FloatArray,
+        allowed: BoolArray,
+        *,
+        unit: float,
+        favour: FloatArray,
+    ) -> IntArray:
+        """Vote for an action in each state, or for what is done there already, -1.
+
+        Where actions were taken alike, one of them at random is as good as what was done. Where
+        they were not, that may be better than any: it stands for election too, ahead of actions by
+        what noise may do.
+        """
+        if self._balanced:
+            return self._stream.vote(person, cells, amount, allowed, unit=unit, favour=favour)
+        n_states, n_actions = self._shape
+        wider = cells // n_actions * (n_actions + 1) + cells % n_actions
+        ahead = _AHEAD * self._stream.noise / np.sqrt(2.0) / unit
+        chosen = self._stream.vote(
+            person,
+            wider,
+            amount,
+            np.hstack([allowed, np.ones((n_states, 1), np.bool_)]),
+            unit=unit,
+            favour=np.hstack([favour, np.full((n_states, 1), ahead)]),
         )
+        return np.where(chosen == n_actions, -1, chosen)
 
     def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
         steps, cells = self._steps, self._cells(self._steps)
@@ -372,7 +402,7 @@ class _Learner:
                 favour = told * visits * noise**2 * precision / visits**2 + (
                     effects * visits * variance / self._spread.cell**2
                 )
-                return self._stream.vote(
+                return self._vote(
                     steps.person, cells, differences, allowed, unit=unit, favour=favour
                 )
             table = self._stream.update(
