@@ -1,15 +1,18 @@
 """Logs of persons who are simulated, all at once."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privrl._checks import check_count, check_rng
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log
 from privrl.envs import TabularMDP
 from privrl.experiments.logs.worlds import World
+
+_Number = TypeVar("_Number", np.intp, np.float64)
 
 
 def simulate_log(
@@ -56,7 +59,8 @@ def simulate_log(
         )
     choose = _Rows.of(behaviour)
     state = _Rows.of(law.start[None]).draw(np.zeros(n_episodes, np.intp), rng)[1]
-    under_way, steps = np.arange(n_episodes), []
+    under_way = np.arange(n_episodes)
+    steps: list[tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]] = []
     while len(under_way) and len(steps) < law.most_steps:
         action = choose.draw(state, rng)[1]
         place, next_state = law.moves.draw(state * law.n_actions + action, rng)
@@ -66,11 +70,7 @@ def simulate_log(
 
     length = np.bincount(np.concatenate([who for who, *_ in steps]), minlength=n_episodes)
     starts = np.append(0, np.cumsum(length))
-    columns = [np.empty(starts[-1], each.dtype) for each in steps[0][1:]]
-    for number, (who, *values) in enumerate(steps):
-        there = starts[who] + number
-        for column, each in zip(columns, values, strict=True):
-            column[there] = each
+    place = np.concatenate([starts[who] + number for number, (who, *_) in enumerate(steps)])
     return Log(
         n_states=law.n_states,
         n_actions=law.n_actions,
@@ -79,13 +79,19 @@ def simulate_log(
         step_rewards=law.step_rewards,
         most_steps=law.most_steps,
         most_episodes=episodes,
-        state=columns[0],
-        action=columns[1],
-        next_state=columns[2],
-        reward=columns[3],
+        state=_in_place(place, [each[1] for each in steps]),
+        action=_in_place(place, [each[2] for each in steps]),
+        next_state=_in_place(place, [each[3] for each in steps]),
+        reward=_in_place(place, [each[4] for each in steps]),
         episode_starts=starts,
         person_starts=np.arange(persons + 1) * episodes,
     )
+
+
+def _in_place(place: IntArray, parts: list[NDArray[_Number]]) -> NDArray[_Number]:
+    column = np.empty(len(place), parts[0].dtype)
+    column[place] = np.concatenate(parts)
+    return column
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,18 +119,22 @@ class World:
             return 0.5 * uniform + 0.5 * self.expert
         raise ValueError(f"behaviour must be one of {', '.join(BEHAVIOURS)}, got {name!r}.")
 
-    def chances(self, action: IntArray, otherwise: FloatArray) -> FloatArray:
+    def chances(self, action: IntArray, otherwise: FloatArray | None = None) -> FloatArray:
         """Return a policy as chances, shape (S, A).
 
         Parameters
         ----------
         action : array of int, shape (S,)
-            What to do in each state; -1 for ``otherwise``.
-        otherwise : array, shape (S, A)
-            Chances of actions.
+            What to do in each state; -1 for ``otherwise``. An action that is not admissible there
+            stands for any that is, drawn uniformly, as in ICU-Sepsis.
+        otherwise : array, shape (S, A), optional
+            Chances of actions; by default uniform.
         """
-        decided = (action[:, None] == np.arange(self.n_actions)).astype(np.float64)
-        return np.where(action[:, None] < 0, otherwise, decided)
+        uniform = self.behaviour("uniform")
+        decided = (action[:, None] == np.arange(self.n_actions)) & self.admissible
+        undecided = np.where(action[:, None] < 0, uniform if otherwise is None else otherwise, 0.0)
+        chances = np.where(decided, 1.0, undecided)
+        return np.where(chances.any(axis=1, keepdims=True), chances, uniform)
 
     def value(self, policy: ArrayLike) -> float:
         """Return the exact expected sum of discounted rewards from the start.
@@ -138,7 +142,7 @@ class World:
         Parameters
         ----------
         policy : array of int, shape (S,), or array, shape (S, A)
-            An action for each state, or the chances of actions.
+            As for `chances`, or the chances of actions, of admissible ones alone.
 
         Raises
         ------
@@ -148,8 +152,8 @@ class World:
             If nothing is discounted and episodes never end.
         """
         policy = np.asarray(policy)
-        if policy.ndim == 1:
-            policy = self.chances(policy, np.zeros(self.admissible.shape))
+        if policy.shape == self.start.shape:
+            policy = self.chances(policy)
         self._check_policy("policy", policy)
         return float(self.start @ self._values(policy))
 
@@ -172,7 +176,7 @@ class World:
         policy = np.where(self.admissible, self._rewards, -np.inf).argmax(axis=1)
         everywhere = np.arange(self.n_states)
         while True:
-            values = self._values(self.chances(policy, np.zeros(self.admissible.shape)))
+            values = self._values(self.chances(policy))
             ahead = self.transition[:, :, : self.n_states] @ values
             worth = np.where(self.admissible, self._rewards + self.discount * ahead, -np.inf)
             gain = worth.max(axis=1) - worth[everywhere, policy]
