@@ -9,7 +9,7 @@ installed; without it its tables say that it was skipped. All rows are kept in r
 import os
 from collections.abc import Iterable
 from importlib.util import find_spec
-from pathlib import Path
+from statistics import mean
 
 import pages
 import pandas as pd
@@ -18,6 +18,7 @@ from privrl._files import save_all, table_writer
 from privrl.experiments.logs import Condition, Study, World, clinics, icu_world, run_study, ward
 from privrl.experiments.logs.plots import scores_by_persons
 from privrl.experiments.logs.report import (
+    Cell,
     budget_text,
     cells,
     conditions_text,
@@ -43,7 +44,7 @@ def main() -> None:
 def _clinics() -> str:
     worlds = list(clinics("judged"))
     results = _results("clinics", _TWO, worlds)
-    return "\n\n".join([_described(worlds), _table(results, mean=True)])
+    return "\n\n".join([_described(worlds), _table(results, with_mean=True)])
 
 
 def _icu() -> str:
@@ -72,7 +73,7 @@ def _results(name: str, study: Study, worlds: Iterable[World]) -> pd.DataFrame:
     results = run_study(study, worlds, on_progress=lambda job: print(" ", job, flush=True))
     print(text_table(results), flush=True)
     found = {f"{name}.csv": results, f"{name}_summary.csv": summary(results)}
-    save_all(Path(_KEPT), {file: table_writer(table) for file, table in found.items()})
+    save_all(_KEPT, {file: table_writer(table) for file, table in found.items()})
     return results
 
 
@@ -92,22 +93,27 @@ def _described(worlds: Iterable[World]) -> str:
     return pages.table(header, rows)
 
 
-def _table(results: pd.DataFrame, *, mean: bool = False) -> str:
+def _table(results: pd.DataFrame, *, with_mean: bool = False) -> str:
     """Return a table of ``mean (least)``, of several worlds with their mean, and its words."""
     epsilons = list(results["epsilon"].unique())
     found = cells(results)
     rows = [
-        [world, f"{persons:,}", condition, *(str(row[epsilon]) for epsilon in epsilons)]
+        [world, f"{persons:,}", condition, *_scores(row, epsilons)]
         for (world, persons, condition), row in found.items()
     ]
-    if mean:
+    if with_mean:
         sizes = dict.fromkeys((persons, condition) for _, persons, condition in found)
         for persons, condition in sizes:
             alike = [row for key, row in found.items() if key[1:] == (persons, condition)]
-            over = (sum(row[e].mean for row in alike) / len(alike) for e in epsilons)
+            over = [mean(row[epsilons[0]].treated for row in alike)]
+            over += [mean(row[epsilon].mean for row in alike) for epsilon in epsilons]
             rows.append(["**mean**", f"{persons:,}", condition, *map(score_text, over)])
-    header = ["world", "persons", "treatment", *map(budget_text, epsilons)]
+    header = ["world", "persons", "treatment", "as treated", *map(budget_text, epsilons)]
     return "\n\n".join([pages.table(header, rows), conditions_text(results)])
+
+
+def _scores(row: dict[float, Cell], epsilons: list[float]) -> list[str]:
+    return [score_text(row[epsilons[0]].treated), *(str(row[epsilon]) for epsilon in epsilons)]
 
 
 if __name__ == "__main__":

@@ -2,12 +2,11 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 from privrl.experiments.logs.report import UNIT, budget_text, summary
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
@@ -31,10 +30,10 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Bars reach down to the least score of any policy.
+        Bars reach down to the least score of any policy, a dotted line is that of what was done.
     """
     alike = summary(results).groupby(["condition", "epsilon", "persons"], sort=False)
-    found = alike.agg({"mean": "mean", "least": "min"}).reset_index()
+    found = alike.agg({"mean": "mean", "least": "min", "treated": "mean"}).reset_index()
     conditions = list(found["condition"].unique())
     figure = Figure(figsize=(max(6.4, 0.9 + 2.9 * len(conditions)), 4.3), layout="constrained")
     panels = figure.subplots(1, len(conditions), sharey=True, squeeze=False)[0]
@@ -73,8 +72,8 @@ def _panel(axes: Axes, found: pd.DataFrame) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: _persons_text(number)))
     axes.set_xlim(persons[0] / 1.6, persons[-1] * 1.6)
     axes.set_ylim(min(-0.05, found["least"].min() - 0.03), 1.05)
-    axes.set_yticks(np.linspace(0, 1, 6))
-    axes.axhline(0, color=GREY, lw=0.8)
+    axes.yaxis.set_major_locator(MultipleLocator(0.2))
+    axes.axhline(found["treated"].mean(), color=GREY, ls=":", lw=1.6, label="as treated")
     axes.grid(color="#E0E0E0", lw=0.7)
     axes.set_axisbelow(True)
     for side in ("top", "right"):

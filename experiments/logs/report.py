@@ -15,8 +15,9 @@ _KEYS = ["world", "persons", "condition", "epsilon"]
 
 
 class Cell(NamedTuple):
-    """Scores of the policies of one budget."""
+    """Scores of what was done, and of the policies of one budget."""
 
+    treated: float
     mean: float
     least: float
     error: float
@@ -37,7 +38,8 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         By ``world``, ``persons``, ``condition`` and ``epsilon``: the ``mean`` score, the ``least``,
-        the standard ``error`` of the mean, ``policies`` and ``seconds`` of each.
+        the standard ``error`` of the mean, ``policies`` and ``seconds`` of each; and ``treated``,
+        the score of what was done.
 
     Notes
     -----
@@ -47,6 +49,7 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     logs = results.groupby([*_KEYS, "log"], sort=False)["score"].mean().groupby(_KEYS, sort=False)
     found = pd.DataFrame(
         {
+            "treated": groups["treated"].first(),
             "mean": groups["score"].mean(),
             "least": groups["score"].min(),
             "error": logs.sem(),
@@ -61,7 +64,7 @@ def cells(results: pd.DataFrame) -> dict[tuple[str, int, str], dict[float, Cell]
     """Return, by world, persons and condition, the scores of each budget."""
     found = summary(results)
     keys = zip(found["world"], found["persons"], found["condition"], strict=True)
-    numbers = found[["epsilon", "mean", "least", "error"]].to_numpy(np.float64)
+    numbers = found[["epsilon", "treated", "mean", "least", "error"]].to_numpy(np.float64)
     rows: dict[tuple[str, int, str], dict[float, Cell]] = {}
     for (world, persons, condition), (epsilon, *scores) in zip(keys, numbers, strict=True):
         rows.setdefault((world, persons, condition), {})[epsilon] = Cell(*scores)
@@ -74,7 +77,8 @@ def text_table(results: pd.DataFrame) -> str:
     head = f"{'persons':>10}" + "".join(f"{budget_text(epsilon):>17}" for epsilon in epsilons)
     parts: dict[str, list[str]] = {}
     for (world, persons, condition), found in cells(results).items():
-        name = f"{world}: {condition}"
+        treated = next(iter(found.values())).treated
+        name = f"{world}: {condition}; as treated: {score_text(treated)}"
         row = (f"{found[epsilon]} ±{score_text(found[epsilon].error)}" for epsilon in epsilons)
         rows = parts.setdefault(name, [name, head])
         rows.append(f"{persons:>10,}" + "".join(f"{each:>17}" for each in row))
@@ -89,8 +93,8 @@ def conditions_text(results: pd.DataFrame) -> str:
     draws = results["draw"].nunique()
     worst = summary(results)["error"].max()
     return (
-        f"Mean (least) score. Privacy unit: {UNIT}. Logs: {logs}; {draws} "
-        f"draw{'s' * (draws > 1)} of each. Standard errors are at most {score_text(worst)}."
+        f"Mean (least) score; *as treated*: of what was done. Privacy unit: {UNIT}. Logs: {logs}; "
+        f"{draws} draw{'s' * (draws > 1)} of each. Standard errors are at most {score_text(worst)}."
     )
 
 

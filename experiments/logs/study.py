@@ -146,7 +146,7 @@ def run_study(
     pandas.DataFrame
         A row for each policy, whatever the backend: ``world``, ``persons``, ``condition``,
         ``behaviour``, ``known``, ``admissible``, ``epsilon`` (infinite without privacy), ``log``,
-        ``draw``, ``kind``, ``score`` and ``seconds``.
+        ``draw``, ``treated`` (the score of what was done), ``kind``, ``score`` and ``seconds``.
 
     Raises
     ------
@@ -189,6 +189,7 @@ def run_study(
 def _learn(job: _Job, worlds: Mapping[str, World]) -> list[dict[str, object]]:
     study, world = job.study, worlds[job.world]
     chances = world.behaviour(job.behaviour)
+    treated = world.score(chances)
     place = (study.seed, job.world, job.persons, job.behaviour, job.log)
     log = simulate_log(world, chances, job.persons, _generator(*place))
     rows: list[dict[str, object]] = []
@@ -209,6 +210,7 @@ def _learn(job: _Job, worlds: Mapping[str, World]) -> list[dict[str, object]]:
                         "epsilon": math.inf if epsilon is None else epsilon,
                         "log": job.log,
                         "draw": draw,
+                        "treated": treated,
                         **_scored(world, log, condition, epsilon, rng),
                     }
                 )
