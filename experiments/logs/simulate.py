@@ -57,6 +57,8 @@ def simulate_log(
             f"behaviour must be chances of shape {shape} that sum to 1 in each state, got an array "
             f"of shape {behaviour.shape}."
         )
+    if isinstance(world, World) and behaviour[~world.admissible].any():
+        raise ValueError("behaviour's actions must be admissible; World.behaviour has such.")
     choose = _Rows.of(behaviour)
     state = _Rows.of(law.start[None]).draw(np.zeros(n_episodes, np.intp), rng)[1]
     under_way = np.arange(n_episodes)
