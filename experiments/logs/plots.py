@@ -41,6 +41,7 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
         _panel(axes, found[found["condition"] == condition])
         behaviour, known = str(condition).split(", ")
         axes.set_title(f"{behaviour} treatment\n{known}", fontsize="medium")
+    panels[0].set_ylim(min(-0.05, found["least"].min() - 0.03), 1.05)  # all have its axis
     panels[0].set_ylabel("score (0: uniform actions, 1: the optimum)")
     figure.supxlabel(f"persons in the log (k: thousands)\nprivacy unit: {UNIT}", fontsize="medium")
     figure.suptitle(f"Policies learned from logs: {title}", fontweight="bold")
@@ -71,7 +72,6 @@ def _panel(axes: Axes, found: pd.DataFrame) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: _persons_text(number)))
     axes.set_xlim(persons[0] / 1.6, persons[-1] * 1.6)
-    axes.set_ylim(min(-0.05, found["least"].min() - 0.03), 1.05)
     axes.yaxis.set_major_locator(MultipleLocator(0.2))
     axes.axhline(found["treated"].mean(), color=GREY, ls=":", lw=1.6, label="as treated")
     axes.grid(color="#E0E0E0", lw=0.7)

@@ -82,7 +82,7 @@ def text_table(results: pd.DataFrame) -> str:
         row = (f"{found[epsilon]} ±{score_text(found[epsilon].error)}" for epsilon in epsilons)
         rows = parts.setdefault(name, [name, head])
         rows.append(f"{persons:>10,}" + "".join(f"{each:>17}" for each in row))
-    told = ["mean (least) ± standard error", f"privacy unit: {UNIT}"]
+    told = ["mean (least) ± standard error; privacy unit:", UNIT]
     return "\n\n".join(map("\n".join, [*parts.values(), told]))
 
 
