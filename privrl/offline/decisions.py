@@ -77,7 +77,7 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
     place = np.searchsorted(first, owner[owned])
     since = np.flatnonzero(owned) - owner[owned]
     earned = steps.reward[owned] * discount**since
-    reward = np.bincount(place, weights=earned, minlength=len(first))
+    reward: FloatArray = np.bincount(place, earned, len(first)).astype(np.float64)
     taken = np.bincount(place, minlength=len(first))
     end = first + taken - 1
     return Decisions(
@@ -86,6 +86,6 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
         action=steps.action[first],
         reward=reward,
         next_state=steps.next_state[end],
-        discount=discount**taken,
+        discount=np.power(discount, taken.astype(np.float64)),
         steps=taken,
     )

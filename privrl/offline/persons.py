@@ -22,6 +22,7 @@ Amounts are rounded towards zero to a grid of 2^-24 of a purse: sums are exact i
 noise is discrete on that grid, drawn exactly.
 """
 
+import math
 from typing import Final, NoReturn
 
 import numpy as np
@@ -98,6 +99,13 @@ class PersonStream:
         """What each person has left of 1, shape (n_persons,): private."""
         return self._left / self._whole
 
+    def unit(self, share: float, size: float) -> float:
+        """Return what an amount of 1 is to cost, for persons of a size to pay a share of 1.
+
+        ``size`` is a sum of amounts, or a sum of squares, as purses are paid.
+        """
+        return share / size if self.sums else math.sqrt(share / size)
+
     def update(
         self,
         person: IntArray,
@@ -105,6 +113,7 @@ class PersonStream:
         amount: FloatArray,
         n_cells: int,
         unit: float | FloatArray,
+        *,
         most: float | FloatArray = 1.0,
     ) -> FloatArray:
         """Return noisy sums of what persons add.
@@ -126,7 +135,7 @@ class PersonStream:
         array, shape (n_cells,)
             In units of purses: sums of amounts times ``unit``, with noise.
         """
-        sums = self._collect(person, cell, amount, n_cells, unit, most)
+        sums = self._collect(person, cell, amount, n_cells, unit=unit, most=most)
         cost = self._pay_once()
         return gate.release(self, cost, sums / _PURSE, self._rng, self._add_noise)
 
@@ -136,6 +145,7 @@ class PersonStream:
         cell: IntArray,
         amount: FloatArray,
         allowed: BoolArray,
+        *,
         unit: float,
         favour: FloatArray,
     ) -> IntArray:
@@ -162,15 +172,16 @@ class PersonStream:
         """
         if self._squares:
             raise ValueError("a vote must be paid by sums, got a GaussianCost; give no delta.")
-        sums = self._collect(person, cell, amount, allowed.size, unit, 1.0)
+        sums = self._collect(person, cell, amount, allowed.size, unit=unit, most=1.0)
         known = np.rint(np.where(allowed, favour, 0.0) * unit * _PURSE)
 
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
             scores = (data * _PURSE).reshape(allowed.shape) + known
             if not isinstance(self.cost, LaplaceCost):
-                return np.where(allowed, scores, -np.inf).argmax(axis=1)
-            scale = self.cost.scale * _PURSE
-            return permute_and_flip(scores.astype(np.int64), allowed, scale, rng)
+                best: IntArray = np.where(allowed, scores, -np.inf).argmax(axis=1)
+                return best
+            whole: IntArray = scores.astype(np.intp)
+            return permute_and_flip(whole, allowed, self.cost.scale * _PURSE, rng)
 
         return gate.release(self, self._pay_once(), sums / _PURSE, self._rng, draw)
 
@@ -184,6 +195,7 @@ class PersonStream:
         cell: IntArray,
         amount: FloatArray,
         n_cells: int,
+        *,
         unit: float | FloatArray,
         most: float | FloatArray,
     ) -> FloatArray:
@@ -202,7 +214,8 @@ class PersonStream:
             grains = np.trunc(grains * part[person])
             self._left -= self._size(person, cell, grains, n_cells)
             assert n_persons == 0 or self._left.min() >= 0  # nobody pays what they do not have
-        return np.bincount(cell, weights=grains, minlength=n_cells)
+        sums: FloatArray = np.bincount(cell, grains, n_cells).astype(np.float64)
+        return sums
 
     def _size(
         self, person: IntArray, cell: IntArray, grains: FloatArray, n_cells: int
@@ -210,15 +223,22 @@ class PersonStream:
         """Return what amounts cost each person."""
         n_persons = len(self._left)
         if not self._squares:
-            return np.bincount(person, weights=np.abs(grains), minlength=n_persons)
+            sums: FloatArray = np.bincount(person, np.abs(grains), n_persons).astype(np.float64)
+            return sums
         place, where = np.unique(person * n_cells + cell, return_inverse=True)
         of_cell = np.bincount(where, weights=grains, minlength=len(place))
-        return np.bincount(place // n_cells, weights=of_cell**2, minlength=n_persons)
+        squares: FloatArray = np.bincount(place // n_cells, of_cell**2, n_persons).astype(
+            np.float64
+        )
+        return squares
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         match self.cost:
             case LaplaceCost(scale=scale):
-                return data + discrete_laplace(scale * _PURSE, data.shape, rng) / _PURSE
+                noise = discrete_laplace(scale * _PURSE, data.shape, rng)
             case GaussianCost(sigma=sigma):
-                return data + discrete_gaussian(sigma * _PURSE, data.shape, rng) / _PURSE
-        return data
+                noise = discrete_gaussian(sigma * _PURSE, data.shape, rng)
+            case _:
+                return data
+        noisy: FloatArray = data + noise / _PURSE
+        return noisy
