@@ -146,7 +146,8 @@ def run_study(
     pandas.DataFrame
         A row for each policy, whatever the backend: ``world``, ``persons``, ``condition``,
         ``behaviour``, ``known``, ``admissible``, ``epsilon`` (infinite without privacy), ``log``,
-        ``draw``, ``treated`` (the score of what was done), ``kind``, ``score`` and ``seconds``.
+        ``draw``, ``treated`` (the score of what was done), ``kind`` and ``signal`` of
+        `privrl.offline.LoggedPolicy`, ``score`` and ``seconds``.
 
     Raises
     ------
@@ -236,7 +237,7 @@ def _scored(
     )
     seconds = perf_counter() - begin
     score = world.score(world.chances(fitted.action, chances))
-    return {"kind": fitted.kind, "score": score, "seconds": seconds}
+    return {"kind": fitted.kind, "signal": fitted.signal, "score": score, "seconds": seconds}
 
 
 def _generator(*words: object) -> np.random.Generator:

@@ -120,29 +120,30 @@ class World:
         raise ValueError(f"behaviour must be one of {', '.join(BEHAVIOURS)}, got {name!r}.")
 
     def chances(self, action: IntArray, otherwise: FloatArray | None = None) -> FloatArray:
-        """Return a policy as chances, shape (S, A).
+        """Return a policy as chances, shape (..., S, A).
 
         Parameters
         ----------
-        action : array of int, shape (S,)
+        action : array of int, shape (..., S)
             What to do in each state; -1 for ``otherwise``. An action that is not admissible there
             stands for any that is, drawn uniformly, as in ICU-Sepsis.
         otherwise : array, shape (S, A), optional
             Chances of actions; by default uniform.
         """
         uniform = self.behaviour("uniform")
-        decided = (action[:, None] == np.arange(self.n_actions)) & self.admissible
-        undecided = np.where(action[:, None] < 0, uniform if otherwise is None else otherwise, 0.0)
+        decided = (action[..., None] == np.arange(self.n_actions)) & self.admissible
+        undecided = np.where(action[..., None] < 0, uniform if otherwise is None else otherwise, 0)
         chances = np.where(decided, 1.0, undecided)
-        return np.where(chances.any(axis=1, keepdims=True), chances, uniform)
+        return np.where(chances.any(axis=-1, keepdims=True), chances, uniform)
 
     def value(self, policy: ArrayLike) -> float:
         """Return the exact expected sum of discounted rewards from the start.
 
         Parameters
         ----------
-        policy : array of int, shape (S,), or array, shape (S, A)
-            As for `chances`, or the chances of actions, of admissible ones alone.
+        policy : array of int, shape (S,) or (H, S), or of float, shape (S, A) or (H, S, A)
+            Actions as for `chances`, or chances, of admissible actions alone; in each state, or at
+            each of H steps. What is done at the first of these is also done when all are over.
 
         Raises
         ------
@@ -152,10 +153,15 @@ class World:
             If nothing is discounted and episodes never end.
         """
         policy = np.asarray(policy)
-        if policy.shape == self.start.shape:
-            policy = self.chances(policy)
-        self._check_policy("policy", policy)
-        return float(self.start @ self._values(policy))
+        chances = self.chances(policy) if policy.dtype.kind in "iu" else policy
+        self._check_policy("policy", chances)
+        by_step = chances.reshape(-1, *self.admissible.shape)
+        values = self._values(by_step[0])
+        if len(by_step) > 1:
+            for each in by_step[::-1]:
+                ahead = self.transition[:, :, : self.n_states] @ values
+                values = (each * (self._rewards + self.discount * ahead)).sum(axis=1)
+        return float(self.start @ values)
 
     def optimum(self) -> tuple[IntArray, float]:
         """Return a policy, shape (S,), than which none is better, and its value."""
@@ -198,12 +204,12 @@ class World:
 
     def _check_policy(self, name: str, policy: FloatArray) -> None:
         _check_chances(name, policy, self.admissible.shape)
-        if policy[~self.admissible].any():
+        if (policy[..., ~self.admissible] != 0).any():
             raise ValueError(f"{name} must take admissible actions only.")
 
 
 def _check_chances(name: str, chances: FloatArray, shape: tuple[int, ...]) -> None:
-    fine = chances.shape[-len(shape) :] == shape and (chances >= 0).all()
+    fine = chances.shape[-len(shape) :] == shape and chances.size > 0 and (chances >= 0).all()
     if not (fine and (np.abs(chances.sum(axis=-1) - 1) < 1e-9).all()):
         raise ValueError(
             f"{name} must be probabilities of shape {shape} that sum to 1 within 1e-9 in each row, "

@@ -61,6 +61,21 @@ def test_values_with_discount_and_rewards_of_steps() -> None:
     assert small(step_reward=-0.01).step_rewards == (-0.01, -0.01)
 
 
+def test_values_by_step() -> None:
+    """Wait once, then send, wait for ever: the first step is what is done in the end."""
+    world = small(discount=0.9)
+    waits = 0.25 / (1 - 0.9 * 0.5)
+    assert world.value(np.array([WAIT, SEND])) == pytest.approx(0.25 + 0.9 * 0.5 * 0.81 * 0.8)
+    assert world.value(np.array([WAIT, WAIT, WAIT])) == pytest.approx(waits)
+    assert world.value(np.array([WAIT, WAIT])) == pytest.approx(world.value(WAIT))
+    never = np.array([[0, 0], [-1, -1]])
+    half = (0.25 + 0.9 * 0.5 * waits + 0.81 * 0.8) / 2
+    assert world.value(never) == pytest.approx(0.25 + 0.9 * 0.5 * half)
+    by_chance = world.chances(never)
+    assert by_chance.shape == (2, 2, 2)
+    assert world.value(by_chance) == world.value(never)
+
+
 def test_what_a_policy_does_not_say_is_filled_in() -> None:
     world = small()
     uniform = world.behaviour("uniform")
