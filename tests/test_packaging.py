@@ -39,7 +39,7 @@ FLOORS = (
     ("privrl.experiments",),
     ("privrl.experiments.training",),
     ("privrl.experiments.sweeps", "privrl.experiments.uci"),
-    ("privrl.experiments.suites", "privrl.experiments.figures"),
+    ("privrl.experiments.suites", "privrl.experiments.logs", "privrl.experiments.figures"),
     ("privrl.cli",),
 )
 FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
@@ -136,6 +136,7 @@ LOADS = {
     "privrl.experiments.training": TABLES | {"gymnasium"},
     "privrl.experiments.sweeps": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.suites": TABLES | {"gymnasium", "joblib", "matplotlib"},
+    "privrl.experiments.logs": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.cli": {"rich", "typer"},
 }
 #: Heavy or about something else: named one by one, so that what NumPy and the others bring along
