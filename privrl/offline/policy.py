@@ -119,8 +119,8 @@ def fit_policy(
     """
     check_rng(rng)
     cost = person_cost(epsilon, relation)
-    discount = _check_discount(discount)
-    allowed, chances = _check_support(log, admissible, behaviour)
+    discount = check_discount(discount)
+    allowed, chances = check_support(log, admissible, behaviour)
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     facts = release_facts(stream, log)
     uniform = isinstance(behaviour, str)
@@ -146,15 +146,17 @@ def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
     return cost
 
 
-def _check_discount(discount: float) -> float:
+def check_discount(discount: float) -> float:
+    """Return a discount as a float if it is in (0, 1]."""
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 counts all rewards alike")
     return float(discount)
 
 
-def _check_support(
+def check_support(
     log: Log, admissible: Any, behaviour: Any
 ) -> tuple[BoolArray | None, FloatArray | None]:
+    """Return which actions there are, and the chances of each, shape (S, A); None if not told."""
     shape = log.n_states, log.n_actions
     if admissible is not None:
         admissible = np.asarray(admissible)
