@@ -36,7 +36,7 @@ from privrl.offline.policy import check_discount, check_support, person_cost
 Method = Literal["last", "steps"]
 
 _COUNT: Final = 0.05  # of the budget, for how many persons and episodes there are
-_SQUARES: Final = 0.1  # of the budget, where squares cost something
+_SQUARES: Final = 0.15  # of the budget, where squares cost something
 _WHOLE: Final = 2  # steps of an episode up to which all of its decisions are always weighed
 _FAR: Final = 700.0  # logarithm of the largest weight
 
@@ -48,7 +48,7 @@ class PolicyValue:
     Attributes
     ----------
     value : float
-        What an episode earns, an estimate.
+        What an episode earns that starts where those of the log do, an estimate.
     deviation : float
         Its standard deviation: of who happened to be logged, and of noise.
     lower, upper : float
@@ -145,13 +145,14 @@ def evaluate_policy(
     quantity: how those fare who follow the behaviour until the decision that turns out to be the
     last, and there the policy. Where an episode has one decision, or the others do not matter, it
     is the value itself, by the same theorem. Otherwise it is biased, by an amount that no log of
-    this kind bounds, and **the bounds are for that quantity**. On ICU-Sepsis, with uniform actions
-    and policies from `fit_policy`, the bias was measured to be below: -0.002 to -0.010 for values
-    of 0.8.
+    this kind bounds, and **the bounds are for that quantity**. Say -1 where actions do not matter:
+    a last decision there hides the one before. On ICU-Sepsis, with uniform actions and policies
+    that `fit_policy` learned from 5000 other patients, the mean of the estimates was measured to
+    be off by -0.004 to 0.003, where values are 0.78 to 0.81.
 
-    Bounds are normal: right as persons grow, measured before. Where squares are hidden by noise
-    they are taken to be larger by its deviation, and by one person's more, who would be the
-    farthest off.
+    Bounds are normal: right as persons grow, measured before. Squares are taken to be larger than
+    was released by half the deviation of the noise on them, and by that of one person more, with
+    the largest weight and the farthest off.
     """
     check_rng(rng)
     cost = person_cost(epsilon, relation)
@@ -207,7 +208,7 @@ class _Sums:
             max(float(counts[-1]) * self._per_person, self.persons, 1.0),
             max(self.persons, 1.0) * self._per_person,
         )
-        self._count_noise = stream.noise * self._per_person * len(told) / _COUNT
+        self._count_noise = float(stream.noise) * self._per_person * len(told) / _COUNT
 
     def _update(self, amounts: FloatArray, unit: float) -> FloatArray:
         """Return a noisy sum over persons of each row, in its own units."""
@@ -218,7 +219,7 @@ class _Sums:
     def good_clip(self) -> float:
         """Return a weight that leaves chance and noise small, and grows with the persons."""
         noise = max(self._stream.noise * self._per_person, 1e-9)
-        return max(1.0, min(math.sqrt(self._episodes), self._episodes / noise**2))
+        return float(max(1.0, min(math.sqrt(self._episodes), self._episodes / noise**2)))
 
     def release(self, weight: FloatArray, largest: float, *, clipped: bool) -> None:
         """Release the sums, in parts of what a person can add at the most."""
@@ -231,8 +232,8 @@ class _Sums:
         )
         for_squares = 0.0 if self._simple or clipped else _SQUARES
         unit = 1 - _COUNT - for_squares
-        high, low = self._high, self._low = self._update(added, unit)
-        self._noise = self._stream.noise / unit
+        high, low = self._high, self._low = self._update(added, unit).tolist()
+        self._noise = float(self._stream.noise) / unit
         self._largest, self._whole = largest, largest * self._per_person
         self.place = min(max(high / (high + low), 0.0), 1.0) if high + low > 0 else 0.5
         ahead, behind = (1 - self.place) ** 2, self.place**2
@@ -246,7 +247,7 @@ class _Sums:
             unit = 1 - _COUNT if self._simple else min(1 - _COUNT, 4 * for_squares)
             squares -= float(self._update(smaller[None], unit)[0])
             noise = math.hypot(noise, self._stream.noise / unit)
-        self._squares = max(squares, 0.0) + noise + max(ahead, behind)
+        self._squares = max(squares, 0.0) + noise / 2 + max(ahead, behind)
 
     def whole(self, quantile: float) -> tuple[float, float, float, float]:
         """Return place, deviation and bounds from what the sums are to each other."""
@@ -363,8 +364,8 @@ def _range_of_returns(log: Log, discount: float) -> tuple[float, float]:
     counts = float((discount ** np.arange(log.most_steps)).sum())
     low, high = log.step_rewards
     return (
-        min(low, low * counts) + min(0.0, *log.outcome_rewards),
-        max(high, high * counts) + max(0.0, *log.outcome_rewards),
+        min(low, low * counts) + min((0.0, *log.outcome_rewards)),
+        max(high, high * counts) + max((0.0, *log.outcome_rewards)),
     )
 
 
