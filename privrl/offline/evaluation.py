@@ -146,9 +146,10 @@ def evaluate_policy(
     last, and there the policy. Where an episode has one decision, or the others do not matter, it
     is the value itself, by the same theorem. Otherwise it is biased, by an amount that no log of
     this kind bounds, and **the bounds are for that quantity**. Say -1 where actions do not matter:
-    a last decision there hides the one before. On ICU-Sepsis, with uniform actions and policies
-    that `fit_policy` learned from 5000 other patients, the mean of the estimates was measured to
-    be off by -0.004 to 0.003, where values are 0.78 to 0.81.
+    a last decision there hides the one before. On ICU-Sepsis, 5000 patients who took actions
+    uniformly, and policies that `fit_policy` learned from 5000 others, 200 times: the mean of the
+    estimates was off by 0.003, 0.003 and -0.004 at an epsilon of 1, of 0.1 and without privacy,
+    for values of 0.79, 0.78 and 0.81, and ``lower``, at 95 %, was below in 92, 95 and 98 %.
 
     Bounds are normal: right as persons grow, measured before. Squares are taken to be larger than
     was released by half the deviation of the noise on them, and by that of one person more, with

@@ -209,6 +209,28 @@ def test_the_bounds_are_where_the_sums_are_so_many_deviations_off():
         assert off == pytest.approx(sign * 1.2815515655 * math.sqrt(squares), rel=1e-5)
 
 
+@pytest.mark.parametrize("episodes", [1, 2])
+def test_bounds_by_hand_where_weights_are_cut(episodes):
+    """Of the weights, 40 times 8 won and 20 times 2 lost; 340 persons went another way."""
+    ways = [[(0, 0, 1), (1, 0, WON)]] * 40 + [[(0, 0, LOST)]] * 20 + [[(0, 1, LOST)]] * 340
+    log = small_log(
+        [way for way in ways for _ in range(episodes)],
+        per_person=[episodes] * 400,
+        most_steps=9,
+    )
+    found = judge(log, method="steps")
+    clip = found.clip
+    assert clip == pytest.approx(math.sqrt(400 * episodes))
+    assert found.value == pytest.approx(320 / 360)
+    # In parts of what a person can add, clip times episodes: the sum, and the episodes.
+    won, count = 320 / clip, 400 / clip
+    squares = won + 1 + found.lower**2 * count / clip
+    off = won - found.lower * count
+    assert off == pytest.approx(1.6448536270 * math.sqrt(squares), rel=1e-4)
+    assert 0.3 < found.lower < 0.6
+    assert found.upper == 1.0  # 40 lost in all is not surely more than none
+
+
 @pytest.mark.parametrize("discount", [1.0, 0.8])
 @pytest.mark.parametrize("action", [POLICY, np.array([1, -1, 0]), np.array([-1, -1, -1])])
 def test_weighing_all_steps_has_the_value_as_its_mean(discount, action):
@@ -308,6 +330,16 @@ def test_bounds_hold_as_often_as_is_said(case, epsilon):
         assert short < ENOUGH
 
 
+def test_how_many_episodes_there_are_is_noisy_too():
+    """Weights cut to about 1.5, half of them won: both sums are far surer than the number."""
+    log = small_log([[(0, 0, WON)]] * 150 + [[(0, 1, LOST)]] * 150, most_steps=9)
+    below = 0
+    for seed in range(REPEATS):
+        found = judge(log, epsilon=0.1, seed=seed, method="steps")
+        below += found.lower <= min(1.0, found.clip / 2)
+    assert below >= ENOUGH
+
+
 def test_bounds_are_not_wider_than_they_need_be():
     """Deviations are those of repeats or some more; 200 tell them within 15 %, but once in 1000."""
     made, action, persons = CASES["steps"]
@@ -336,6 +368,10 @@ def test_noise_is_in_the_bounds():
     assert by_two.deviation > 1.5 * alone.deviation
     sure = evaluate(log, action, made, epsilon=0.1, confidence=0.999)
     assert sure.lower < alone.lower
+    # 3.1 deviations of a normal law, 4.4 of Laplace's
+    for epsilon, fewest, most in ((None, 2.8, 3.4), (0.5, 4.0, 4.8)):
+        found = evaluate(log, action, made, epsilon=epsilon, confidence=0.999)
+        assert fewest < (found.value - found.lower) / found.deviation < most
 
 
 def test_a_person_who_comes_twice_is_no_more_than_one():
