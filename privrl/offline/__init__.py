@@ -1,6 +1,7 @@
 """Policies, models and their values from logs of persons (offline reinforcement learning)."""
 
 from privrl.offline.budget import person_cost
+from privrl.offline.evaluation import PolicyValue, evaluate_policy
 from privrl.offline.facts import LogFacts
 from privrl.offline.model import fit_model, plan_for
 from privrl.offline.persons import PersonStream
@@ -10,6 +11,8 @@ __all__ = [
     "LogFacts",
     "LoggedPolicy",
     "PersonStream",
+    "PolicyValue",
+    "evaluate_policy",
     "fit_model",
     "fit_policy",
     "person_cost",

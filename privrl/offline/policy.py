@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_rng
+from privrl._checks import check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
@@ -33,7 +33,7 @@ from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.facts import SHARE, LogFacts, release_facts
 from privrl.offline.persons import PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected
-from privrl.offline.support import check_support
+from privrl.offline.support import check_discount, check_support
 
 Kind = Literal["behaviour", "vote", "rounds", "counts"]
 
@@ -132,7 +132,7 @@ def fit_policy(
     """
     check_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
-    discount = _check_discount(discount)
+    discount = check_discount(discount)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
     if isinstance(cost, GaussianCost) and (table_size(log) > LARGEST or discount != 1):
         raise ValueError(
@@ -157,12 +157,6 @@ def fit_policy(
             chances=chances,
             balanced=uniform,
         ).policy()
-
-
-def _check_discount(discount: float) -> float:
-    if discount != 1:
-        check_between("discount", discount, 0, 1, "1 counts all rewards alike")
-    return float(discount)
 
 
 def _by_counts(

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from privrl._checks import check_between
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import Log
 
@@ -70,3 +71,10 @@ def check_support(
 def _is_uniform(chances: FloatArray, allowed: BoolArray) -> bool:
     most, least = np.where(allowed, chances, 0.0), np.where(allowed, chances, 1.0)
     return bool((most.max(axis=1) <= least.min(axis=1) * (1 + 1e-9)).all())
+
+
+def check_discount(discount: float) -> float:
+    """Return a discount as a float if it is in (0, 1]."""
+    if discount != 1:
+        check_between("discount", discount, 0, 1, "1 counts all rewards alike")
+    return float(discount)

@@ -1,0 +1,395 @@
+"""What a policy is worth, from a log of persons other than those that it was learned from.
+
+Each episode has a *weight*, how much more often the policy would have gone that way than those who
+were logged, and a *place* from 0 to 1, where its return lies in the public range. It adds its
+weight to two sums: the part ``place`` of it to a high one, the rest to a low one. So an episode
+costs its weight, whatever it earned, and the value is where the high sum lies in both. All that a
+person adds is divided by the largest weight that there can be, and by how many episodes there can
+be: they pay a purse at most (`privrl.offline.persons`).
+
+**How far off it may be.** For a supposed value v, in places, the sum over all persons of
+``high (1 - v) - low v`` is zero but for chance and noise; values for which it is not, by more than
+so many of its deviations, are outside the bounds (Fieller, 1954), which remain sensible where noise
+is as large as the sums. The deviation is that of the noise and of the squares of what persons add
+to this sum, which are released in a second table. Those who have a weight of a part t of the
+largest have the part 1 - t of their purse left, and ``t - t²`` is less: so they need not add the
+square of t, but say by how much it is smaller than t, and mostly that costs nothing.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from privrl._checks import check_between, check_rng
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.base import Accountant
+from privrl.costs.base import Cost
+from privrl.costs.relations import Relation
+from privrl.data.logs import Log
+from privrl.numerics.scipy_lazily import special
+from privrl.offline.budget import person_cost
+from privrl.offline.persons import PersonStream
+from privrl.offline.support import check_discount, check_support
+
+Method = Literal["last", "steps"]
+
+_COUNT: Final = 0.05  # of the budget, for how many persons and episodes there are
+_SQUARES: Final = 0.15  # of the budget, where squares cost something
+_WHOLE: Final = 2  # steps of an episode up to which all of its decisions are always weighed
+_FAR: Final = 700.0  # logarithm of the largest weight
+
+
+@dataclass(frozen=True)
+class PolicyValue:
+    """The value of a policy: released.
+
+    Attributes
+    ----------
+    value : float
+        What an episode earns that starts where those of the log do, an estimate.
+    deviation : float
+        Its standard deviation: of who happened to be logged, and of noise.
+    lower, upper : float
+        Bounds, each by itself to the confidence that was asked for.
+    method : "last" or "steps"
+        Which decisions are weighed: see `evaluate_policy`.
+    clip : float or None
+        What larger weights of an episode were cut to; None if there are no larger ones.
+    persons : float
+        How many there are, noisy.
+    cost : Cost
+        Of everything, for a person.
+    """
+
+    value: float
+    deviation: float
+    lower: float
+    upper: float
+    method: Method
+    clip: float | None
+    persons: float
+    cost: Cost
+
+
+def evaluate_policy(
+    log: Log,
+    action: IntArray,
+    *,
+    epsilon: float | None,
+    behaviour: FloatArray | Literal["uniform"],
+    admissible: BoolArray | None = None,
+    relation: Relation | None = None,
+    discount: float = 1.0,
+    confidence: float = 0.95,
+    method: Method | None = None,
+    rng: np.random.Generator,
+    accountant: Accountant | None = None,
+) -> PolicyValue:
+    """Return what an episode earns under a policy, with bounds.
+
+    Parameters
+    ----------
+    log : Log
+        What persons went through; none of them may have had a part in the policy.
+    action : array of int, shape (S,)
+        What the policy does in each state; -1 for what was done there.
+    epsilon : float or None
+        Pure differential privacy of a person, with all of their episodes, in nats; None for none.
+    behaviour : array, shape (S, A), or "uniform"
+        The chances of actions that were followed, public as in a trial: ``"uniform"`` over
+        admissible ones.
+    admissible : array of bool, shape (S, A), optional
+        Which actions there are in each state, public. By default those of which there is a chance.
+    relation : Relation, optional
+        `AddRemovePerson`, by default, or `ReplacePerson`.
+    discount : float
+        In (0, 1]: what a reward counts one step later.
+    confidence : float
+        From 0.5 to 1: of each bound by itself.
+    method : "last" or "steps", optional
+        Which decisions are weighed. By default "last" where an episode earns nothing but by its
+        outcome, undiscounted, and may have more than two steps; else "steps".
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+    accountant : Accountant, optional
+        Is charged once, before anything leaves.
+
+    Returns
+    -------
+    PolicyValue
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the cost.
+    ValueError
+        If an argument is out of range, or has another shape.
+
+    Notes
+    -----
+    **"steps"**: an episode's weight is the product, over its steps, of 1 over the chance of the
+    action where it is the policy's, and 0 where it is another. If actions were taken by these
+    chances, whatever came before, and persons are independent, weighed returns have the policy's
+    mean: a theorem, and so the bounds are right as the number of persons grows. Where the largest
+    product there can be is more than a *clip*, larger weights are cut to it: the root of the number
+    of episodes, or less where noise would outweigh chance. Then the value is an estimate of which
+    no more is known than that it lies between the bounds. These still hold: cutting weights makes
+    both sums smaller, so the high sum over the number of episodes is below the policy's place, and
+    1 minus the low one's above it, always (as in Ionides, *Truncated importance sampling*, 2008).
+    With long episodes that says little.
+
+    **"last"**: only the last decision of an episode is weighed, the last in a state where the
+    policy says something and there is a choice. That needs far fewer persons, and is another
+    quantity: how those fare who follow the behaviour until the decision that turns out to be the
+    last, and there the policy. Where an episode has one decision, or the others do not matter, it
+    is the value itself, by the same theorem. Otherwise it is biased, by an amount that no log of
+    this kind bounds, and **the bounds are for that quantity**. Say -1 where actions do not matter:
+    a last decision there hides the one before. On ICU-Sepsis, 5000 patients who took actions
+    uniformly, and policies that `fit_policy` learned from 5000 others, 200 times: the mean of the
+    estimates was off by 0.003, 0.003 and -0.004 at an epsilon of 1, of 0.1 and without privacy,
+    for values of 0.79, 0.78 and 0.81, and ``lower``, at 95 %, was below in 92, 95 and 98 %.
+
+    Bounds are normal: right as persons grow, measured before. Squares are taken to be larger than
+    was released by half the deviation of the noise on them, and by that of one person more, with
+    the largest weight and the farthest off.
+    """
+    check_rng(rng)
+    cost = person_cost(epsilon, relation)
+    discount = check_discount(discount)
+    check_between("confidence", confidence, 0.5, 1, "0.95 is usual")
+    ratio = _ratios(log, action, behaviour, admissible)
+    weighed = _method(log, discount, method)
+    stream = PersonStream(log.n_persons, cost, rng, accountant)
+    sums = _Sums(log, stream, discount)
+    most = float(ratio.max(initial=1.0))
+    log_most = math.log(most) * (1 if weighed == "last" else log.most_steps)
+    largest, clip = math.exp(min(log_most, _FAR)), None
+    if weighed == "steps" and largest > sums.good_clip():
+        largest = clip = sums.good_clip()
+    weight = _weights(log, ratio, weighed, largest)
+    sums.release(weight, largest, clipped=clip is not None)
+    quantile = _quantile(confidence, noisy=stream.noise > 0)
+    place, deviation, lower, upper = sums.clipped(quantile) if clip else sums.whole(quantile)
+    return PolicyValue(
+        value=sums.low + sums.range * place,
+        deviation=sums.range * deviation,
+        lower=sums.low + sums.range * lower,
+        upper=sums.low + sums.range * upper,
+        method=weighed,
+        clip=clip,
+        persons=sums.persons,
+        cost=cost,
+    )
+
+
+class _Sums:
+    """What is released of the weights and returns of persons, and what it says."""
+
+    def __init__(self, log: Log, stream: PersonStream, discount: float) -> None:
+        self._stream, self._n, self._per_person = stream, log.n_persons, log.most_episodes
+        n_episodes = np.diff(log.person_starts)
+        self._of_episode = np.repeat(np.arange(self._n), n_episodes)
+        self.low, high = _range_of_returns(log, discount)
+        self.range = high - self.low
+        self._place = np.zeros(len(self._of_episode))
+        if self.range > 0:
+            self._place = np.clip((_returns(log, discount) - self.low) / self.range, 0.0, 1.0)
+        # Whether each person is wholly at one end of the range: their squares are free then.
+        ends = {0.0, *log.outcome_rewards}
+        outcomes_only = discount == 1 and log.step_rewards == (0.0, 0.0)
+        self._simple = self._per_person == 1 and outcomes_only and len(ends) <= 2
+        told = [np.ones(self._n)]
+        if self._per_person > 1:
+            told.append(n_episodes / self._per_person)
+        counts = self._update(np.array(told), _COUNT / len(told))
+        self.persons = max(float(counts[0]), 0.0)
+        self._episodes = min(
+            max(float(counts[-1]) * self._per_person, self.persons, 1.0),
+            max(self.persons, 1.0) * self._per_person,
+        )
+        self._count_noise = float(stream.noise) * self._per_person * len(told) / _COUNT
+
+    def _update(self, amounts: FloatArray, unit: float) -> FloatArray:
+        """Return a noisy sum over persons of each row, in its own units."""
+        person = np.tile(np.arange(self._n), len(amounts))
+        cell = np.repeat(np.arange(len(amounts)), self._n)
+        return self._stream.update(person, cell, amounts.ravel(), len(amounts), unit) / unit
+
+    def good_clip(self) -> float:
+        """Return a weight that leaves chance and noise small, and grows with the persons."""
+        noise = max(self._stream.noise * self._per_person, 1e-9)
+        return float(max(1.0, min(math.sqrt(self._episodes), self._episodes / noise**2)))
+
+    def release(self, weight: FloatArray, largest: float, *, clipped: bool) -> None:
+        """Release the sums, in parts of what a person can add at the most."""
+        part = weight / (largest * self._per_person)
+        added = np.array(
+            [
+                np.bincount(self._of_episode, weights=part * each, minlength=self._n)
+                for each in (self._place, 1 - self._place)
+            ]
+        )
+        for_squares = 0.0 if self._simple or clipped else _SQUARES
+        unit = 1 - _COUNT - for_squares
+        high, low = self._high, self._low = self._update(added, unit).tolist()
+        self._noise = float(self._stream.noise) / unit
+        self._largest, self._whole = largest, largest * self._per_person
+        self.place = min(max(high / (high + low), 0.0), 1.0) if high + low > 0 else 0.5
+        ahead, behind = (1 - self.place) ** 2, self.place**2
+        squares = high * ahead + low * behind  # the most that squares can sum to
+        noise = self._noise * math.hypot(ahead, behind)
+        if not clipped:
+            # Let t be added[0] + added[1] and y = added[0] / t. What is added below is
+            # t (1 - t) (y - place)² + t y (1 - y), at most 1 - t, plus a quarter if not simple.
+            square = (added[0] * (1 - self.place) - added[1] * self.place) ** 2
+            smaller = np.maximum(added[0] * ahead + added[1] * behind - square, 0.0)
+            unit = 1 - _COUNT if self._simple else min(1 - _COUNT, 4 * for_squares)
+            squares -= float(self._update(smaller[None], unit)[0])
+            noise = math.hypot(noise, self._stream.noise / unit)
+        self._squares = max(squares, 0.0) + noise / 2 + max(ahead, behind)
+
+    def whole(self, quantile: float) -> tuple[float, float, float, float]:
+        """Return place, deviation and bounds from what the sums are to each other."""
+
+        def off(place: float) -> float:
+            return self._high * (1 - place) - self._low * place
+
+        def deviation(place: float) -> float:
+            noise = self._noise * math.hypot(1 - place, place)
+            return math.hypot(math.sqrt(self._squares), noise)
+
+        total = self._high + self._low
+        if total <= 0:
+            return self.place, 0.5, 0.0, 1.0
+        return (
+            self.place,
+            min(deviation(self.place) / total, 0.5),
+            _crossing(lambda v: off(v) - quantile * deviation(v), 0.0, self.place),
+            _crossing(lambda v: -off(v) - quantile * deviation(v), 1.0, self.place),
+        )
+
+    def clipped(self, quantile: float) -> tuple[float, float, float, float]:
+        """Return the same where weights were cut: bounds from each sum by itself."""
+        place, deviation, *_ = self.whole(quantile)
+        episodes = self._episodes / self._whole  # in the units of the sums
+
+        def below(own: float) -> float:
+            def over(v: float) -> float:
+                # No square is more than the amount; of a difference of two, both together.
+                squares = max(own, 0.0) + self._noise + 1 + v**2 * episodes / self._largest
+                noise = math.hypot(self._noise, v * self._count_noise / self._whole)
+                return own - v * episodes - quantile * math.hypot(math.sqrt(squares), noise)
+
+            return _crossing(over, 0.0, 1.0)
+
+        lower, upper = below(self._high), 1 - below(self._low)
+        return place, deviation, min(lower, place), max(upper, place)
+
+
+def _crossing(function: Callable[[float], float], start: float, end: float) -> float:
+    """Return where a function that falls from ``start`` on is no longer > 0."""
+    if function(start) <= 0:
+        return start
+    for _ in range(60):
+        middle = (start + end) / 2
+        if function(middle) > 0:
+            start = middle
+        else:
+            end = middle
+    return start
+
+
+def _quantile(confidence: float, *, noisy: bool) -> float:
+    """Return how many deviations a bound is away: of a normal law, or of Laplace's if farther."""
+    normal = float(special.ndtri(confidence))
+    return max(normal, -math.log(2 * (1 - confidence)) / math.sqrt(2)) if noisy else normal
+
+
+# What is public ----------------------------------------------------------------------------------
+
+
+def _method(log: Log, discount: float, method: Any) -> Method:
+    by_outcome = discount == 1 and log.step_rewards == (0, 0)
+    if method is None:
+        return "last" if by_outcome and log.most_steps > _WHOLE else "steps"
+    if method not in {"last", "steps"}:
+        raise ValueError(f"method must be 'last' or 'steps', got {method!r}.")
+    if method == "last" and not by_outcome:
+        raise ValueError(
+            "method='last' must have step rewards (0, 0) and discount 1, got "
+            f"{log.step_rewards!r} and {discount!r}; 'steps' takes any."
+        )
+    return method
+
+
+def _ratios(log: Log, action: Any, behaviour: Any, admissible: Any) -> FloatArray:
+    """Return the policy's chances over those of the behaviour, shape (S, A)."""
+    shape = log.n_states, log.n_actions
+    if behaviour is None:
+        raise ValueError(
+            f"behaviour must be chances of shape {shape}, or 'uniform', got None; a value can be "
+            "told from a log where it is known by what chances actions were taken."
+        )
+    allowed, chances, _ = check_support(log, admissible, behaviour)
+    if allowed is None or chances is None:
+        raise ValueError(
+            "admissible must be given with behaviour='uniform', got None; "
+            f"np.ones({shape}, bool) if all actions are admissible everywhere."
+        )
+    action = np.asarray(action)
+    if action.dtype.kind not in "iu" or action.shape != shape[:1]:
+        raise ValueError(
+            f"action must be whole numbers of shape {shape[:1]}, got {action.dtype} of shape "
+            f"{action.shape}; of a LoggedPolicy that is its action."
+        )
+    possible = np.append(allowed, np.ones((len(allowed), 1), np.bool_), axis=1)  # the last is -1
+    inside = np.clip(action, -1, log.n_actions - 1)
+    wrong = (action != inside) | ~possible[np.arange(len(action)), inside]
+    if wrong.any():
+        where = int(wrong.argmax())
+        raise ValueError(
+            "action must be -1 or an action that is admissible and has a chance, got "
+            f"{int(action[where])} in state {where}; -1 is what was done there."
+        )
+    says = np.flatnonzero(action >= 0)
+    ratio = np.ones(shape)
+    ratio[says] = 0.0
+    ratio[says, action[says]] = 1 / chances[says, action[says]]
+    return ratio
+
+
+def _range_of_returns(log: Log, discount: float) -> tuple[float, float]:
+    """Return between what an episode earns."""
+    counts = float((discount ** np.arange(log.most_steps)).sum())
+    low, high = log.step_rewards
+    return (
+        min(low, low * counts) + min((0.0, *log.outcome_rewards)),
+        max(high, high * counts) + max((0.0, *log.outcome_rewards)),
+    )
+
+
+# What is private ---------------------------------------------------------------------------------
+
+
+def _returns(log: Log, discount: float) -> FloatArray:
+    """Return what each episode earned."""
+    starts = log.episode_starts
+    step = np.arange(log.n_steps) - np.repeat(starts[:-1], np.diff(starts))
+    return np.add.reduceat(log.reward * discount**step, starts[:-1])
+
+
+def _weights(log: Log, ratio: FloatArray, method: Method, largest: float) -> FloatArray:
+    """Return the weight of each episode, ``largest`` at the most."""
+    starts = log.episode_starts[:-1]
+    of_step = ratio[log.state, log.action]
+    if method == "last":
+        decides = ratio.max(axis=1)[log.state] > 1
+        last = np.maximum.reduceat(np.where(decides, np.arange(log.n_steps), -1), starts)
+        weight = np.where(last >= 0, np.append(of_step, 1.0)[last], 1.0)
+        return np.minimum(weight, largest)
+    with np.errstate(divide="ignore"):
+        logs = np.add.reduceat(np.log(of_step), starts)
+    return np.minimum(np.exp(np.minimum(logs, _FAR)), largest)
