@@ -94,7 +94,7 @@ def evaluate_policy(
     ----------
     log : Log
         What persons went through; none of them may have had a part in the policy.
-    action : array of int, shape (S,)
+    action : array of int, shape (S,) or (H, S)
         What the policy does in each state; -1 for what was done there.
     epsilon : float or None
         Pure differential privacy of a person, with all of their episodes, in nats; None for none.
@@ -326,7 +326,7 @@ def _method(log: Log, discount: float, method: Any) -> Method:
 
 
 def _ratios(log: Log, action: Any, behaviour: Any, admissible: Any) -> FloatArray:
-    """Return the policy's chances over those of the behaviour, shape (S, A)."""
+    """Return the policy's chances over those of the behaviour, shape (1, S, A) or (H, S, A)."""
     shape = log.n_states, log.n_actions
     if behaviour is None:
         raise ValueError(
@@ -340,24 +340,27 @@ def _ratios(log: Log, action: Any, behaviour: Any, admissible: Any) -> FloatArra
             f"np.ones({shape}, bool) if all actions are admissible everywhere."
         )
     action = np.asarray(action)
-    if action.dtype.kind not in "iu" or action.shape != shape[:1]:
+    by_step = log.most_steps, log.n_states
+    if action.dtype.kind not in "iu" or action.shape not in {shape[:1], by_step}:
         raise ValueError(
-            f"action must be whole numbers of shape {shape[:1]}, got {action.dtype} of shape "
-            f"{action.shape}; of a LoggedPolicy that is its action."
+            f"action must be whole numbers of shape {shape[:1]}, or {by_step} with one for each "
+            f"step, got {action.dtype} of shape {action.shape}; of a LoggedPolicy that is its "
+            "action."
         )
+    action = action.reshape(-1, log.n_states)
     possible = np.append(allowed, np.ones((len(allowed), 1), np.bool_), axis=1)  # the last is -1
     inside = np.clip(action, -1, log.n_actions - 1)
-    wrong = (action != inside) | ~possible[np.arange(len(action)), inside]
+    wrong = (action != inside) | ~possible[np.arange(log.n_states), inside]
     if wrong.any():
-        where = int(wrong.argmax())
+        step, where = np.unravel_index(wrong.argmax(), wrong.shape)
         raise ValueError(
             "action must be -1 or an action that is admissible and has a chance, got "
-            f"{int(action[where])} in state {where}; -1 is what was done there."
+            f"{int(action[step, where])} in state {where}; -1 is what was done there."
         )
-    says = np.flatnonzero(action >= 0)
-    ratio = np.ones(shape)
-    ratio[says] = 0.0
-    ratio[says, action[says]] = 1 / chances[says, action[says]]
+    step, says = np.nonzero(action >= 0)
+    ratio = np.ones((len(action), *shape))
+    ratio[step, says] = 0.0
+    ratio[step, says, action[step, says]] = 1 / chances[says, action[step, says]]
     return ratio
 
 
@@ -376,17 +379,22 @@ def _range_of_returns(log: Log, discount: float) -> tuple[float, float]:
 
 def _returns(log: Log, discount: float) -> FloatArray:
     """Return what each episode earned."""
+    return np.add.reduceat(log.reward * discount ** _step(log), log.episode_starts[:-1])
+
+
+def _step(log: Log) -> IntArray:
+    """Return which of its episode each step is."""
     starts = log.episode_starts
-    step = np.arange(log.n_steps) - np.repeat(starts[:-1], np.diff(starts))
-    return np.add.reduceat(log.reward * discount**step, starts[:-1])
+    return np.arange(log.n_steps) - np.repeat(starts[:-1], np.diff(starts))
 
 
 def _weights(log: Log, ratio: FloatArray, method: Method, largest: float) -> FloatArray:
     """Return the weight of each episode, ``largest`` at the most."""
     starts = log.episode_starts[:-1]
-    of_step = ratio[log.state, log.action]
+    step = np.minimum(_step(log), len(ratio) - 1)
+    of_step = ratio[step, log.state, log.action]
     if method == "last":
-        decides = ratio.max(axis=1)[log.state] > 1
+        decides = ratio.max(axis=2)[step, log.state] > 1
         last = np.maximum.reduceat(np.where(decides, np.arange(log.n_steps), -1), starts)
         weight = np.where(last >= 0, np.append(of_step, 1.0)[last], 1.0)
         return np.minimum(weight, largest)

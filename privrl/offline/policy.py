@@ -46,7 +46,7 @@ _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
-_AHEAD: Final = 2.0  # scales of the noise
+_AHEAD: Final = 0.5  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 
@@ -353,10 +353,11 @@ class _Learner:
         """Vote for an action in each state, or for what is done there already, -1.
 
         Where actions were taken alike, one of them at random is as good as what was done. Where
-        they were not, that may be better than any: it stands for election too, ahead of actions by
-        what noise may do.
+        they were not, and rewards are earned on the way, of which values that are alike know
+        nothing, that may be better than any: it stands for election too, a little ahead.
         """
-        if self._balanced:
+        low, high = self._log.step_rewards
+        if self._balanced or low == high:
             return self._stream.vote(person, cells, amount, allowed, unit=unit, favour=favour)
         n_states, n_actions = self._shape
         wider = cells // n_actions * (n_actions + 1) + cells % n_actions

@@ -640,10 +640,20 @@ def test_the_last_decision_alone_is_not_enough_where_steps_earn():
     with pytest.raises(ValueError, match="'steps' takes any"):
         judge(log, method="last")
     assert judge(log).method == "steps"
-    assert judge(replace(LOG, step_rewards=(1.0, 1.0))).method == "steps"  # how long it is earns
+    assert judge(replace(LOG, step_rewards=(1.0, 1.0), reward=LOG.reward + 1)).method == "steps"  # how long it is earns
     assert judge(LOG, discount=0.9).method == "steps"
     assert judge(LOG).method == "last"
     assert judge(small_log([[(0, 0, WON)]], most_steps=2)).method == "steps"
+
+
+@pytest.mark.parametrize("method", ["last", "steps"])
+def test_a_policy_may_tell_its_action_by_the_step(method):
+    once = np.array([0, 0])
+    always = np.tile(once, (LOG.most_steps, 1))
+    assert vars(judge(LOG, always, method=method)) == vars(judge(LOG, once, method=method))
+    other = always.copy()
+    other[0] = 1 - other[0]
+    assert judge(LOG, other, method=method).value != judge(LOG, once, method=method).value
 
 
 def test_uniform_is_over_admissible_actions():
@@ -659,6 +669,7 @@ def test_a_learned_policy_is_judged_by_others():
     learned = fit_policy(
         half, epsilon=1.0, behaviour=made.behaviour, rng=np.random.default_rng(1)
     ).action
+    learned = learned.reshape(-1, 4)[0]  # of the first step, which is all there is
     learned = np.where(np.arange(4) < 2, learned, -1)  # elsewhere nothing is decided
     found = evaluate(other, learned, made, epsilon=1.0)
     assert found.lower <= made.value(learned) <= found.upper
