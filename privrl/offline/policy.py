@@ -123,10 +123,8 @@ def fit_policy(
     allowed, chances = _check_support(log, admissible, behaviour)
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     uniform = isinstance(behaviour, str)
-    # What overflows is capped by the stream; a warning would tell of whom it came.
-    with np.errstate(over="ignore", invalid="ignore"):
-        facts = release_facts(stream, log)
-        return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
+    facts = release_facts(stream, log)
+    return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
 
 
 def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
