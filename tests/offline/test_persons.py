@@ -52,7 +52,9 @@ class Seen:
     def charged(self, cost: Any) -> None:
         """Nothing is charged here."""
 
-    def released(self, who: object, cost: Any, data: Array, rng: Any, draw: Callable) -> Any:
+    def released(
+        self, who: object, cost: Any, data: Array, rng: Any, draw: Callable[..., Any]
+    ) -> Any:
         self.data.append(data.copy())
         self.costs.append(cost)
         return draw(data, rng) if self._say is None else np.full(data.shape, self._say)
@@ -84,11 +86,12 @@ def adaptive(people: Sequence[Added], cost: Any, say: float) -> list[Array]:
     """What goes into three tables, the last a vote under sums, each as what left before says."""
     person, cell, amount = flat(people)
     stream, seen = stream_of(len(people), cost), Seen(say)
-    with gate.watched_by(seen), np.errstate(over="ignore"):  # it is not the stream's
+    with gate.watched_by(seen):
         first = stream.update(person, cell, amount, 2, 0.4)
-        louder = 0.7 + abs(first[0])
+        with np.errstate(over="ignore"):
+            louder = amount * (0.7 + abs(first[0]))
         room = np.maximum(stream.left - 0.2, 0.05)  # of each person
-        stream.update(person, 1 - cell, amount * louder, 2, room, room)
+        stream.update(person, 1 - cell, louder, 2, room, room)
         if stream.sums:
             allowed, favour = np.ones((1, 2), np.bool_), np.array([[0.0, 1e12 * say]])
             stream.vote(person, cell, amount - say, allowed, 0.9, favour)
@@ -140,7 +143,7 @@ def test_a_replaced_person_changes_two_purses(cost: Any) -> None:
 
 
 def test_without_purses_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = PersonStream._collect
+    whole: Any = PersonStream._collect
 
     def forgets(self: PersonStream, *given: Any) -> Array:
         self._left = np.full(len(self._left), self._whole)
@@ -232,7 +235,8 @@ def test_amounts_that_cancel_in_a_cell_leave_purses_whole() -> None:
 
 @both
 def test_narrow_integers_do_not_overflow(cost: Any) -> None:
-    person, cell = np.array([0, 1, 2], np.int8), np.array([99, 98, 97], np.int8)
+    person: Any = np.array([0, 1, 2], np.int8)
+    cell: Any = np.array([99, 98, 97], np.int8)
     seen = Seen(0.0)
     with gate.watched_by(seen):
         stream_of(3, cost).update(person, cell, np.array([0.5, 0.25, 1.0]), 100, 1.0)

@@ -1,6 +1,7 @@
 """Policies from logs under record and replay: all kinds of neighbours, and leaks that are seen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from privrl.audit import audit_replay
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import CUT, Log
-from privrl.offline import LoggedPolicy, PersonStream, fit_policy, policy
+from privrl.offline import LogFacts, LoggedPolicy, PersonStream, fit_policy, policy
+from privrl.offline.facts import release_facts
 
 Pipeline = Callable[[Log], Any]
 ALL = np.ones((3, 2), np.bool_)
@@ -47,8 +49,11 @@ def kinds(rng: np.random.Generator) -> list[Person]:
     ]
 
 
-def neighbours(seed: int, *, replaced: bool, few: int = 3) -> list[tuple[Log, Log]]:
-    """Logs of a few persons, and of one of another kind, one less or one more."""
+def neighbours(seed: int, *, replaced: bool, few: int = 10) -> list[tuple[Log, Log]]:
+    """Logs of a few persons, and of one of another kind, one less or one more.
+
+    They are more than the ten that a log is taken to have at the least.
+    """
     rng = np.random.default_rng(seed)
     base: list[Person] = [random_person(rng) for _ in range(few)]
     base += worth_choosing(2, seed)
@@ -128,7 +133,7 @@ def test_the_number_of_persons_is_seen_to_leak() -> None:
         return fit(20.0 / log.n_persons)(log)
 
     def refuses(log: Log) -> Any:
-        if log.n_persons < 5:
+        if log.n_persons < 12:
             raise ValueError("too few persons")
         return fit(20.0)(log)
 
@@ -139,18 +144,18 @@ def test_the_number_of_persons_is_seen_to_leak() -> None:
 
 
 def test_an_exact_fact_is_seen_to_leak(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = policy.release_facts
+    whole = release_facts
 
-    def exact(stream: PersonStream, log: Log) -> Any:
+    def exact(stream: PersonStream, log: Log) -> LogFacts:
         facts = whole(stream, log)
-        return type(facts)(**{**vars(facts), "steps": float(max(1, log.n_steps))})
+        return replace(facts, steps=float(max(1, log.n_steps)))
 
     monkeypatch.setattr(policy, "release_facts", exact)
     assert found(fit(20.0))
 
 
 def test_a_stream_without_purses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = PersonStream._collect
+    whole: Any = PersonStream._collect
 
     def forgets(self: PersonStream, *given: Any) -> Any:
         self._left = np.full(len(self._left), 64 * self._whole)
