@@ -186,6 +186,36 @@ class SparseModel:
             rewards.append(np.where(unknown | (number <= 0), self._grid[0], mean))
         return self._best(matrices, np.minimum(*rewards))
 
+    def likely(self, run: int = 0) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return what is likelier than not of a run, as tables.
+
+        Returns
+        -------
+        transition : array, shape (S, A, S + 1)
+            Chances; the last column is "over". Rows that are not known are zeros.
+        reward : array, shape (S, A)
+            Means; the least where nothing is known.
+        known : array of bool, shape (S, A)
+            Which rows' transitions are known.
+        """
+        n_actions, runs, n_states = self._shape
+        weight = np.zeros(len(self._columns))
+        weight[self._is_cell] = np.where(self._chance > _LIKELY, self._count, 0.0)
+        row = np.repeat(np.arange(n_actions * runs * n_states), self._lengths)
+        mine = (row // n_states) % runs == run
+        state, action = row[mine] % n_states, row[mine] // (n_states * runs)
+        column = np.minimum(self._columns[mine], runs * n_states)
+        column = np.where(column == runs * n_states, n_states, column - run * n_states)
+        table = np.zeros((n_states, n_actions, n_states + 1))
+        counted = weight[mine] > 0
+        place = state[counted], action[counted], column[counted]
+        np.add.at(table, place, weight[mine][counted])
+        total = table.sum(axis=-1)
+        known = total > 0
+        mean, _, number = self._rewards(self._chance_paid > _LIKELY)
+        reward = np.where(number > 0, mean, self._grid[0])[:, run].T
+        return table / np.where(known, total, 1.0)[..., None], reward, known
+
     def _of_cells(self, rows: BoolArray) -> BoolArray:
         """Return for each cell what is said of its row, shape (A, R, S)."""
         return np.repeat(rows.ravel(), self._lengths)[self._is_cell]

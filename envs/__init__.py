@@ -8,7 +8,7 @@ from privrl.envs.blackjack import blackjack
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.families import FAMILIES, benchmark
-from privrl.envs.icu_sepsis import icu_sepsis
+from privrl.envs.icu_sepsis import icu_sepsis, icu_sepsis_choices
 from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.planning import evaluate, plan, plan_support
 from privrl.envs.random_tables import dense, garnet
@@ -53,6 +53,7 @@ __all__ = [
     "evaluate",
     "garnet",
     "icu_sepsis",
+    "icu_sepsis_choices",
     "inventory",
     "key_and_door",
     "load_released",

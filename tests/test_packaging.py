@@ -29,12 +29,17 @@ FLOORS = (
     ("privrl.samplers",),
     ("privrl.audit",),
     ("privrl.models.estimates",),
-    ("privrl.models", "privrl.agents", "privrl.offline"),
-    ("privrl.models.histograms", "privrl.models.naive_bayes", "privrl.models.bayes_net"),
+    ("privrl.models", "privrl.agents"),
+    (
+        "privrl.offline",
+        "privrl.models.histograms",
+        "privrl.models.naive_bayes",
+        "privrl.models.bayes_net",
+    ),
     ("privrl.experiments",),
     ("privrl.experiments.training",),
     ("privrl.experiments.sweeps", "privrl.experiments.uci"),
-    ("privrl.experiments.suites", "privrl.experiments.figures"),
+    ("privrl.experiments.suites", "privrl.experiments.logs", "privrl.experiments.figures"),
     ("privrl.cli",),
 )
 FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
@@ -131,6 +136,7 @@ LOADS = {
     "privrl.experiments.training": TABLES | {"gymnasium"},
     "privrl.experiments.sweeps": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.suites": TABLES | {"gymnasium", "joblib", "matplotlib"},
+    "privrl.experiments.logs": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.cli": {"rich", "typer"},
 }
 #: Heavy or about something else: named one by one, so that what NumPy and the others bring along

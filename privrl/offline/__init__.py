@@ -1,7 +1,17 @@
 """Policies, models and their values from logs of persons (offline reinforcement learning)."""
 
+from privrl.offline.budget import person_cost
 from privrl.offline.facts import LogFacts
+from privrl.offline.model import fit_model, plan_for
 from privrl.offline.persons import PersonStream
 from privrl.offline.policy import LoggedPolicy, fit_policy
 
-__all__ = ["LogFacts", "LoggedPolicy", "PersonStream", "fit_policy"]
+__all__ = [
+    "LogFacts",
+    "LoggedPolicy",
+    "PersonStream",
+    "fit_model",
+    "fit_policy",
+    "person_cost",
+    "plan_for",
+]

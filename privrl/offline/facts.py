@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from privrl._typing import FloatArray
 from privrl.data.logs import Log
 from privrl.offline.persons import PersonStream
 
@@ -23,6 +24,8 @@ class LogFacts:
         Of each person, 1 at the least.
     steps : float
         Of each episode, 1 at the least.
+    outcomes : tuple of float
+        In which part of the episodes each outcome is how they end.
     outcome_reward, step_reward : float
         What an episode earns by its outcome, and by all of its steps.
     """
@@ -30,6 +33,7 @@ class LogFacts:
     persons: float
     episodes: float
     steps: float
+    outcomes: tuple[float, ...]
     outcome_reward: float
     step_reward: float
 
@@ -42,53 +46,73 @@ def release_facts(stream: PersonStream, log: Log) -> LogFacts:
     Each fact is one cell, divided by the most that it can be of a person. Facts that the schema
     fixes are left out: the number of episodes where there is one, rewards where there are none.
     """
-    n = log.n_persons
-    n_episodes = np.diff(log.person_starts)
+    n, n_outcomes = log.n_persons, len(log.outcomes)
+    persons, ends = np.arange(n), log.next_state >= log.n_states
+    outcome = log.next_state[ends] - log.n_states
+    earned = log.reward.copy()
+    earned[ends] -= np.array(log.outcome_rewards)[outcome]
     n_steps = np.bincount(log.person, minlength=n)
-    outcome = log.next_state - log.n_states
-    ends = outcome >= 0
-    by_outcome = np.bincount(
-        log.person[ends], weights=np.array([*log.outcome_rewards, 0.0])[outcome[ends]], minlength=n
+    most_steps = log.most_episodes * log.most_steps
+    most_reward = most_steps * max(map(abs, log.step_rewards))
+    # For each fact: who adds to which of its cells how much, and the most a person can.
+    everything = {
+        "persons": (persons, None, np.ones(n), 1),
+        "episodes": (persons, None, np.diff(log.person_starts), log.most_episodes),
+        "steps": (persons, None, n_steps, most_steps),
+        "outcomes": (log.person[ends], outcome, np.ones(len(outcome)), log.most_episodes),
+        "reward": (persons, None, np.bincount(log.person, earned, minlength=n), most_reward),
+    }
+    known = {
+        "episodes": log.most_episodes == 1,
+        "steps": most_steps == 1,
+        "outcomes": n_outcomes == 0,
+        "reward": most_reward == 0,
+    }
+    used = {name: fact for name, fact in everything.items() if not known.get(name)}
+    sizes = [n_outcomes if name == "outcomes" else 1 for name in used]
+    starts = dict(zip(used, np.cumsum([0, *sizes]), strict=False))
+    unit = stream.unit(SHARE, len(used))
+    noisy = stream.update(
+        np.concatenate([who for who, _, _, _ in used.values()]),
+        np.concatenate(
+            [
+                np.full(len(who), starts[name]) if cell is None else starts[name] + cell
+                for name, (who, cell, _, _) in used.items()
+            ]
+        ),
+        np.concatenate([amount / most for _, _, amount, most in used.values()]),
+        sum(sizes),
+        unit,
     )
-    by_steps = np.bincount(log.person, weights=log.reward, minlength=n) - by_outcome
-    most_outcome = log.most_episodes * max(map(abs, log.outcome_rewards), default=0.0)
-    most_of_steps = log.most_episodes * log.most_steps * max(map(abs, log.step_rewards))
-    columns = {
-        "persons": (np.ones(n), 1.0),
-        "episodes": (n_episodes, log.most_episodes if log.most_episodes > 1 else 0.0),
-        "steps": (n_steps, log.most_episodes * log.most_steps if log.most_steps > 1 else 0.0),
-        "outcome": (by_outcome, most_outcome),
-        "reward": (by_steps, most_of_steps),
-    }
-    used = {name: pair for name, pair in columns.items() if pair[1] > 0}
-    cell = np.repeat(np.arange(len(used)), n)
-    amount = np.concatenate([values / most for values, most in used.values()])
-    unit = SHARE / len(used) if stream.sums else np.sqrt(SHARE / len(used))
-    noisy = stream.update(np.tile(np.arange(n), len(used)), cell, amount, len(used), unit) / unit
-    told = {
-        name: value * most for (name, (_, most)), value in zip(used.items(), noisy, strict=True)
-    }
-    persons = max(told["persons"], 10.0)
-    episodes = _between(told.get("episodes", persons) / persons, 1.0, log.most_episodes)
-    each = persons * episodes
-    noise = stream.noise / unit / each
-    low, high = min(log.outcome_rewards, default=0.0), max(log.outcome_rewards, default=0.0)
+    noisy = noisy / unit
+    told = {name: noisy[starts[name]] * used[name][3] for name in used}
+    persons_told = max(float(told["persons"]), 10.0)
+    episodes = _between(told.get("episodes", persons_told) / persons_told, 1.0, log.most_episodes)
+    each = persons_told * episodes
+    outcomes = np.empty(0)
+    if n_outcomes:
+        place = starts["outcomes"]
+        outcomes = noisy[place : place + n_outcomes] * log.most_episodes / each
+        noise = stream.noise / unit * log.most_episodes / each
+        outcomes = _fractions(outcomes, noise)
     least, most = (bound * log.most_steps for bound in log.step_rewards)
     return LogFacts(
-        persons=persons,
+        persons=persons_told,
         episodes=episodes,
         steps=_between(told.get("steps", each) / each, 1.0, log.most_steps),
-        outcome_reward=_shrunk(told.get("outcome", 0.0) / each, noise * most_outcome, low, high),
+        outcomes=tuple(outcomes.tolist()),
+        outcome_reward=float(outcomes @ np.array(log.outcome_rewards)),
         step_reward=_between(told.get("reward", 0.0) / each, min(least, 0.0), max(most, 0.0)),
     )
 
 
-def _shrunk(value: float, noise: float, low: float, high: float) -> float:
-    """Return what is expected of a mean that may be anything in a range."""
-    middle, prior = (low + high) / 2, (high - low) ** 2 / 12
-    if prior == 0:
-        return low
-    return _between(middle + (value - middle) * prior / (prior + noise**2), low, high)
+def _fractions(noisy: FloatArray, noise: float) -> FloatArray:
+    """Return what is expected of parts of a whole of which nothing was known before."""
+    number = len(noisy)
+    middle, prior = (0.5, 1 / 12) if number == 1 else (1 / number, (number - 1) / number**2 / 3)
+    parts = np.clip(middle + (noisy - middle) * prior / (prior + noise**2), 0.0, 1.0)
+    shown: FloatArray = parts / max(1.0, parts.sum())
+    return shown
 
 
 def _between(value: float, low: float, high: float) -> float:

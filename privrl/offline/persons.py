@@ -26,6 +26,7 @@ with a quarter of a grain more, under which one grain is no dearer than on the l
 as there are, one after the other. Rényi divergences are then those of `LaplaceCost`, at the most.
 """
 
+import math
 from typing import Final, NoReturn
 
 import numpy as np
@@ -108,6 +109,13 @@ class PersonStream:
         """What each person has left of 1, shape (n_persons,): private."""
         return self._left / self._whole
 
+    def unit(self, share: float, size: float) -> float:
+        """Return what an amount of 1 is to cost, for persons of a size to pay a share of 1.
+
+        ``size`` is a sum of amounts, or a sum of squares, as purses are paid.
+        """
+        return share / size if self.sums else math.sqrt(share / size)
+
     def update(
         self,
         person: IntArray,
@@ -115,6 +123,7 @@ class PersonStream:
         amount: FloatArray,
         n_cells: int,
         unit: float | FloatArray,
+        *,
         most: float | FloatArray = 1.0,
     ) -> FloatArray:
         """Return noisy sums of what persons add.
@@ -141,7 +150,7 @@ class PersonStream:
         ValueError
             If there is no such person or cell.
         """
-        sums = self._collect(person, cell, amount, n_cells, unit, most)
+        sums = self._collect(person, cell, amount, n_cells, unit=unit, most=most)
         cost = self._pay_once()
         return gate.release(self, cost, sums / _PURSE, self._rng, self._add_noise)
 
@@ -151,6 +160,7 @@ class PersonStream:
         cell: IntArray,
         amount: FloatArray,
         allowed: BoolArray,
+        *,
         unit: float,
         favour: FloatArray,
     ) -> IntArray:
@@ -177,7 +187,7 @@ class PersonStream:
         """
         if self._squares:
             raise ValueError("a vote must be paid by sums, got a GaussianCost; give no delta.")
-        sums = self._collect(person, cell, amount, allowed.size, unit, 1.0)
+        sums = self._collect(person, cell, amount, allowed.size, unit=unit, most=1.0)
         # Whole numbers are added, not floats: one person's grain stays one beside what is known.
         known = np.rint(np.where(allowed, favour, 0.0) * unit * _PURSE)
         known = np.clip(known, -_FARTHEST, _FARTHEST).astype(np.int64)
@@ -185,9 +195,10 @@ class PersonStream:
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
             scores = (data * _PURSE).reshape(allowed.shape)
             if not isinstance(self.cost, LaplaceCost):
-                return np.where(allowed, scores + known, -np.inf).argmax(axis=1)
-            scale = self.cost.scale * _PURSE
-            return permute_and_flip(scores.astype(np.int64) + known, allowed, scale, rng)
+                best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
+                return best
+            whole: IntArray = scores.astype(np.int64) + known
+            return permute_and_flip(whole, allowed, self.cost.scale * _PURSE, rng)
 
         return gate.release(self, self._pay_once(), sums / _PURSE, self._rng, draw)
 
@@ -201,6 +212,7 @@ class PersonStream:
         cell: IntArray,
         amount: FloatArray,
         n_cells: int,
+        *,
         unit: float | FloatArray,
         most: float | FloatArray,
     ) -> FloatArray:
@@ -243,10 +255,13 @@ class PersonStream:
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         match self.cost:
             case LaplaceCost(scale=scale):
-                return data + discrete_laplace(scale * _PURSE + 0.25, data.shape, rng) / _PURSE
+                noise = discrete_laplace(scale * _PURSE + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
-                return data + discrete_gaussian(sigma * _PURSE, data.shape, rng) / _PURSE
-        return data
+                noise = discrete_gaussian(sigma * _PURSE, data.shape, rng)
+            case _:
+                return data
+        noisy: FloatArray = data + noise / _PURSE
+        return noisy
 
 
 def _check_cost(cost: PersonCost) -> None:

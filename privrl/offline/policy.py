@@ -8,24 +8,34 @@ values are learned; under these a second one is summed, and so on. If only the p
 last table need not: in each state its largest sum is voted for.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_positive, check_rng
+from privrl._checks import check_between, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
-from privrl.costs.base import Cost, NoPrivacy
-from privrl.costs.noise import LaplaceCost
-from privrl.costs.relations import SUMS, AddRemovePerson, Relation, ReplacePerson
+from privrl.costs.base import Cost
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import Relation
 from privrl.data.logs import Log
+from privrl.offline.budget import person_cost
+from privrl.offline.counts import (
+    LARGEST,
+    belief_of,
+    counts_show,
+    release_counts,
+    table_size,
+)
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.facts import SHARE, LogFacts, release_facts
-from privrl.offline.persons import PersonCost, PersonStream
+from privrl.offline.persons import PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected
+from privrl.offline.support import check_support
 
-Kind = Literal["behaviour", "vote", "rounds"]
+Kind = Literal["behaviour", "vote", "rounds", "counts"]
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
 _VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left
@@ -36,6 +46,7 @@ _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
+_AHEAD: Final = 2.0  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 
@@ -46,13 +57,14 @@ class LoggedPolicy:
 
     Attributes
     ----------
-    action : array of int, shape (S,)
+    action : array of int, shape (S,) or, of kind "counts", (H, S)
         What to do in each state; -1 for what is done there already.
-    kind : "behaviour", "vote" or "rounds"
+    kind : "behaviour", "vote", "rounds" or "counts"
         How it was made. "behaviour": the log cannot tell actions apart at this budget, so that
         nothing was recommended. "vote": from one vote. "rounds": values were learned first.
+        "counts": all transitions were counted, and planned for.
     values : array, shape (S,)
-        The values that the last table was summed under.
+        The values that the last table was summed under; NaN of kind "counts".
     allowed : array of bool, shape (S, A)
         Between which actions it chose.
     facts : LogFacts
@@ -76,6 +88,8 @@ def fit_policy(
     log: Log,
     *,
     epsilon: float | None,
+    delta: float | None = None,
+    order: float | None = None,
     relation: Relation | None = None,
     discount: float = 1.0,
     admissible: BoolArray | None = None,
@@ -89,10 +103,9 @@ def fit_policy(
     ----------
     log : Log
         What persons went through.
-    epsilon : float or None
-        Pure differential privacy of a person, with all of their episodes, in nats; None for none.
-    relation : Relation, optional
-        `AddRemovePerson`, by default, or `ReplacePerson`.
+    epsilon, delta, order, relation
+        The budget of a person, with all of their episodes, see `person_cost`. By default pure, and
+        a person is added or removed.
     discount : float
         In (0, 1]: what a reward counts one step later.
     admissible : array of bool, shape (S, A), optional
@@ -118,32 +131,30 @@ def fit_policy(
         If an argument is out of range, or has another shape.
     """
     check_rng(rng)
-    cost = person_cost(epsilon, relation)
+    cost = person_cost(epsilon, relation, delta=delta, order=order)
     discount = _check_discount(discount)
-    allowed, chances = _check_support(log, admissible, behaviour)
-    stream = PersonStream(log.n_persons, cost, rng, accountant)
-    uniform = isinstance(behaviour, str)
-    facts = release_facts(stream, log)
-    return _Learner(log, stream, facts, discount, allowed, chances, uniform).policy()
-
-
-def person_cost(epsilon: float | None, relation: Relation | None) -> PersonCost:
-    """Return the cost of pure differential privacy for persons."""
-    relation = AddRemovePerson() if relation is None else relation
-    if not isinstance(relation, AddRemovePerson | ReplacePerson):
+    allowed, chances, uniform = check_support(log, admissible, behaviour)
+    if isinstance(cost, GaussianCost) and (table_size(log) > LARGEST or discount != 1):
         raise ValueError(
-            "relation must be AddRemovePerson() or ReplacePerson(), got "
-            f"{str(relation)!r}; a log is of persons."
+            f"delta and order must be left out for a discount or more than {LARGEST} possible "
+            f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
+            f"{discount:g}; Laplace noise hides what does not need all of them."
         )
-    if epsilon is None:
-        return NoPrivacy(relation)
-    check_positive("epsilon", epsilon, "smaller means more privacy")
-    check_between("epsilon", epsilon, 2.0**-14, 2.0**20, "in nats")
-    most = max(sum(map(abs, vector)) for vector in relation.changes(SUMS))
-    cost = LaplaceCost(scale=most / epsilon, relation=relation, table=SUMS)
-    while cost.pure_epsilon > epsilon:
-        cost = replace(cost, scale=np.nextafter(cost.scale, np.inf))
-    return cost
+    stream = PersonStream(log.n_persons, cost, rng, accountant)
+    facts = release_facts(stream, log)
+    if discount == 1 and counts_show(stream, log, facts, allowed):
+        return _by_counts(log, stream, facts, allowed)
+    if not stream.sums:
+        return _nothing(log, stream, facts, allowed)
+    return _Learner(
+        log,
+        stream,
+        facts,
+        discount=discount,
+        allowed=allowed,
+        chances=chances,
+        balanced=uniform,
+    ).policy()
 
 
 def _check_discount(discount: float) -> float:
@@ -152,43 +163,37 @@ def _check_discount(discount: float) -> float:
     return float(discount)
 
 
-def _check_support(
-    log: Log, admissible: Any, behaviour: Any
-) -> tuple[BoolArray | None, FloatArray | None]:
+def _by_counts(
+    log: Log, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
+) -> LoggedPolicy:
+    """Plan for what released counts show, pessimistic of what they do not."""
+    counts = release_counts(stream, log, facts, 1 - SHARE)
+    belief = belief_of(counts, log.most_steps, allowed)
     shape = log.n_states, log.n_actions
-    if admissible is not None:
-        admissible = np.asarray(admissible)
-        if admissible.dtype != np.bool_ or admissible.shape != shape:
-            raise ValueError(
-                f"admissible must be booleans of shape {shape}, got {admissible.dtype} of shape "
-                f"{admissible.shape}."
-            )
-        if not admissible.any(axis=1).all():
-            raise ValueError("admissible must have an action at least in every state.")
-    if isinstance(behaviour, str):
-        if behaviour != "uniform":
-            raise ValueError(
-                f"behaviour must be chances of shape {shape}, or 'uniform', got {behaviour!r}."
-            )
-        if admissible is None:
-            return None, None
-        return admissible, admissible / admissible.sum(axis=1, keepdims=True)
-    if behaviour is None:
-        return admissible, None
-    chances = np.asarray(behaviour, np.float64)
-    if chances.shape != shape or not (chances >= 0).all() or not (
-        np.abs(chances.sum(axis=1) - 1) < 1e-6
-    ).all():  # fmt: skip
-        raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")
-    allowed = chances > 0 if admissible is None else admissible & (chances > 0)
-    if not allowed.any(axis=1).all():
-        raise ValueError("behaviour must have an admissible action with a chance in every state.")
-    return allowed, chances
+    return LoggedPolicy(
+        action=belief.mean_plan()[0],
+        kind="counts",
+        values=np.full(log.n_states, np.nan),
+        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
+        facts=facts,
+        signal=math.inf,
+        cost=stream.cost,
+    )
 
 
-def _is_uniform(chances: FloatArray, allowed: BoolArray) -> bool:
-    most, least = np.where(allowed, chances, 0.0), np.where(allowed, chances, 1.0)
-    return bool((most.max(axis=1) <= least.min(axis=1) * (1 + 1e-9)).all())
+def _nothing(
+    log: Log, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
+) -> LoggedPolicy:
+    shape = log.n_states, log.n_actions
+    return LoggedPolicy(
+        action=np.full(log.n_states, -1, np.intp),
+        kind="behaviour",
+        values=np.full(log.n_states, np.nan),
+        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
+        facts=facts,
+        signal=0.0,
+        cost=stream.cost,
+    )
 
 
 class _Learner:
@@ -199,19 +204,17 @@ class _Learner:
         log: Log,
         stream: PersonStream,
         facts: LogFacts,
+        *,
         discount: float,
         allowed: BoolArray | None,
         chances: FloatArray | None,
-        uniform: bool,
+        balanced: bool,
     ) -> None:
         self._log, self._stream, self._facts = log, stream, facts
         self._discount, self._allowed, self._chances = discount, allowed, chances
         self._shape = log.n_states, log.n_actions
         self._steps = decisions_of(log, discount)
-        # A vote compares sums: that is comparing means where all actions are as frequent.
-        self._balanced = uniform or (
-            chances is not None and allowed is not None and _is_uniform(chances, allowed)
-        )
+        self._balanced = balanced  # where all are as frequent, sums compare as means do
 
     def policy(self) -> LoggedPolicy:
         level, self._drift = self._level(1.0)
@@ -339,7 +342,38 @@ class _Learner:
             room = np.maximum(1 - SHARE - _MOMENTS - cost, 0.0) / np.bincount(person, minlength=n)
             amount = amount + room[person] / unit
             allowed = np.ones(self._shape, np.bool_)
-        return self._stream.vote(person, cells, amount, allowed, unit, np.zeros(self._shape))
+        return self._vote(person, cells, amount, allowed, unit=unit, favour=np.zeros(self._shape))
+
+    def _vote(
+        self,
+        person: IntArray,
+        cells: IntArray,
+        amount: FloatArray,
+        allowed: BoolArray,
+        *,
+        unit: float,
+        favour: FloatArray,
+    ) -> IntArray:
+        """Vote for an action in each state, or for what is done there already, -1.
+
+        Where actions were taken alike, one of them at random is as good as what was done. Where
+        they were not, that may be better than any: it stands for election too, ahead of actions by
+        what noise may do.
+        """
+        if self._balanced:
+            return self._stream.vote(person, cells, amount, allowed, unit=unit, favour=favour)
+        n_states, n_actions = self._shape
+        wider = cells // n_actions * (n_actions + 1) + cells % n_actions
+        ahead = _AHEAD * self._stream.noise / np.sqrt(2.0) / unit
+        chosen = self._stream.vote(
+            person,
+            wider,
+            amount,
+            np.hstack([allowed, np.ones((n_states, 1), np.bool_)]),
+            unit=unit,
+            favour=np.hstack([favour, np.full((n_states, 1), ahead)]),
+        )
+        return np.where(chosen == n_actions, -1, chosen)
 
     def _in_rounds(self, shares: tuple[float, ...]) -> IntArray:
         steps, cells = self._steps, self._cells(self._steps)
@@ -366,11 +400,11 @@ class _Learner:
                 favour = told * visits * noise**2 * precision / visits**2 + (
                     effects * visits * variance / self._spread.cell**2
                 )
-                return self._stream.vote(
-                    steps.person, cells, differences, allowed, unit, np.where(allowed, favour, 0.0)
+                return self._vote(
+                    steps.person, cells, differences, allowed, unit=unit, favour=favour
                 )
             table = self._stream.update(
-                steps.person, cells, differences, allowed.size, unit, share * rest
+                steps.person, cells, differences, allowed.size, unit, most=share * rest
             )
             table = np.where(allowed, table.reshape(self._shape) / unit, 0.0)
             noise = self._stream.noise / unit
@@ -415,7 +449,7 @@ class _Learner:
         part = 1 / length[log.person] if noise else np.ones(log.n_steps)
         size = int(np.prod(self._shape))
         unit = room if noise else 1.0
-        table = self._stream.update(log.person, self._cells(steps), part, size, unit, room)
+        table = self._stream.update(log.person, self._cells(steps), part, size, unit, most=room)
         table = table.reshape(self._shape)
         if self._allowed is None:
             self._allowed = _shown(table, noise)

@@ -8,33 +8,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_icu import ACTIONS, write_actions, write_tables, write_wheel
 
-from privrl.envs import icu_sepsis
+from privrl.envs import icu_sepsis, icu_sepsis_choices
 from privrl.envs.suite import Benchmark
 
-INSIDE = "icu_sepsis/envs/assets/dynamics.npz"
 WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")  # a path
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Half of all patients survive the first dose, with action 3; nobody any other."""
-    transition = np.zeros((716, 25, 716))
-    transition[:713, :, 713] = 1
-    transition[:713, 3, 713:715] = 0.5
-    transition[713:, :, 715] = 1
-    path = tmp_path_factory.mktemp("icu") / "dynamics.npz"
-    np.savez_compressed(path, tx_mat=transition, d_0=np.eye(716)[5], expert_policy=np.eye(3))
-    return path
+    return write_tables(tmp_path_factory.mktemp("icu"))
 
 
 def test_it_is_read_from_a_file_a_wheel_and_a_package_that_is_not_run(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = tmp_path / "icu_sepsis-2.0.1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as file:
-        file.writestr("icu_sepsis/__init__.py", "import gym")
-        file.write(tables, INSIDE)
+    write_wheel(tables, wheel)
+    with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path / "site")
     for mdp in (icu_sepsis(tables), icu_sepsis(str(wheel), horizon=2), icu_sepsis()):
@@ -42,12 +34,29 @@ def test_it_is_read_from_a_file_a_wheel_and_a_package_that_is_not_run(
         assert mdp.horizon in (2, 20)
         policy, value = mdp.plan()
         assert value == 0.5
-        assert policy[0, 5] == 3
+        assert policy[0, 0] == 3
         assert mdp.policy_value(0 * policy) == 0
         assert mdp.reward_range == (0, 1)
         assert (mdp.reward[:, :, 714] == 1).all()  # on arrival
         assert mdp.reward.sum() == 716 * 25
+    for place in (tables, wheel, None):
+        admissible, expert = icu_sepsis_choices(place)
+        assert [list(np.flatnonzero(row)) for row in admissible] == ACTIONS
+        assert expert[0, 5] == 1  # 7 is not admissible
+        assert (expert[1:713, 3] == 1).all()  # nothing is known, and there is no choice
+        np.testing.assert_allclose(expert.sum(axis=1), 1)
     assert "icu_sepsis" not in sys.modules
+
+
+@pytest.mark.parametrize("actions", [ACTIONS[:-1], [*ACTIONS, [1]], [[25], *ACTIONS[1:]],
+                                     [[], *ACTIONS[1:]]])  # fmt: skip
+def test_admissible_actions_that_are_none_are_refused(
+    actions: list[list[int]], tables: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dynamics.npz").write_bytes(tables.read_bytes())
+    write_actions(tmp_path, actions)
+    with pytest.raises(ValueError, match=r"path must be a wheel of icu-sepsis or its dynamics"):
+        icu_sepsis_choices(tmp_path / "dynamics.npz")
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +73,8 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for wrong in (text, other, small):
         with pytest.raises(ValueError, match=r"path must be a wheel of icu-sepsis or its dynamics"):
             icu_sepsis(wrong)
+        with pytest.raises(ValueError, match=r"path must be a wheel of icu-sepsis or its dynamics"):
+            icu_sepsis_choices(wrong)
 
 
 @pytest.mark.skipif(

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from privrl._checks import check_between, check_count
+from privrl._plain import listed
 from privrl.data.schema import Categories, Column, Schema
-from privrl.data.schema.plain import check_name, column_of, dump, listed, plain, read
+from privrl.data.schema.plain import check_name, column_of, dump, plain, read
 
 _MOST_CELLS = 2**31 - 1
 _KEYS = {

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privrl._plain import listed
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.text import text_parts
 from privrl.data.schema.entries import Entries, Held, objects, refuse_type
-from privrl.data.schema.plain import listed
 
 Parts = dict[str, Part]
 

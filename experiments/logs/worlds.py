@@ -1,0 +1,455 @@
+"""Worlds whose episodes end with an outcome, as care does, and what a policy is worth there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_count
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.envs import icu_sepsis, icu_sepsis_choices
+
+Behaviour = Literal["uniform", "half-expert"]
+
+#: How actions come to be in a log, by the names that tables use.
+BEHAVIOURS: Final = ("uniform", "half-expert")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class World:
+    """A Markov decision process that ends with outcomes, with known tables.
+
+    Parameters
+    ----------
+    name : str
+        What tables call it.
+    transition : array, shape (S, A, S + outcomes)
+        Probabilities of the next state, and after these of the outcomes.
+    start : array, shape (S,)
+        Probabilities of the first state.
+    admissible : array of bool, shape (S, A)
+        Which actions there are in each state, one at least.
+    expert : array, shape (S, A)
+        Chances of the actions of somebody who knows what they do.
+    outcomes : tuple of str
+        How episodes end.
+    outcome_rewards : tuple of float
+        What each outcome earns.
+    step_reward : float or array, shape (S, A)
+        What a step earns, that of its outcome apart.
+    discount : float
+        In (0, 1]: what a reward counts one step later.
+    most_steps : int
+        After which a log is cut off; values are not.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit together, or probabilities are none.
+    """
+
+    name: str
+    transition: FloatArray
+    start: FloatArray
+    admissible: BoolArray
+    expert: FloatArray
+    outcomes: tuple[str, ...]
+    outcome_rewards: tuple[float, ...]
+    step_reward: float | FloatArray = 0.0
+    discount: float = 1.0
+    most_steps: int = 50
+
+    def __post_init__(self) -> None:
+        shape = self.admissible.shape
+        wanted = (*shape, shape[0] + len(self.outcomes))
+        if self.transition.shape != wanted:
+            raise ValueError(
+                f"transition must have shape {wanted}, for states and outcomes as admissible and "
+                f"outcomes have them, got {self.transition.shape}."
+            )
+        if len(self.outcome_rewards) != len(self.outcomes):
+            raise ValueError(
+                f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
+                f"{self.outcome_rewards!r}."
+            )
+        if self.admissible.dtype != np.bool_ or not self.admissible.any(axis=1).all():
+            raise ValueError("admissible must be booleans, with an action at least in each state.")
+        if np.shape(self.step_reward) not in ((), shape):
+            raise ValueError(
+                f"step_reward must be a number or have shape {shape}, got "
+                f"{np.shape(self.step_reward)}."
+            )
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount must be > 0 and <= 1, got {self.discount!r}.")
+        check_count("most_steps", self.most_steps)
+        _check_chances("transition", self.transition[self.admissible], wanted[2:])
+        _check_chances("start", self.start, shape[:1])
+        self._check_policy("expert", self.expert)
+
+    @property
+    def n_states(self) -> int:
+        """Number of states S, outcomes not among them."""
+        return self.admissible.shape[0]
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions A."""
+        return self.admissible.shape[1]
+
+    @property
+    def step_rewards(self) -> tuple[float, float]:
+        """Least and greatest reward of a step, that of its outcome apart."""
+        possible = np.broadcast_to(self.step_reward, self.admissible.shape)[self.admissible]
+        return float(possible.min()), float(possible.max())
+
+    def behaviour(self, name: Behaviour) -> FloatArray:
+        """Return the chances of actions, shape (S, A), under one of `BEHAVIOURS`.
+
+        "uniform" is over admissible actions; "half-expert" is that half of the time, and the
+        expert otherwise.
+        """
+        uniform: FloatArray = self.admissible / self.admissible.sum(axis=1, keepdims=True)
+        if name == "uniform":
+            return uniform
+        if name == "half-expert":
+            return 0.5 * uniform + 0.5 * self.expert
+        raise ValueError(f"behaviour must be one of {', '.join(BEHAVIOURS)}, got {name!r}.")
+
+    def chances(self, action: IntArray, otherwise: FloatArray | None = None) -> FloatArray:
+        """Return a policy as chances, shape (..., S, A).
+
+        Parameters
+        ----------
+        action : array of int, shape (..., S)
+            What to do in each state; -1 for ``otherwise``. An action that is not admissible there
+            stands for any that is, drawn uniformly, as in ICU-Sepsis.
+        otherwise : array, shape (S, A), optional
+            Chances of actions; by default uniform.
+        """
+        uniform = self.behaviour("uniform")
+        decided = (action[..., None] == np.arange(self.n_actions)) & self.admissible
+        undecided = np.where(action[..., None] < 0, uniform if otherwise is None else otherwise, 0)
+        chances = np.where(decided, 1.0, undecided)
+        return np.where(chances.any(axis=-1, keepdims=True), chances, uniform)
+
+    def value(self, policy: ArrayLike) -> float:
+        """Return the exact expected sum of discounted rewards from the start.
+
+        Parameters
+        ----------
+        policy : array of int, shape (S,) or (H, S), or of float, shape (S, A) or (H, S, A)
+            Actions as for `chances`, or chances, of admissible actions alone; in each state, or at
+            each of H steps. What is done at the first of these is also done when all are over.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong, or an action is not admissible.
+        numpy.linalg.LinAlgError
+            If nothing is discounted and episodes never end.
+        """
+        policy = np.asarray(policy)
+        chances = self.chances(policy) if policy.dtype.kind in "iu" else policy
+        self._check_policy("policy", chances)
+        by_step = chances.reshape(-1, *self.admissible.shape)
+        values = self._values(by_step[0])
+        if len(by_step) > 1:
+            for each in by_step[::-1]:
+                ahead = self.transition[:, :, : self.n_states] @ values
+                values = (each * (self._rewards + self.discount * ahead)).sum(axis=1)
+        return float(self.start @ values)
+
+    def optimum(self) -> tuple[IntArray, float]:
+        """Return a policy, shape (S,), than which none is better, and its value."""
+        return self._optimum
+
+    def score(self, policy: ArrayLike) -> float:
+        """Return how far a policy comes from uniform actions, 0, to the optimum, 1."""
+        low, high = self._uniform_value, self._optimum[1]
+        return (self.value(policy) - low) / (high - low)
+
+    @cached_property
+    def _uniform_value(self) -> float:
+        return self.value(self.behaviour("uniform"))
+
+    @cached_property
+    def _optimum(self) -> tuple[IntArray, float]:
+        """Policy iteration: each round is exact, and the last changes nothing."""
+        policy = np.where(self.admissible, self._rewards, -np.inf).argmax(axis=1)
+        everywhere = np.arange(self.n_states)
+        while True:
+            values = self._values(self.chances(policy))
+            ahead = self.transition[:, :, : self.n_states] @ values
+            worth = np.where(self.admissible, self._rewards + self.discount * ahead, -np.inf)
+            gain = worth.max(axis=1) - worth[everywhere, policy]
+            better = gain > 1e-10 * max(1.0, np.abs(values).max())
+            if not better.any():
+                return policy, float(self.start @ values)
+            policy = np.where(better, worth.argmax(axis=1), policy)
+
+    @cached_property
+    def _rewards(self) -> FloatArray:
+        """Expected reward of each action, its outcome among it."""
+        of_outcomes = self.transition[:, :, self.n_states :] @ np.array(self.outcome_rewards)
+        return self.step_reward + of_outcomes
+
+    def _values(self, chances: FloatArray) -> FloatArray:
+        moves = np.einsum("sa,sap->sp", chances, self.transition[:, :, : self.n_states])
+        earned = (chances * self._rewards).sum(axis=1)
+        return np.linalg.solve(np.eye(self.n_states) - self.discount * moves, earned)
+
+    def _check_policy(self, name: str, policy: FloatArray) -> None:
+        _check_chances(name, policy, self.admissible.shape)
+        if (policy[..., ~self.admissible] != 0).any():
+            raise ValueError(f"{name} must take admissible actions only.")
+
+
+def _check_chances(name: str, chances: FloatArray, shape: tuple[int, ...]) -> None:
+    fine = chances.shape[-len(shape) :] == shape and chances.size > 0 and (chances >= 0).all()
+    if not (fine and (np.abs(chances.sum(axis=-1) - 1) < 1e-9).all()):
+        raise ValueError(
+            f"{name} must be probabilities of shape {shape} that sum to 1 within 1e-9 in each row, "
+            f"got an array of shape {chances.shape}."
+        )
+
+
+# Worlds that are drawn ---------------------------------------------------------------------------
+
+
+def clinic(
+    seed: int,
+    *,
+    name: str | None = None,
+    n_states: int = 300,
+    n_actions: int = 12,
+    mean_admissible: float = 3.0,
+    n_next: int = 40,
+    death: float = -4.2,
+    survival: float = -2.6,
+    effects: tuple[float, float, float] = (0.8, 0.3, 0.1),
+    severity: tuple[float, float] = (2.5, 2.0),
+) -> World:
+    """Return an intensive care unit that is drawn at random: a patient dies or survives.
+
+    Parameters
+    ----------
+    seed : int
+        Of all that is drawn.
+    name : str, optional
+        What tables call it.
+    n_states, n_actions : int
+        How many there are.
+    mean_admissible : float
+        How many actions a state has, in the mean: one, and a Poisson number more.
+    n_next : int
+        How many states follow each, at the most.
+    death, survival : float
+        Log-odds of each in a step, for a patient of medium severity.
+    effects : (float, float, float)
+        Deviations of what an action does to the log-odds of death, to those of survival, and to
+        the severity of who stays.
+    severity : (float, float)
+        How much more log-odds of death and less of survival the worst state has than the medium
+        one: twice that than the best.
+
+    Returns
+    -------
+    World
+        Each state has a severity in [0, 1], and leads to others of about that. The expert knows
+        half of what actions do to death and survival.
+    """
+    rng = np.random.default_rng(seed)
+    grade = rng.random(n_states)
+    popular = 1 / np.arange(1, n_actions + 1)
+    popular = rng.permutation(popular / popular.sum())
+    admissible = np.zeros((n_states, n_actions), np.bool_)
+    for state in range(n_states):
+        number = min(n_actions, 1 + rng.poisson(mean_admissible - 1))
+        admissible[state, rng.choice(n_actions, number, replace=False, p=popular)] = True
+    everywhere = rng.normal(size=(3, n_actions)) * 0.3
+    effect = rng.normal(size=(3, n_states, n_actions)) + everywhere[:, None]
+    off = grade[:, None] - 0.5
+    dies = _sigmoid(death + severity[0] * off * 2 + effects[0] * effect[0])
+    lives = _sigmoid(survival - severity[1] * off + effects[1] * effect[1])
+    lives = np.minimum(lives, 1 - dies - 0.02)
+    transition = np.zeros((n_states, n_actions, n_states + 2))
+    transition[:, :, n_states], transition[:, :, n_states + 1] = dies, lives
+    stays = (1 - dies - lives)[:, :, None]
+    for state in range(n_states):
+        tilt = 10 * effects[2] * effect[2, state]
+        there, rows = _moves(rng, grade, state, tilt, n_next=n_next, width=0.2)
+        transition[state][:, there] = rows * stays[state]
+    start = rng.gamma(1.0, size=n_states)
+    liked = rng.gamma(0.5, size=admissible.shape) * admissible * np.exp(10 * (lives - dies))
+    return World(
+        name=name or f"clinic {seed}",
+        transition=transition,
+        start=start / start.sum(),
+        admissible=admissible,
+        expert=liked / liked.sum(axis=1, keepdims=True),
+        outcomes=("died", "survived"),
+        outcome_rewards=(0.0, 1.0),
+    )
+
+
+#: Constants of the rule were chosen by results on the first half, none by those on the other.
+_CLINICS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "set": {
+        "clinic a": {"seed": 1},
+        "clinic b": {"seed": 2, "n_states": 700, "n_actions": 25, "n_next": 80},
+        "clinic c": {"seed": 3, "n_states": 150, "n_actions": 6, "mean_admissible": 4,
+                     "death": -3.5, "survival": -2.2},
+        "clinic d": {"seed": 4, "n_states": 400, "n_actions": 16, "effects": (0.5, 0.3, 0.25)},
+        "clinic e": {"seed": 5, "n_states": 600, "n_actions": 20, "mean_admissible": 3.2,
+                     "survival": -2.4, "effects": (0.4, 0.3, 0.1)},
+        "clinic f": {"seed": 6, "n_states": 500, "n_actions": 20, "mean_admissible": 2.2,
+                     "death": -4.4, "survival": -2.4, "effects": (0.5, 0.3, 0.1)},
+        "clinic g": {"seed": 7, "n_states": 700, "n_actions": 25, "mean_admissible": 2.6,
+                     "n_next": 85, "death": -4.4, "survival": -2.3, "effects": (0.5, 0.2, 0.05)},
+    },
+    "judged": {
+        "clinic h": {"seed": 101, "n_states": 250, "n_actions": 8, "mean_admissible": 3.5,
+                     "death": -3.8, "survival": -2.4, "effects": (0.6, 0.3, 0.1)},
+        "clinic i": {"seed": 102, "n_states": 550, "n_actions": 18, "mean_admissible": 2.8,
+                     "n_next": 60, "death": -4.5, "survival": -2.0, "effects": (0.5, 0.4, 0.15)},
+        "clinic j": {"seed": 103, "n_states": 800, "n_actions": 20, "mean_admissible": 2.4,
+                     "n_next": 100, "death": -4.0, "survival": -2.5, "effects": (0.6, 0.2, 0.1)},
+        "clinic k": {"seed": 104, "n_states": 120, "n_actions": 5, "mean_admissible": 2.5,
+                     "n_next": 25, "death": -5.0, "survival": -3.0, "effects": (0.7, 0.2, 0.2),
+                     "severity": (3.0, 1.5)},
+    },
+}  # fmt: skip
+
+
+def clinics(half: Literal["set", "judged"]) -> Iterator[World]:
+    """Return the clinics of a half, made one after the other.
+
+    Constants of `privrl.offline.fit_policy` may have been chosen by results on "set"; those on
+    "judged" are of other seeds, sizes and rates.
+    """
+    return (clinic(name=name, **shape) for name, shape in _CLINICS[half].items())
+
+
+def ward(seed: int = 201, *, name: str = "ward", n_states: int = 240, n_actions: int = 8) -> World:
+    """Return a ward for a chronic illness, drawn at random: what counts is health at each step.
+
+    Parameters
+    ----------
+    seed : int
+        Of all that is drawn.
+    name : str
+        What tables call it.
+    n_states, n_actions : int
+        How many there are.
+
+    Returns
+    -------
+    World
+        Each step earns a health index in [0, 1] of the state, less the burden of the action; to
+        be discharged is worth ten steps of full health. Rewards are discounted by 0.95. Logs are
+        cut off after 30 steps.
+    """
+    rng = np.random.default_rng(seed)
+    health = rng.random(n_states)
+    admissible = np.zeros((n_states, n_actions), np.bool_)
+    for each in admissible:
+        each[rng.choice(n_actions, rng.integers(2, 5), replace=False)] = True
+    effect = rng.normal(size=(3, n_states, n_actions))
+    dies = _sigmoid(-4.0 - 4 * (health[:, None] - 0.5) + 0.5 * effect[0])
+    leaves = _sigmoid(-3.5 + 4 * (health[:, None] - 0.5) + 0.3 * effect[1])
+    transition = np.zeros((n_states, n_actions, n_states + 2))
+    transition[:, :, n_states], transition[:, :, n_states + 1] = dies, leaves
+    stays = (1 - dies - leaves)[:, :, None]
+    for state in range(n_states):
+        there, rows = _moves(rng, health, state, 3 * effect[2, state], n_next=30, width=0.15)
+        transition[state][:, there] = rows * stays[state]
+    burden = rng.uniform(0.0, 0.2, n_actions)
+    start = rng.gamma(1.0, size=n_states) * (1 - health)
+    liked = rng.gamma(0.5, size=admissible.shape) * admissible * np.exp(effect[2])
+    return World(
+        name=name,
+        transition=transition,
+        start=start / start.sum(),
+        admissible=admissible,
+        expert=liked / liked.sum(axis=1, keepdims=True),
+        outcomes=("died", "discharged"),
+        outcome_rewards=(0.0, 10.0),
+        step_reward=np.maximum(health[:, None] - burden, 0.0),
+        discount=0.95,
+        most_steps=30,
+    )
+
+
+def _moves(
+    rng: np.random.Generator,
+    grade: FloatArray,
+    state: int,
+    tilt: FloatArray,
+    *,
+    n_next: int,
+    width: float,
+) -> tuple[IntArray, FloatArray]:
+    """Return which states may follow one, of about its grade, and their chances by action.
+
+    An action's ``tilt`` is the log-odds that it gives to a state for each unit of more grade.
+    """
+    near = np.exp(-((grade - grade[state]) ** 2) / (2 * width**2))
+    size = min(n_next, len(grade))
+    there = rng.choice(len(grade), size, replace=False, p=near / near.sum())
+    rows = rng.gamma(1.0, size=size) * np.exp(tilt[:, None] * (grade[there] - grade[state]))
+    return there, rows / rows.sum(axis=1, keepdims=True)
+
+
+def _sigmoid(log_odds: FloatArray) -> FloatArray:
+    return 1 / (1 + np.exp(-log_odds))
+
+
+# ICU-Sepsis --------------------------------------------------------------------------------------
+
+
+def icu_world(
+    path: str | PathLike[str] | None = None,
+    *,
+    name: str = "ICU-Sepsis",
+    step_reward: float = 0.0,
+    discount: float = 1.0,
+) -> World:
+    """Return ICU-Sepsis: 713 states of patients, 25 doses, and death or survival.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        As for `privrl.envs.icu_sepsis`.
+    name : str
+        What tables call it.
+    step_reward, discount : float
+        Of the world: with others it is another one.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `privrl.envs.icu_sepsis`.
+
+    Notes
+    -----
+    Actions of which there are no records in a state are not admissible. Logs are cut off after 50
+    steps, of which few take so many.
+    """
+    n_states = 713
+    mdp = icu_sepsis(path)
+    admissible, expert = icu_sepsis_choices(path)
+    return World(
+        name=name,
+        transition=mdp.transition[:n_states, :, : n_states + 2],
+        start=mdp.start[:n_states],
+        admissible=admissible[:n_states],
+        expert=expert[:n_states],
+        outcomes=("died", "survived"),
+        outcome_rewards=(0.0, 1.0),
+        step_reward=step_reward,
+        discount=discount,
+    )

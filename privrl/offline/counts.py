@@ -1,0 +1,224 @@
+"""A model from counts of all transitions and rewards: for worlds that are small for their log."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.agents.rewards import HatPosterior
+from privrl.agents.sparse_model import SparseModel
+from privrl.data.logs import CUT, Log
+from privrl.offline.facts import LogFacts
+from privrl.offline.persons import PersonStream
+from privrl.samplers.noisy_counts import NoisyPosterior
+
+_POINTS: Final = 11  # of the range of rewards, between which each is split
+_TRANSITIONS: Final = 2 / 3  # of the budget, the rest is for rewards
+_STARTS: Final = 0.03  # of the budget
+_SIZES: Final = 0.02  # of the budget, for how large persons are
+_TIMES: Final = (2, 1)  # that a person is counted for a state and action, by norms or by sums
+_PART: Final = 0.1  # a next state of that chance
+_SHOWS: Final = 2.0  # has to show in so many deviations of the noise
+LARGEST: Final = 2**22  # cells of a table
+_LONG: Final = 1.5  # times the mean size of a person: what is counted of one
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedCounts:
+    """Noisy counts of all transitions and rewards.
+
+    Attributes
+    ----------
+    transition : array, shape (S, A, S + O)
+        How often each state, or outcome, followed.
+    reward : array, shape (S, A, P)
+        How often about each of the rewards of ``grid`` was earned.
+    start : array, shape (S,)
+        How often an episode began there.
+    noise : (float, float, float)
+        The deviations of their noise.
+    grid : array, shape (P,)
+        Rewards.
+    """
+
+    transition: FloatArray
+    reward: FloatArray
+    start: FloatArray
+    noise: tuple[float, float, float]
+    grid: FloatArray
+
+
+def reward_range(log: Log) -> tuple[float, float]:
+    """Return the least and the greatest that a step can earn, with its outcome."""
+    low, high = log.step_rewards
+    return low + min(0.0, *log.outcome_rewards, 0.0), high + max(0.0, *log.outcome_rewards, 0.0)
+
+
+def table_size(log: Log) -> int:
+    """Return how many cells a table of all transitions has."""
+    return log.n_states * log.n_actions * (log.n_states + len(log.outcomes))
+
+
+def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolArray | None) -> bool:
+    """Return whether counts of all transitions would show what there is to see.
+
+    All of them, if each cell were as full as others; or, where rewards are earned on the way, so
+    that values differ much, a next state of chance 1 in 10. A public rule, of what was released.
+    """
+    n_pairs, n_cells = log.n_states * log.n_actions, table_size(log)
+    if n_cells > LARGEST:
+        return False
+    steps = facts.episodes * facts.steps
+    size = steps if stream.sums else 2 * min(steps, n_pairs)
+    seen = _SHOWS * stream.noise / stream.unit(_TRANSITIONS, size)
+    if facts.persons * steps >= seen * n_cells:
+        return True
+    pairs = n_pairs if allowed is None else int(allowed.sum())
+    on_the_way = log.step_rewards[0] < log.step_rewards[1]
+    return on_the_way and facts.persons * steps * _PART >= seen * pairs
+
+
+def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float) -> ReleasedCounts:
+    """Release all transitions, rewards and first states.
+
+    Parameters
+    ----------
+    stream : PersonStream
+        About the persons of the log.
+    log, facts
+        The log, and what was released of it before.
+    share : float
+        Of each person's budget.
+
+    Notes
+    -----
+    A person counts for each state and action the first time only, with Gaussian noise the first
+    two times, and until they have counted half as often again as persons do in the mean (with
+    Gaussian noise three times as often). Who turns
+    in circles is small so, and whether a step counts depends on what was before it alone: what
+    followed it is not counted more or less often for what it was.
+    """
+    n_actions = log.n_actions
+    width = log.n_states + len(log.outcomes)
+    pairs = log.state * n_actions + log.action
+    known = log.next_state != CUT
+    low, high = reward_range(log)
+    grid = np.linspace(low, high, _POINTS) if high > low else np.array([low, low + 1.0])
+    below, part = _split(log.reward, grid)
+    cells = pairs * width + np.where(known, log.next_state, 0)
+    times = _TIMES[stream.sums]
+    counted = _first_times(log, pairs, times)
+    size = _mean_size(stream, log, facts, counted, times)
+    # Twice in one cell is a squared norm of 4, of two steps: twice as large as two cells are.
+    bound = float(np.ceil(_LONG * size)) * times
+    counted &= _until(log, counted.astype(np.float64), bound)
+    rest = share - _STARTS - _SIZES
+
+    units = (
+        stream.unit(rest * _TRANSITIONS, bound),
+        stream.unit(rest * (1 - _TRANSITIONS), bound),
+        stream.unit(_STARTS, log.most_episodes ** (1 if stream.sums else 2)),
+    )
+    first = log.episode_starts[:-1]
+    start = stream.update(
+        log.person[first], log.state[first], np.ones(len(first)), log.n_states, units[2]
+    )
+    moved = counted & known
+    transition = stream.update(
+        log.person[moved],
+        cells[moved],
+        np.ones(int(moved.sum())),
+        log.n_states * n_actions * width,
+        units[0],
+        most=rest * _TRANSITIONS,
+    )
+    points = len(grid)
+    reward = stream.update(
+        np.tile(log.person[counted], 2),
+        np.concatenate([pairs * points + below, pairs * points + below + 1])[np.tile(counted, 2)],
+        np.concatenate([1 - part, part])[np.tile(counted, 2)],
+        log.n_states * n_actions * points,
+        units[1],
+    )
+    shape = log.n_states, n_actions
+    return ReleasedCounts(
+        transition=transition.reshape(*shape, width) / units[0],
+        reward=reward.reshape(*shape, points) / units[1],
+        start=start / units[2],
+        noise=tuple(stream.noise / each for each in units),  # type: ignore[arg-type] # three
+        grid=grid,
+    )
+
+
+def _split(reward: FloatArray, grid: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return between which two points each reward is, and how near the second."""
+    place = (reward - grid[0]) / (grid[1] - grid[0])
+    below = np.clip(place.astype(np.intp), 0, len(grid) - 2)
+    return below, np.clip(place - below, 0.0, 1.0)
+
+
+def _first_times(log: Log, pairs: IntArray, most: int) -> BoolArray:
+    """Return which steps are among the first so many of their person at their pair."""
+    order = np.lexsort((np.arange(log.n_steps), pairs, log.person))
+    person, pair = log.person[order], pairs[order]
+    new = np.ones(log.n_steps, np.bool_)
+    new[1:] = (person[1:] != person[:-1]) | (pair[1:] != pair[:-1])
+    begin = np.flatnonzero(new)
+    before = np.arange(log.n_steps) - np.repeat(begin, np.diff(begin, append=log.n_steps))
+    first = np.empty(log.n_steps, np.bool_)
+    first[order] = before < most
+    return first
+
+
+def _mean_size(
+    stream: PersonStream, log: Log, facts: LogFacts, counted: BoolArray, times: int
+) -> float:
+    """Return how many steps are counted of a person, in the mean: released."""
+    pairs = log.n_states * log.n_actions * times
+    most = float(min(log.most_episodes * log.most_steps, pairs))
+    of_person = np.bincount(log.person, weights=counted, minlength=log.n_persons) / most
+    unit = stream.unit(_SIZES, 1)
+    told = stream.update(
+        np.arange(log.n_persons), np.zeros(log.n_persons, np.intp), of_person, 1, unit
+    )
+    mean = float(told[0]) / unit / facts.persons * most
+    return min(max(mean, 1.0), most)
+
+
+def _until(log: Log, size: FloatArray, bound: float) -> BoolArray:
+    """Return which steps are counted: those at which their person is not larger than the bound."""
+    total = np.cumsum(size)
+    first = log.episode_starts[log.person_starts[:-1]]
+    before = (total - size)[first]
+    own = total - np.repeat(before, np.diff(log.episode_starts[log.person_starts]))
+    counted: BoolArray = own <= bound * (1 + 1e-9)
+    return counted
+
+
+def belief_of(
+    counts: ReleasedCounts, horizon: int, allowed: BoolArray | None = None
+) -> SparseModel:
+    """Return what released counts say: outcomes taken together as "the episode is over".
+
+    Of actions that are not ``allowed``, shape (S, A), nothing is believed.
+    """
+    n_states = counts.transition.shape[0]
+    n_outcomes = counts.transition.shape[-1] - n_states
+    deviation = np.full(n_states + 1, counts.noise[0])
+    deviation[-1] *= np.sqrt(max(n_outcomes, 1))
+    over = counts.transition[..., n_states:].sum(axis=-1, keepdims=True)
+    table = np.concatenate([counts.transition[..., :n_states], over], axis=-1)
+    if not n_outcomes and counts.noise[0]:
+        table[..., -1] = -9 * deviation[-1]  # none of them
+    reward, one = counts.reward.copy(), np.ones(1)
+    if allowed is not None:
+        table[~allowed] = reward[~allowed] = -9 * max(*deviation, counts.noise[1], 1.0)
+    return SparseModel(
+        NoisyPosterior(table[None], deviation, one),
+        HatPosterior(
+            NoisyPosterior(reward[None], np.array([counts.noise[1]]), one),
+            counts.grid,
+        ),
+        horizon,
+    )

@@ -1,0 +1,217 @@
+"""A model of how episodes end, by state and action, and of how they go on, by state alone.
+
+For worlds with many more transitions than a log can tell. What ends an episode is one cell of a
+person, whatever they went through; outcomes exclude each other, so that each has a table of its
+own at the full price of a cell, and who ends in a frequent one, which needs less, pays with the
+rest for how episodes went on.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import CUT, Log
+from privrl.offline.decisions import decisions_of
+from privrl.offline.facts import LogFacts
+from privrl.offline.persons import PersonStream
+from privrl.offline.shrinkage import Spread, action_effects, expected
+
+_FREQUENT: Final = 0.2  # of a purse, paid for the cell of an outcome that is frequent
+_AGAINST: Final = 0.1  # of a cell, with which frequent outcomes count against the rarest
+_REWARDS: Final = 0.2  # of what is left, for rewards on the way
+_ITERATIONS: Final = 4
+_DOUBT: Final = 2.5  # deviations of noise that a next state has to be above
+_EFFECT: Final = 0.15  # of the deviation of what ends a step: how much actions differ
+
+
+@dataclass(frozen=True, eq=False)
+class Endings:
+    """What was released, smoothed.
+
+    Attributes
+    ----------
+    ends : array, shape (S, A, O)
+        The chance that a step ends an episode with each outcome.
+    following : array, shape (S, S)
+        Where an episode that goes on goes, from each state.
+    start : array, shape (S,)
+        Where episodes begin.
+    reward : array, shape (S, A)
+        Mean reward of a step, that of its outcome apart.
+    deviation : array, shape (S, A)
+        What noise leaves in the expected reward of a step.
+    """
+
+    ends: FloatArray
+    following: FloatArray
+    start: FloatArray
+    reward: FloatArray
+    deviation: FloatArray
+
+
+def release_endings(
+    stream: PersonStream,
+    log: Log,
+    facts: LogFacts,
+    *,
+    share: float,
+    allowed: BoolArray,
+    chances: FloatArray | None,
+) -> Endings:
+    """Release how episodes end and go on.
+
+    Parameters
+    ----------
+    stream : PersonStream
+        About the persons of the log.
+    log, facts
+        The log, and what was released of it before.
+    share : float
+        Of each person's budget.
+    allowed : array of bool, shape (S, A)
+        Which actions there are.
+    chances : array, shape (S, A), optional
+        Chances of actions that were followed; by default they are taken to be alike.
+    """
+    n_states, n_actions, n_outcomes = log.n_states, log.n_actions, len(log.outcomes)
+    shape = n_states, n_actions, n_outcomes
+    chances = allowed / allowed.sum(axis=1, keepdims=True) if chances is None else chances
+    steps = decisions_of(log, 1.0)
+    pairs = steps.state * n_actions + steps.action
+    rare = int(np.argmin(facts.outcomes))
+    paid = np.array([share if k == rare else share * _FREQUENT for k in range(n_outcomes)])
+    # How it ended: outcomes exclude each other, so one release has a table for each of them. In
+    # that of the rarest one the others count a little, negatively: more tells actions apart than
+    # what was rare, and there it is heard with the least noise.
+    last = np.flatnonzero(log.next_state >= n_states)
+    outcome = log.next_state[last] - n_states
+    episodes = log.most_episodes
+    units = np.array([stream.unit(each, episodes ** (1 if stream.sums else 2)) for each in paid])
+    others = outcome != rare
+    ended = stream.update(
+        np.concatenate([steps.person[last], steps.person[last][others]]),
+        np.concatenate(
+            [pairs[last] * n_outcomes + outcome, (pairs[last] * n_outcomes + rare)[others]]
+        ),
+        np.concatenate([units[outcome], np.full(int(others.sum()), -_AGAINST * units[rare])]),
+        n_states * n_actions * n_outcomes,
+        1.0,
+    ).reshape(shape)
+    ended, noise = ended / units, stream.noise / units
+    # How it went on: from what is left, each step of a person alike.
+    room = np.maximum(stream.left - (1 - share - 0.02), 0.0)
+    reward, of_reward = _step_rewards(stream, log, facts, pairs, room)
+    length = np.bincount(log.person, minlength=log.n_persons) + np.diff(log.person_starts)
+    first = log.episode_starts[:-1]
+    inner = (log.next_state != CUT) & (log.next_state < n_states)
+    person = np.concatenate([steps.person[first], steps.person[inner]])
+    cell = np.concatenate(
+        [n_states * n_states + steps.state[first], steps.state[inner] * n_states
+         + log.next_state[inner]]
+    )  # fmt: skip
+    of_person = room * (1 - of_reward)
+    part = of_person / length if stream.sums else np.sqrt(of_person) / length
+    moved = stream.update(person, cell, part[person], (n_states + 1) * n_states, 1.0)
+    moved = moved.reshape(n_states + 1, n_states)
+    moved = np.where(moved > _DOUBT * stream.noise, moved, 0.0)
+    heard = np.where(np.arange(n_outcomes) == rare, 0.0, 1 - _FREQUENT - _AGAINST)
+    chance_heard, counted = np.ones(n_states), ended.copy()
+    counted[..., rare] += _AGAINST * np.delete(ended, rare, axis=-1).sum(axis=-1)
+    by_frequency = [*(k for k in range(n_outcomes) if k != rare), rare]
+    for _ in range(_ITERATIONS):
+        flows = moved / chance_heard
+        into = np.maximum(flows.sum(axis=0), 1e-9)
+        rows = flows + into / into.sum() * max(stream.noise, 1e-9)
+        rows /= rows.sum(axis=1, keepdims=True)
+        # How often each action was taken: steps that ended, and the others.
+        over = np.maximum(np.where(allowed[..., None], counted, 0.0).sum(axis=(1, 2)), 0.0)
+        going = np.maximum(flows[:-1].sum(axis=1), 0.05 * flows[:-1].sum() / n_states)
+        n_going = facts.persons * facts.episodes * max(facts.steps - sum(facts.outcomes), 0.0)
+        visits_of_state = over + going / max(going.sum(), 1e-9) * n_going + 1.0
+        visits = np.where(allowed, visits_of_state[:, None] * chances, 1.0)
+        ends, counted = np.zeros(shape), ended.copy()
+        for k in by_frequency:
+            if k == rare:
+                counted[..., k] += _AGAINST * visits * ends.sum(axis=-1)
+            ends[..., k] = _hazard(counted[..., k], visits, visits_of_state, allowed, noise[k])
+        ends *= np.minimum(1.0, 0.98 / np.maximum(ends.sum(axis=-1, keepdims=True), 1e-9))
+        chance_heard = _heard(ends, rows[:-1], chances, heard)
+    worth = np.array(log.outcome_rewards)
+    deviation = np.sqrt((worth**2 * noise**2).sum()) / visits
+    return Endings(
+        ends=ends,
+        following=rows[:-1],
+        start=rows[-1],
+        reward=reward,
+        deviation=np.where(allowed, deviation, 0.0),
+    )
+
+
+def _heard(
+    ends: FloatArray, following: FloatArray, chances: FloatArray, heard: FloatArray
+) -> FloatArray:
+    """Return how much is heard of those who are in a state, by how they are likely to end.
+
+    Who goes on from a state is seen only if they end so that they have something left to pay for it
+    with; dividing by this chance makes up for that.
+    """
+    mean = np.einsum("sa,sao->so", chances, ends)
+    going = 1 - mean.sum(axis=1)
+    stays = np.eye(len(going)) - going[:, None] * following
+    told = np.linalg.solve(stays, mean @ heard)
+    return np.clip(told / max(float(heard.max()), 1e-9), 0.1, 1.0)
+
+
+def _step_rewards(
+    stream: PersonStream, log: Log, facts: LogFacts, pairs: IntArray, room: FloatArray
+) -> tuple[FloatArray, float]:
+    """Release mean rewards on the way, if they differ, and what part of the room that took."""
+    low, high = log.step_rewards
+    shape = log.n_states, log.n_actions
+    mean = min(max(facts.step_reward / facts.steps, low), high)
+    if low == high:
+        return np.full(shape, low), 0.0
+    earned = log.reward.copy()
+    ends = log.next_state >= log.n_states
+    earned[ends] -= np.array(log.outcome_rewards)[log.next_state[ends] - log.n_states]
+    # Sums of what was above the least, and how often: half of the part for each.
+    n_cells, length = log.n_states * log.n_actions, np.bincount(log.person, minlength=len(room))
+    of_person = room * _REWARDS / 2
+    part = (of_person if stream.sums else np.sqrt(of_person)) / np.maximum(length, 1)
+    part = part[log.person]
+    table = stream.update(
+        np.tile(log.person, 2),
+        np.concatenate([pairs, n_cells + pairs]),
+        np.concatenate([part * (earned - low) / (high - low), part]),
+        2 * n_cells,
+        1.0,
+    )
+    total, often = table.reshape(2, *shape)
+    doubt = 2 * stream.noise + 1e-9
+    above = (total + doubt * (mean - low) / (high - low)) / (np.maximum(often, 0.0) + doubt)
+    return low + (high - low) * np.clip(above, 0.0, 1.0), _REWARDS
+
+
+def _hazard(
+    ended: FloatArray,
+    visits: FloatArray,
+    of_state: FloatArray,
+    allowed: BoolArray,
+    noise: float,
+) -> FloatArray:
+    """Return the chance of one outcome, shrunk to that of all actions of its state."""
+    total = np.where(allowed, ended, 0.0).sum(axis=1)
+    overall = float(np.clip(total.sum() / of_state.sum(), 1e-6, 1.0))
+    spread = overall * (1 - overall)
+    number = allowed.sum(axis=1)
+    variance = (spread * of_state + number * noise**2) / of_state**2
+    # States differ by about as much as chances of that size do.
+    of_states = overall + expected(total / of_state - overall, variance, 0.7 * overall)
+    deviation = np.where(allowed, ended / visits - (total / of_state)[:, None], 0.0)
+    of_cell = (spread * visits + noise**2) / visits**2
+    prior = Spread(cell=_EFFECT * spread**0.5, action=_EFFECT / 3 * spread**0.5, state=0.0)
+    effects = action_effects(deviation, of_cell, allowed, prior)
+    shown = of_states[:, None] + effects + expected(deviation - effects, of_cell, prior.cell)
+    return np.clip(np.where(allowed, shown, of_states[:, None]), 0.0, 0.9)

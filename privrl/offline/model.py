@@ -1,0 +1,232 @@
+"""A model, an environment, from a log of persons."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from privrl._checks import check_rng
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.base import Accountant
+from privrl.costs.base import NoPrivacy
+from privrl.costs.noise import LaplaceCost
+from privrl.costs.relations import Relation
+from privrl.data.logs import Log
+from privrl.envs.released import MOST_CELLS, Released, privacy_statement
+from privrl.envs.tabular import TabularMDP
+from privrl.offline.budget import person_cost
+from privrl.offline.counts import (
+    ReleasedCounts,
+    belief_of,
+    counts_show,
+    release_counts,
+    reward_range,
+)
+from privrl.offline.endings import Endings, release_endings
+from privrl.offline.facts import SHARE, release_facts
+from privrl.offline.persons import PersonStream
+from privrl.offline.support import check_support
+
+_UNKNOWN: Final = "unknown"  # the outcome of what no count shows
+
+
+def fit_model(
+    log: Log,
+    *,
+    epsilon: float | None,
+    delta: float | None = None,
+    order: float | None = None,
+    relation: Relation | None = None,
+    admissible: BoolArray | None = None,
+    behaviour: FloatArray | str | None = None,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    rng: np.random.Generator,
+    accountant: Accountant | None = None,
+) -> Released:
+    """Return a model of what a log's persons went through, to be shared and to be played.
+
+    Parameters
+    ----------
+    log : Log
+        What persons went through.
+    epsilon, delta, order, relation
+        The budget of a person, see `person_cost`.
+    admissible, behaviour, rng, accountant
+        As for `fit_policy`.
+    state_names, action_names : sequence of str, optional
+        Public labels.
+
+    Returns
+    -------
+    Released
+        An environment of ``most_steps`` steps. Where the log is long for its states and actions,
+        it has counts of all transitions and rewards; what none shows leads to the outcome
+        "unknown", and pays the least. Otherwise, where episodes have outcomes, it has the chances
+        of these by state and action, and where episodes go on to, by state alone.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the cost.
+    ValueError
+        If an argument is out of range, or a model of this size cannot be had.
+    """
+    check_rng(rng)
+    cost = person_cost(epsilon, relation, delta=delta, order=order)
+    allowed, chances, _ = check_support(log, admissible, behaviour)
+    n_states = log.n_states + len(log.outcomes) + 1
+    if n_states**2 * log.n_actions > MOST_CELLS:
+        raise ValueError(
+            f"log must have at most {MOST_CELLS} transitions to make a model of, got "
+            f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
+        )
+    stream = PersonStream(log.n_persons, cost, rng, accountant)
+    # What overflows is capped by the stream; a warning would tell of whom it came.
+    with np.errstate(over="ignore", invalid="ignore"):
+        facts = release_facts(stream, log)
+        everything = np.ones((log.n_states, log.n_actions), np.bool_)
+        said: dict[str, Any]
+        if not log.outcomes or counts_show(stream, log, facts, allowed):
+            counts = release_counts(stream, log, facts, 1 - SHARE)
+            mdp, outcomes, deviations = _of_counts(log, counts)
+            said = {"model": "counts", "noise": _plain(counts.noise)}
+            allowed = None
+        else:
+            shown = everything if allowed is None else allowed
+            endings = release_endings(
+                stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
+            )
+            mdp, outcomes, deviations = _of_endings(log, endings)
+            said = {"model": "endings"}
+            if allowed is not None:
+                rest = np.ones((len(outcomes), log.n_actions), np.bool_)
+                allowed = np.concatenate([allowed, rest])
+    said["persons"] = round(facts.persons)
+    return Released(
+        mdp=mdp,
+        statement=_statement(stream, epsilon, delta, order, said),
+        outcomes=outcomes,
+        state_names=None if state_names is None else tuple(state_names),
+        action_names=None if action_names is None else tuple(action_names),
+        admissible=allowed,
+        deviations=deviations,
+    )
+
+
+def _of_counts(
+    log: Log, counts: ReleasedCounts
+) -> tuple[TabularMDP, tuple[str, ...], FloatArray | None]:
+    belief = belief_of(counts, log.most_steps)
+    rows, reward, known = belief.likely()
+    n_states, n_actions = known.shape
+    names = log.outcomes or ("over",)
+    size = n_states + len(names) + 1
+    transition = np.zeros((size, n_actions, size))
+    transition[:n_states, :, :n_states] = rows[..., :n_states]
+    # What is over is shared among outcomes as they were counted.
+    ended = np.maximum(counts.transition[..., n_states:], 0.0)
+    if not log.outcomes:
+        ended = np.ones((n_states, n_actions, 1))
+    ended = ended + 1e-9
+    part = ended / ended.sum(axis=-1, keepdims=True)
+    transition[:n_states, :, n_states:-1] = rows[..., n_states:] * part
+    transition[:n_states, :, -1] = ~known
+    transition[:n_states] /= transition[:n_states].sum(axis=-1, keepdims=True)
+    for state in range(n_states, size):
+        transition[state, :, state] = 1.0
+    paid = np.zeros((size, n_actions))
+    least = min(reward_range(log)[0], 0.0) * log.most_steps
+    paid[:n_states] = np.where(known, reward, least)
+    visits = np.maximum(counts.transition.sum(axis=-1), counts.noise[1])
+    deviation = np.zeros((size, n_actions))
+    spread = float(np.sqrt((counts.grid**2).sum()))
+    deviation[:n_states] = np.where(known, counts.noise[1] * spread / visits, 0.0)
+    mdp = TabularMDP(transition, paid, _starts(counts.start, size), log.most_steps)
+    return mdp, (*names, _UNKNOWN), deviation
+
+
+def _starts(counts: FloatArray, size: int) -> FloatArray:
+    start = np.zeros(size)
+    start[: len(counts)] = np.maximum(counts, 0.0)
+    if start.sum() <= 0:
+        start[: len(counts)] = 1.0
+    return start / start.sum()
+
+
+def _of_endings(log: Log, endings: Endings) -> tuple[TabularMDP, tuple[str, ...], FloatArray]:
+    n_states, n_actions, n_outcomes = endings.ends.shape
+    size = n_states + n_outcomes
+    transition = np.zeros((size, n_actions, size))
+    going = 1 - endings.ends.sum(axis=-1)
+    transition[:n_states, :, :n_states] = going[..., None] * endings.following[:, None]
+    transition[:n_states, :, n_states:] = endings.ends
+    transition[:n_states] /= transition[:n_states].sum(axis=-1, keepdims=True)
+    for state in range(n_states, size):
+        transition[state, :, state] = 1.0
+    reward = np.zeros((size, n_actions))
+    reward[:n_states] = endings.reward + endings.ends @ np.array(log.outcome_rewards)
+    deviation = np.zeros((size, n_actions))
+    deviation[:n_states] = endings.deviation
+    mdp = TabularMDP(transition, reward, _starts(endings.start, size), log.most_steps)
+    return mdp, log.outcomes, deviation
+
+
+def _plain(values: Sequence[float]) -> list[float]:
+    return [float(f"{each:.4g}") for each in values]
+
+
+def _statement(
+    stream: PersonStream,
+    epsilon: float | None,
+    delta: float | None,
+    order: float | None,
+    said: dict[str, Any],
+) -> dict[str, Any]:
+    noise = "Laplace" if isinstance(stream.cost, LaplaceCost) else "Gaussian"
+    if isinstance(stream.cost, NoPrivacy) or epsilon is None:
+        raise ValueError(
+            "epsilon must be a number to make a model that can be shared, got None; what is "
+            "released without privacy is the data."
+        )
+    given: dict[str, Any] = {"order": order} if order is not None else {"delta": delta or 0.0}
+    return privacy_statement(
+        unit="a person: all episodes",
+        relation=str(stream.cost.relation),
+        epsilon=epsilon,
+        released=f"sums over persons, each scaled to a size of 1, with {noise} noise",
+        details=said,
+        **given,
+    )
+
+
+def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, float]:
+    """Return the best policy of a released model, and what it is worth there.
+
+    Parameters
+    ----------
+    released : Released
+        A model.
+    discount : float
+        In (0, 1].
+
+    Returns
+    -------
+    policy : array of int, shape (H, S)
+        An admissible action for each step and state, outcomes included.
+    value : float
+        Of an episode in the model. It is the largest of many noisy values, and so likely to be
+        above the value in the world: `evaluate_policy` tells that.
+    """
+    mdp = released.mdp
+    horizon, n_states = mdp.horizon, mdp.n_states
+    barred = np.zeros((n_states, mdp.n_actions))
+    if released.admissible is not None:
+        barred[~released.admissible] = -math.inf
+    worth, policy = np.zeros(n_states), np.empty((horizon, n_states), np.intp)
+    for step in reversed(range(horizon)):
+        ahead = mdp.expected_reward + discount * (mdp.transition @ worth) + barred
+        policy[step] = ahead.argmax(axis=1)
+        worth = ahead.max(axis=1)
+    return policy, float(worth @ mdp.start)
