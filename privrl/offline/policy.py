@@ -169,12 +169,15 @@ def _by_counts(
     """Plan for what released counts show, pessimistic of what they do not."""
     counts = release_counts(stream, log, facts, 1 - SHARE)
     belief = belief_of(counts, log.most_steps, allowed)
-    shape = log.n_states, log.n_actions
+    allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
+    action = belief.mean_plan()[0]
+    # Where nothing is known an action that is not there may be as good as any.
+    action = np.where(allowed[np.arange(log.n_states), action], action, -1)
     return LoggedPolicy(
-        action=belief.mean_plan()[0],
+        action=action,
         kind="counts",
         values=np.full(log.n_states, np.nan),
-        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
+        allowed=allowed,
         facts=facts,
         signal=math.inf,
         cost=stream.cost,

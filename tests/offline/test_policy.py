@@ -1,6 +1,7 @@
 """Policies from logs: what they find, what they refuse, and what they cost."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,18 @@ def trial(n_persons: int, **schema: Any) -> Log:
     return log_of(worth_choosing(n_persons), **{**TRIAL, **schema})
 
 
+def first(found: LoggedPolicy) -> Array:
+    """What to do at first."""
+    return found.action if found.action.ndim == 1 else found.action[0]
+
+
 def same(one: LoggedPolicy, other: LoggedPolicy) -> bool:
     arrays = ("action", "values", "allowed")
     return (
-        all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+        all(
+            np.array_equal(*(np.nan_to_num(getattr(each, name)) for each in (one, other)))
+            for name in arrays
+        )
         and (one.kind, one.facts, one.cost) == (other.kind, other.facts, other.cost)
         and one.signal == other.signal
     )
@@ -47,23 +56,26 @@ def same(one: LoggedPolicy, other: LoggedPolicy) -> bool:
      {"admissible": ALL, "behaviour": "uniform"}],
 )  # fmt: skip
 def test_without_privacy_it_is_what_did_best(given: dict[str, Any]) -> None:
-    found = fit_policy(trial(400), epsilon=None, rng=rng(), **given)
-    assert found.kind == "rounds"
-    np.testing.assert_array_equal(found.action, BEST)
-    assert found.cost == NoPrivacy(AddRemovePerson())
-    assert found.allowed.all()
+    for discount, kind in ((0.999, "rounds"), (1.0, "counts")):
+        found = fit_policy(trial(400), epsilon=None, discount=discount, rng=rng(), **given)
+        assert found.kind == kind
+        np.testing.assert_array_equal(first(found), BEST)
+        assert found.cost == NoPrivacy(AddRemovePerson())
+        assert found.allowed.all()
 
 
-@pytest.mark.parametrize(("epsilon", "kind"), [(0.1, "vote"), (1.0, "rounds"), (50.0, "rounds")])
+@pytest.mark.parametrize(
+    ("epsilon", "kind"), [(0.1, "vote"), (1.0, "rounds"), (50.0, "rounds"), (2.0, "counts")]
+)
 @pytest.mark.parametrize(("relation", "times"), [(AddRemovePerson(), 1), (ReplacePerson(), 2)])
 def test_with_enough_persons_it_is_still_found(
     epsilon: float, kind: str, relation: Relation, times: int
 ) -> None:
     found = fit_policy(
         trial(3000), epsilon=times * epsilon, relation=relation, admissible=ALL,
-        behaviour="uniform", rng=rng(),
+        behaviour="uniform", discount=0.999 if kind != "counts" else 1.0, rng=rng(),
     )  # fmt: skip
-    np.testing.assert_array_equal(found.action, BEST)
+    np.testing.assert_array_equal(first(found), BEST)
     assert found.kind == kind
 
 
@@ -94,10 +106,10 @@ def test_values_are_of_what_one_does_later() -> None:
     """Of those who took action 1 half did well; who takes 1 in state 1 too all do."""
     log = log_of(ways(3000), step_rewards=(0.0, 0.0), most_episodes=1)
     found = fit_policy(log, epsilon=None, rng=rng())
-    np.testing.assert_array_equal(found.action[:2], [1, 1])
+    np.testing.assert_array_equal(first(found)[:2], [1, 1])
     # Unless it comes too late.
     found = fit_policy(log, epsilon=None, discount=0.2, rng=rng())
-    np.testing.assert_array_equal(found.action[:2], [0, 1])
+    np.testing.assert_array_equal(first(found)[:2], [0, 1])
 
 
 def test_unknown_actions_are_shown_by_the_log() -> None:
@@ -105,25 +117,29 @@ def test_unknown_actions_are_shown_by_the_log() -> None:
     persons = [p for p in worth_choosing(2000) if p[0][0][0][:2] != (2, 1)]
     log = log_of(persons, **TRIAL)
     for epsilon in (None, 20.0):
-        found = fit_policy(log, epsilon=epsilon, rng=rng())
+        found = fit_policy(log, epsilon=epsilon, discount=0.999, rng=rng())
         np.testing.assert_array_equal(found.allowed, [[True, True], [True, True], [True, False]])
         np.testing.assert_array_equal(found.action, BEST)
 
 
 def test_only_admissible_actions_are_chosen() -> None:
     admissible = np.array([[False, True], [True, False], [True, True]])
-    for epsilon in (None, 0.05, 0.3, 5.0):
-        found = fit_policy(trial(3000), epsilon=epsilon, admissible=admissible, rng=rng())
+    for epsilon, discount in product((None, 0.05, 0.3, 5.0), (1.0, 0.9)):
+        found = fit_policy(
+            trial(3000), epsilon=epsilon, admissible=admissible, discount=discount, rng=rng()
+        )
         np.testing.assert_array_equal(found.allowed, admissible)
-        if found.kind != "behaviour":
-            np.testing.assert_array_equal(found.action[:2], [1, 0])
+        for plan in np.atleast_2d(found.action):
+            assert ((plan == -1) | admissible[range(3), plan]).all()
+        if epsilon in (None, 5.0):
+            np.testing.assert_array_equal(first(found)[:2], [1, 0])
 
 
 def test_behaviour_that_is_known_leaves_out_what_is_never_done() -> None:
     chances = np.array([[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]])
     found = fit_policy(trial(100), epsilon=None, behaviour=chances, rng=rng())
     np.testing.assert_array_equal(found.allowed, chances > 0)
-    assert found.action[0] == 1
+    assert first(found)[0] == 1
 
 
 def test_unequal_chances_do_not_favour_what_is_done_often() -> None:
@@ -137,7 +153,7 @@ def test_unequal_chances_do_not_favour_what_is_done_often() -> None:
     chances = np.tile([0.1, 0.9], (3, 1))
     for epsilon in (None, 5.0):
         found = fit_policy(log_of(persons, **TRIAL), epsilon=epsilon, behaviour=chances, rng=rng())
-        np.testing.assert_array_equal(found.action, 0)
+        np.testing.assert_array_equal(first(found), 0)
 
 
 @pytest.mark.parametrize("epsilon", [None, 30.0])
@@ -160,7 +176,7 @@ def test_rewards_of_steps_without_outcomes(epsilon: float | None) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-@pytest.mark.parametrize("epsilon", [None, 1e-4, 1.0, 1e6])
+@pytest.mark.parametrize("epsilon", [None, 1e-4, 1.0, 3e4])
 @pytest.mark.parametrize("admissible", [None, ALL])
 @pytest.mark.parametrize(
     "schema",
@@ -180,7 +196,7 @@ def test_nobody_and_one(
         found = fit_policy(
             log, epsilon=epsilon, admissible=admissible, discount=discount, rng=rng()
         )
-        assert found.action.shape == (3,)
+        assert first(found).shape == (3,)
         assert ((found.action >= -1) & (found.action < 2)).all()
     if not n and epsilon is None:
         assert found.kind == "behaviour"
@@ -206,7 +222,7 @@ def test_the_order_of_persons_does_not_matter(epsilon: float | None) -> None:
         for each in (persons, [persons[i] for i in order])
     )
     if epsilon is None:
-        np.testing.assert_array_equal(one.action, other.action)
+        np.testing.assert_array_equal(first(one), first(other))
         np.testing.assert_allclose(one.values, other.values, rtol=1e-9)
     else:
         assert same(one, other)
@@ -234,7 +250,7 @@ def test_refusal_leaves_nothing() -> None:
     assert generator.bit_generator.state == before
 
 
-@pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 7.3, 2.0**-14 * 1.0001, 2.0**20 * 0.9999])
+@pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 7.3, 2.0**-14 * 1.0001, 2.0**15 * 0.9999])
 @pytest.mark.parametrize("relation", [AddRemovePerson(), ReplacePerson()])
 def test_epsilon_is_not_exceeded(epsilon: float, relation: Relation) -> None:
     """Nor missed by more than rounding; both ends of the range can be drawn with."""
@@ -249,7 +265,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "epsilon must be"),
     ({"epsilon": float("nan")}, "epsilon must be"),
     ({"epsilon": 2.0**-14}, "epsilon must be a number > 6.1"),
-    ({"epsilon": 2.0**21}, "epsilon must be a number > 6.1"),
+    ({"epsilon": 2.0**15}, "epsilon must be a number > 6.1"),
     ({"relation": ReplaceRecord()}, "relation must be AddRemovePerson"),
     ({"relation": Relation("mine", {SUMS: [(0.1,)]})}, "relation must be AddRemovePerson"),
     ({"relation": "person"}, "relation must be AddRemovePerson"),
@@ -266,7 +282,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"behaviour": np.full((3, 2), np.nan)}, "sum to 1 in each state"),
     (
         {"behaviour": np.array([[1.0, 0.0]] * 3), "admissible": np.array([[False, True]] * 3)},
-        "an admissible action with a chance in every state",
+        "an admissible action at least in every state",
     ),
     ({"rng": 3}, "rng must be"),
 ]
