@@ -141,22 +141,20 @@ def fit_policy(
             f"{discount:g}; Laplace noise hides what does not need all of them."
         )
     stream = PersonStream(log.n_persons, cost, rng, accountant)
-    # What overflows is capped by the stream; a warning would tell of whom it came.
-    with np.errstate(over="ignore", invalid="ignore"):
-        facts = release_facts(stream, log)
-        if discount == 1 and counts_show(stream, log, facts, allowed):
-            return _by_counts(log, stream, facts, allowed)
-        if not stream.sums:
-            return _nothing(log, stream, facts, allowed)
-        return _Learner(
-            log,
-            stream,
-            facts,
-            discount=discount,
-            allowed=allowed,
-            chances=chances,
-            balanced=uniform,
-        ).policy()
+    facts = release_facts(stream, log)
+    if discount == 1 and counts_show(stream, log, facts, allowed):
+        return _by_counts(log, stream, facts, allowed)
+    if not stream.sums:
+        return _nothing(log, stream, facts, allowed)
+    return _Learner(
+        log,
+        stream,
+        facts,
+        discount=discount,
+        allowed=allowed,
+        chances=chances,
+        balanced=uniform,
+    ).policy()
 
 
 def _by_counts(
@@ -165,12 +163,15 @@ def _by_counts(
     """Plan for what released counts show, pessimistic of what they do not."""
     counts = release_counts(stream, log, facts, 1 - SHARE)
     belief = belief_of(counts, log.most_steps, allowed)
-    shape = log.n_states, log.n_actions
+    allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
+    action = belief.mean_plan()[0]
+    # Where nothing is known an action that is not there may be as good as any.
+    action = np.where(allowed[np.arange(log.n_states), action], action, -1)
     return LoggedPolicy(
-        action=belief.mean_plan()[0],
+        action=action,
         kind="counts",
         values=np.full(log.n_states, np.nan),
-        allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
+        allowed=allowed,
         facts=facts,
         signal=math.inf,
         cost=stream.cost,

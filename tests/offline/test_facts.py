@@ -34,13 +34,15 @@ def by_a_loop(persons: Sequence[Person]) -> LogFacts:
         persons=len(persons),
         episodes=len(episodes) / len(persons),
         steps=len(rewards) / len(episodes),
+        outcomes=tuple(sum(end == k for _, end in episodes) / len(episodes) for k in range(2)),
         outcome_reward=sum(ends) / len(episodes),
         step_reward=sum(rewards) / len(episodes),
     )
 
 
 def values(facts: LogFacts) -> list[float]:
-    return list(vars(facts).values())
+    alone = (facts.persons, facts.episodes, facts.steps, facts.outcome_reward, facts.step_reward)
+    return [*alone, *facts.outcomes]
 
 
 def test_without_privacy_they_are_the_means() -> None:
@@ -82,6 +84,8 @@ def test_whatever_noise_says_they_are_possible(seed: int) -> None:
     assert 1 <= found.episodes <= SCHEMA["most_episodes"]
     assert 1 <= found.steps <= SCHEMA["most_steps"]
     assert -1 <= found.outcome_reward <= 1
+    assert min(found.outcomes) >= 0
+    assert sum(found.outcomes) <= 1 + 1e-12
     assert abs(found.step_reward) <= 0.5 * SCHEMA["most_steps"]
 
 
@@ -93,7 +97,7 @@ def test_what_the_schema_fixes_is_not_asked() -> None:
     stream = PersonStream(30, cost, np.random.default_rng(0))
     found = release_facts(stream, log)
     np.testing.assert_allclose(stream.left, 1 - SHARE, atol=1e-6)
-    np.testing.assert_allclose(values(found), [30, 1, 1, 1, 0], atol=0.01)
+    np.testing.assert_allclose(values(found), [30, 1, 1, 1, 0, 1, 0], atol=0.01)
 
 
 def test_noise_draws_the_mean_outcome_to_the_middle() -> None:

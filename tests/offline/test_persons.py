@@ -52,7 +52,9 @@ class Seen:
     def charged(self, cost: Any) -> None:
         """Nothing is charged here."""
 
-    def released(self, who: object, cost: Any, data: Array, rng: Any, draw: Callable) -> Any:
+    def released(
+        self, who: object, cost: Any, data: Array, rng: Any, draw: Callable[..., Any]
+    ) -> Any:
         self.data.append(data.copy())
         self.costs.append(cost)
         return draw(data, rng) if self._say is None else np.full(data.shape, self._say)
@@ -84,14 +86,15 @@ def adaptive(people: Sequence[Added], cost: Any, say: float) -> list[Array]:
     """What goes into three tables, the last a vote under sums, each as what left before says."""
     person, cell, amount = flat(people)
     stream, seen = stream_of(len(people), cost), Seen(say)
-    with gate.watched_by(seen), np.errstate(over="ignore"):  # it is not the stream's
+    with gate.watched_by(seen):
         first = stream.update(person, cell, amount, 2, 0.4)
-        louder = 0.7 + abs(first[0])
+        with np.errstate(over="ignore"):
+            louder = amount * (0.7 + abs(first[0]))
         room = np.maximum(stream.left - 0.2, 0.05)  # of each person
-        stream.update(person, 1 - cell, amount * louder, 2, room, room)
+        stream.update(person, 1 - cell, louder, 2, room, most=room)
         if stream.sums:
             allowed, favour = np.ones((1, 2), np.bool_), np.array([[0.0, 1e12 * say]])
-            stream.vote(person, cell, amount - say, allowed, 0.9, favour)
+            stream.vote(person, cell, amount - say, allowed, unit=0.9, favour=favour)
         else:
             stream.update(person, cell, amount - say, 2, 0.9)
         stream.update(person, cell, np.ones(len(person)), 2, 1.0)  # what is left
@@ -140,11 +143,11 @@ def test_a_replaced_person_changes_two_purses(cost: Any) -> None:
 
 
 def test_without_purses_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = PersonStream._collect
+    whole: Any = PersonStream._collect
 
-    def forgets(self: PersonStream, *given: Any) -> Array:
+    def forgets(self: PersonStream, *given: Any, **more: Any) -> Array:
         self._left = np.full(len(self._left), self._whole)
-        return whole(self, *given)
+        return whole(self, *given, **more)
 
     monkeypatch.setattr(PersonStream, "_collect", forgets)
     there, gone = ([[(0, 1.0)] * n] for n in (3, 0))
@@ -166,7 +169,7 @@ def test_purses(cost: Any, data: st.DataObject) -> None:
             person, cell, amount = flat(people)
             most = np.array([data.draw(st.floats(0, 1)) for _ in range(n)])
             before = stream.left
-            stream.update(person, 4 * person + cell, amount, 4 * n, 0.8, most)
+            stream.update(person, 4 * person + cell, amount, 4 * n, 0.8, most=most)
             paid = before - stream.left
             assert (paid >= 0).all()
             assert (stream.left >= 0).all()
@@ -232,7 +235,8 @@ def test_amounts_that_cancel_in_a_cell_leave_purses_whole() -> None:
 
 @both
 def test_narrow_integers_do_not_overflow(cost: Any) -> None:
-    person, cell = np.array([0, 1, 2], np.int8), np.array([99, 98, 97], np.int8)
+    person: Any = np.array([0, 1, 2], np.int8)
+    cell: Any = np.array([99, 98, 97], np.int8)
     seen = Seen(0.0)
     with gate.watched_by(seen):
         stream_of(3, cost).update(person, cell, np.array([0.5, 0.25, 1.0]), 100, 1.0)
@@ -251,7 +255,7 @@ def test_a_grain_is_a_grain_beside_what_is_known(monkeypatch: pytest.MonkeyPatch
     allowed, favour = np.ones((1, 2), np.bool_), np.array([[2.0**31, 1e300]])
     for amount in (0.0, GRAIN, 3 * GRAIN):
         one, none = np.array([amount]), np.zeros(1, np.intp)
-        stream_of(1).vote(none, none, one, allowed, 1.0, favour)
+        stream_of(1).vote(none, none, one, allowed, unit=1.0, favour=favour)
     assert [int(each[0, 0] - scores[0][0, 0]) for each in scores] == [0, 1, 3]
     assert all(int(each[0, 1]) == 2**60 for each in scores)
 
@@ -401,7 +405,7 @@ def test_law_of_a_vote() -> None:
     stream = stream_of(2, cost, seed=2)
     # The same votes in every row would cost a purse each: they are known in all but the first.
     favour[1:, :3] += [-0.6, 0.4, 0.2]
-    chosen = stream.vote(*flat(people), allowed, unit, favour)
+    chosen = stream.vote(*flat(people), allowed, unit=unit, favour=favour)
     expected = n * chances(np.array([[0.4, 0.4, 0.5]]) * unit / 0.25)[0]
     assert stats.chisquare(np.bincount(chosen, minlength=3), expected).pvalue > FALSE_ALARM
     wrong = n * chances(np.array([[0.4, 0.4, 0.5]]) * unit / 0.125)[0]
@@ -443,7 +447,8 @@ def test_it_is_charged_once_before_anything_leaves() -> None:
         none = np.zeros(1, np.intp)
         for _ in range(3):
             stream.update(none, none, np.ones(1), 1, 0.2)
-        stream.vote(none, none, np.ones(1), np.ones((1, 2), np.bool_), 0.2, np.zeros((1, 2)))
+        allowed = np.ones((1, 2), np.bool_)
+        stream.vote(none, none, np.ones(1), allowed, unit=0.2, favour=np.zeros((1, 2)))
     np.testing.assert_array_equal(accountant.rdp, charged)
     assert seen.costs == [LAPLACE, None, None, None]
 
@@ -497,7 +502,7 @@ def test_the_ends_of_the_range_can_be_drawn(scale: float) -> None:
     for cost in (laplace, gaussian):
         assert stream_of(1, cost).update(none, none, np.ones(1), 3, 1.0).shape == (3,)
     allowed = np.ones((1, 2), np.bool_)
-    stream_of(1, laplace).vote(none, none, np.ones(1), allowed, 1.0, np.zeros((1, 2)))
+    stream_of(1, laplace).vote(none, none, np.ones(1), allowed, unit=1.0, favour=np.zeros((1, 2)))
 
 
 def test_places_that_are_not_there_are_refused_and_cost_nothing() -> None:
@@ -511,9 +516,8 @@ def test_places_that_are_not_there_are_refused_and_cost_nothing() -> None:
 def test_a_vote_wants_sums() -> None:
     none = np.zeros(1, np.intp)
     with pytest.raises(ValueError, match="a vote must be paid by sums"):
-        stream_of(1, GAUSSIAN).vote(
-            none, none, np.ones(1), np.ones((1, 1), np.bool_), 1.0, np.zeros((1, 1))
-        )
+        one = np.ones((1, 1))
+        stream_of(1, GAUSSIAN).vote(none, none, one[0], one > 0, unit=1.0, favour=one)
 
 
 @pytest.mark.parametrize("cost", [LAPLACE, GAUSSIAN, NoPrivacy(AddRemovePerson())], ids=repr)
@@ -531,5 +535,5 @@ def test_without_privacy_all_is_exact() -> None:
     assert stream.noise == 0
     allowed = np.array([[True, True], [True, False]])
     favour = np.array([[20.0, 0.0], [0.0, 99.0]])
-    chosen = stream.vote(person, cell, amount, allowed, 1.0, favour)
+    chosen = stream.vote(person, cell, amount, allowed, unit=1.0, favour=favour)
     np.testing.assert_array_equal(chosen, [0, 0])

@@ -9,6 +9,7 @@ import numpy as np
 from privrl._checks import check_count
 from privrl._typing import BoolArray, FloatArray, IntArray
 
+_LARGEST: Final = 1e100  # of rewards: where sums of squares of whatever persons do are floats
 _ARRAYS: Final = ("state", "action", "next_state", "reward", "episode_starts", "person_starts")
 _KINDS: Final = ("iu", "iuf")  # of NumPy's, of whole numbers and of rewards
 
@@ -75,6 +76,13 @@ class Log:
             raise ValueError(
                 f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
                 f"{self.outcome_rewards!r}."
+            )
+        low, high = self.step_rewards
+        rewards = (low, high, *self.outcome_rewards)
+        if not (low <= high and all(abs(each) <= _LARGEST for each in rewards)):
+            raise ValueError(
+                f"step_rewards and outcome_rewards must be from {-_LARGEST:g} to {_LARGEST:g}, the "
+                f"lowest first, got {self.step_rewards!r} and {self.outcome_rewards!r}."
             )
         for name in _ARRAYS:
             # One type each, whatever it came as: small ones overflow where places are worked out.
