@@ -106,7 +106,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=repr)
+@pytest.mark.parametrize("fault", FAULTS, ids=[str(k) for k in range(len(FAULTS))])
 def test_whoever_has_an_episode_that_does_not_fit_is_left_out(fault):
     expected = lists(from_buffer([STOPPED], **SIZES))
     bad = replace(ENDED, **fault)

@@ -640,7 +640,9 @@ def test_the_last_decision_alone_is_not_enough_where_steps_earn():
     with pytest.raises(ValueError, match="'steps' takes any"):
         judge(log, method="last")
     assert judge(log).method == "steps"
-    assert judge(replace(LOG, step_rewards=(1.0, 1.0), reward=LOG.reward + 1)).method == "steps"  # how long it is earns
+    assert (
+        judge(replace(LOG, step_rewards=(1.0, 1.0), reward=LOG.reward + 1)).method == "steps"
+    )  # how long it is earns
     assert judge(LOG, discount=0.9).method == "steps"
     assert judge(LOG).method == "last"
     assert judge(small_log([[(0, 0, WON)]], most_steps=2)).method == "steps"

@@ -515,9 +515,9 @@ def test_places_that_are_not_there_are_refused_and_cost_nothing() -> None:
 
 def test_a_vote_wants_sums() -> None:
     none = np.zeros(1, np.intp)
+    one, stream = np.ones((1, 1)), stream_of(1, GAUSSIAN)
     with pytest.raises(ValueError, match="a vote must be paid by sums"):
-        one = np.ones((1, 1))
-        stream_of(1, GAUSSIAN).vote(none, none, one[0], one > 0, unit=1.0, favour=one)
+        stream.vote(none, none, one[0], one > 0, unit=1.0, favour=one)
 
 
 @pytest.mark.parametrize("cost", [LAPLACE, GAUSSIAN, NoPrivacy(AddRemovePerson())], ids=repr)
