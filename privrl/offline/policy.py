@@ -48,6 +48,8 @@ _FAINT: Final = 0.02  # signal to noise below which nothing is better than what 
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
+_LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
+LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +133,8 @@ def fit_policy(
     """
     check_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
-    discount = _check_discount(discount)
+    check_policy(log, cost, discount)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
-    if isinstance(cost, GaussianCost) and (table_size(log) > LARGEST or discount != 1):
-        raise ValueError(
-            f"delta and order must be left out for a discount or more than {LARGEST} possible "
-            f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
-            f"{discount:g}; Laplace noise hides what does not need all of them."
-        )
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     facts = release_facts(stream, log)
     shows = counts_show(stream, log, facts, allowed)
@@ -147,14 +143,49 @@ def fit_policy(
     if not stream.sums:
         return _nothing(log, stream, facts, allowed)
     return _Learner(
-        log, stream, facts, discount=discount, allowed=allowed, chances=chances, balanced=uniform
+        log,
+        stream,
+        facts,
+        discount=float(discount),
+        allowed=allowed,
+        chances=chances,
+        balanced=uniform,
     ).policy()
 
 
-def _check_discount(discount: float) -> float:
+def check_discount(discount: float) -> None:
+    """Check that a discount is in (0, 1]."""
     if discount != 1:
         check_between("discount", discount, 0, 1, "1 counts all rewards alike")
-    return float(discount)
+
+
+def check_policy(log: Log, cost: Cost, discount: float) -> None:
+    """Check what is public of a log, before a policy is made from it.
+
+    Raises
+    ------
+    ValueError
+        If the noise does not go with the discount or the sizes, a plan would be too long, or
+        nothing is earned.
+    """
+    check_discount(discount)
+    if not any((*log.step_rewards, *log.outcome_rewards)):
+        raise ValueError(
+            "log must have rewards, got none that is not 0: no action is better than others; give "
+            "a column of them, or outcome_rewards."
+        )
+    counts = table_size(log) <= LARGEST and discount == 1
+    if isinstance(cost, GaussianCost) and not counts:
+        raise ValueError(
+            f"delta and order must be left out for a discount or more than {LARGEST} possible "
+            f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
+            f"{discount:g}; Laplace noise hides what does not need all of them."
+        )
+    if counts and log.most_steps * log.n_states > LONGEST:
+        raise ValueError(
+            f"most_steps times states must be at most {LONGEST} where a plan for each step may be "
+            f"made, got {log.most_steps} and {log.n_states}; let episodes be shorter."
+        )
 
 
 def _by_counts(
@@ -164,8 +195,11 @@ def _by_counts(
     counts = release_counts(stream, log, facts, 1 - SHARE)
     belief = belief_of(counts, log.most_steps, allowed)
     shape = log.n_states, log.n_actions
+    action = belief.mean_plan()[0]
+    if allowed is not None:  # where nothing is known of any action, the plan is the first
+        action = np.where(allowed[np.arange(log.n_states), action], action, -1)
     return LoggedPolicy(
-        action=belief.mean_plan()[0],
+        action=action,
         kind="counts",
         values=np.full(log.n_states, np.nan),
         allowed=np.ones(shape, np.bool_) if allowed is None else allowed,
@@ -253,7 +287,8 @@ class _Learner:
     def _largest(self, level: float, size: float) -> float:
         """Return what a person's differences sum to, nearly all persons': their bound."""
         ends = (abs(each - level - self._drift) for each in self._log.outcome_rewards)
-        return max(self._facts.episodes * max(ends, default=0.0), 1.5 * size)
+        earned = max(map(abs, (*self._log.step_rewards, *self._log.outcome_rewards)))
+        return max(self._facts.episodes * max(ends, default=0.0), 1.5 * size, _LEAST * earned)
 
     def _moments(self, level: float) -> tuple[float, float]:
         """Return the mean sum of a person's differences, and the mean square of a step's."""
