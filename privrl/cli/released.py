@@ -57,7 +57,9 @@ def release_writer(context: typer.Context, guarantee: dict[str, Any]) -> Any:
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
     del options["out"]
-    command = f"{command_line(str(context.info_name), options)} {shlex.quote(str(data))}"
+    command = command_line(str(context.info_name), options)
+    if data is not None:
+        command += f" {shlex.quote(str(data))}"
     return _files.json_writer({"command": command, "guarantee": guarantee})
 
 
