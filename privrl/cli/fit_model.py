@@ -1,5 +1,6 @@
 """privrl fit-model."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,5 +76,6 @@ def fit_model_command(
         print_cost("model.json", guarantee, without="", also=f", {guarantee['unit']}")
         print_files(written)
         OUT.print("play it:")
-        play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={str(out)!r})'
+        path = json.dumps(str(out), ensure_ascii=False)
+        play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={path})'
         OUT.print(f"  {escape(play)}", soft_wrap=True)

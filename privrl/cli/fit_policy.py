@@ -58,7 +58,7 @@ def fit_policy_command(
         if from_model is not None:
             _check_alone(context)
             policy = _planned(from_model, out, discount)
-            guarantee = policy.statement
+            guarantee, only = policy.statement, _OF_MODELS
         elif data is None or schema is None:
             raise ValueError("give a log and its --schema, or --from-model.")
         else:
@@ -71,12 +71,12 @@ def fit_policy_command(
                 behaviour=behaviour,
             )
             policy = _fitted(data, public, budget, discount, separator, out)
-            guarantee = budget.guarantee()
+            guarantee, only = budget.guarantee(), None
         written = _files.save_all(
             out,
             {
                 "policy.json": policy_writer(policy),
-                "release.json": released.release_writer(context, guarantee),
+                "release.json": released.release_writer(context, guarantee, only),
             },
         )
         _print_policy(policy)
