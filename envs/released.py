@@ -77,7 +77,7 @@ class Released:
         checked["outcomes"] = outcomes
         for name, size in (("state_names", n_before), ("action_names", mdp.n_actions)):
             labels = getattr(self, name)
-            checked[name] = None if labels is None else _labels(name, labels, size)
+            checked[name] = None if labels is None else check_labels(name, labels, size)
         both = [label for label in checked["state_names"] or () if label in set(outcomes)]
         if both:
             raise ValueError(
@@ -105,7 +105,7 @@ class Released:
 
     def _check_outcomes(self) -> tuple[int, tuple[str, ...]]:
         n_states = self.mdp.n_states
-        outcomes = _labels("outcomes", self.outcomes)
+        outcomes = check_labels("outcomes", self.outcomes)
         n_before = n_states - len(outcomes)
         if n_before < 1:
             raise ValueError(
@@ -304,7 +304,7 @@ def _encodable(where: str, text: str) -> str:
     return text
 
 
-def _labels(name: str, labels: Iterable[str], size: int | None = None) -> tuple[str, ...]:
+def check_labels(name: str, labels: Iterable[str], size: int | None = None) -> tuple[str, ...]:
     """Return labels that are texts, different, and so many."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise ValueError(f"{name} must be a list of texts, got {labels!r}.")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl._checks import check_count
-from privrl._files import save_all, text_writer
+from privrl._files import Write, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._typing import FloatArray
 from privrl.envs.released import Released, check_cells
@@ -70,6 +70,11 @@ def save_released(path: str | PathLike[str], released: Released) -> None:
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path must be a folder, got {str(path)!r}, which is a file.")
+    save_all(folder, writers(released))
+
+
+def writers(released: Released) -> dict[str, Write]:
+    """Return what writes each of the two files, by name, in the order in which to write them."""
     tables = _write_tables(_arrays(released))
     mdp = released.mdp
     page: dict[str, Any] = {"format": _FORMAT, "statement": released.statement}
@@ -77,7 +82,7 @@ def save_released(path: str | PathLike[str], released: Released) -> None:
     page |= {name: getattr(released, name) for name in _LABELS}
     page[_DIGEST] = hashlib.sha256(tables).hexdigest()
     text = json.dumps(page, ensure_ascii=False, allow_nan=False, indent=2)
-    save_all(folder, {_TABLES: lambda file: file.write(tables), _PAGE: text_writer(f"{text}\n")})
+    return {_TABLES: lambda file: file.write(tables), _PAGE: text_writer(f"{text}\n")}
 
 
 def load_released(path: str | PathLike[str]) -> Released:

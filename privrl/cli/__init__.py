@@ -8,6 +8,8 @@ from privrl._version import __version__
 from privrl.cli import (  # their commands are added to the app
     account,
     bayes_net,
+    fit_model,
+    fit_policy,
     histogram,
     naive_bayes,
     predict,
@@ -23,6 +25,8 @@ __all__ = [
     "account",
     "app",
     "bayes_net",
+    "fit_model",
+    "fit_policy",
     "histogram",
     "main",
     "naive_bayes",

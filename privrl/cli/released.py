@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,14 +50,23 @@ def plain_writer(data: dict[str, Any]) -> Any:
     return lambda file: file.write(text.encode())
 
 
-def release_writer(context: typer.Context, guarantee: dict[str, Any]) -> Any:
-    """Return what writes what it cost, and the command line that repeats it."""
+def release_writer(
+    context: typer.Context, guarantee: dict[str, Any], only: Collection[str] | None = None
+) -> Any:
+    """Return what writes what it cost, and the command line that repeats it.
+
+    ``only`` says which options are part of that; by default all are.
+    """
     from privrl import _files
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
     del options["out"]
-    command = f"{command_line(str(context.info_name), options)} {shlex.quote(str(data))}"
+    if only is not None:
+        options = {name: value for name, value in options.items() if name in only}
+    command = command_line(str(context.info_name), options)
+    if data is not None:
+        command += f" {shlex.quote(str(data))}"
     return _files.json_writer({"command": command, "guarantee": guarantee})
 
 

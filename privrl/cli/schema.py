@@ -21,6 +21,10 @@ def schema_command(
         typer.Option(help="COLUMN=LOW:HIGH, public bounds of a numeric column; may be repeated."),
     ] = None,
     bins: Annotated[int, typer.Option(help="Bins of every numeric column.")] = 10,
+    log: Annotated[
+        bool,
+        typer.Option("--log", help="Of a log of persons, for privrl fit-model and fit-policy."),
+    ] = False,
     separator: Separator = ",",
     out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")] = Path("schema.toml"),
 ) -> None:
@@ -29,6 +33,7 @@ def schema_command(
     Example: privrl schema --columns age,job --numeric age=0:100 --bins 10
     """
     with friendly():
+        from privrl.data.logs.templates import write_log_template
         from privrl.data.schema import parse_bounds, read_header, write_template
 
         if (columns is None) == (csv is None):
@@ -44,14 +49,23 @@ def schema_command(
         if not out.absolute().parent.is_dir():
             raise ValueError(f"out must be in a folder that exists, got {str(out)!r}.")
         try:
-            unfilled = write_template(out, names, numeric=bounds, bins=bins)
+            unfilled: tuple[str, ...] = ()
+            if log:
+                write_log_template(out, names, numeric=bounds, bins=bins)
+            else:
+                unfilled = write_template(out, names, numeric=bounds, bins=bins)
         except FileExistsError:
             raise ValueError(
                 f"out must be a new file, got {str(out)!r}, which exists; what was filled in is "
                 "not overwritten."
             ) from None
         print_files([out])
-        if unfilled:
+        if log:
+            OUT.print(
+                "Fill in whose a row is, what is state and what is action, and what is earned, as "
+                "the file says: from what everybody may know and not from the data."
+            )
+        elif unfilled:
             OUT.print(
                 f"Fill in the categories of [bold]{escape(', '.join(unfilled))}[/], from what "
                 "everybody may know and not from the data. Numeric ones get bins by --numeric."

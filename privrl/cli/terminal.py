@@ -10,7 +10,16 @@ from typing import Any, Final
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from privrl.numerics.printing import up
@@ -54,6 +63,24 @@ def bar(what: str, total: int) -> Iterator[Any]:
         yield lambda done: progress.update(task, completed=done)
 
 
+@contextmanager
+def rows_read(what: str) -> Iterator[Any]:
+    """Count rows on a terminal, and only there: how many there are is private."""
+    columns = (SpinnerColumn(), TextColumn(what), _Rows())
+    shown = ERR.file.isatty()
+    with Progress(*columns, console=ERR, transient=True, disable=not shown) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done: progress.update(task, completed=done)
+
+
+class _Rows(ProgressColumn):
+    """How many rows were read, and how fast."""
+
+    def render(self, task: Task) -> Text:
+        rate = "" if task.speed is None else f", {task.speed:,.0f} a second"
+        return Text(f"{task.completed:,.0f} rows{rate}")
+
+
 def print_files(paths: list[Path]) -> None:
     """Say which files were written."""
     for path in paths:
@@ -73,9 +100,11 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str 
             f"Rényi divergence of order {guarantee['order']:g} at most "
             f"{up(guarantee['epsilon'])}, and "
         )
+    epsilon, delta = up(guarantee["epsilon_delta"]), guarantee["delta"]
+    pair = f"({epsilon}, {delta!r})" if delta else epsilon
     OUT.print(
-        f"{what} cost: {renyi}({up(guarantee['epsilon_delta'])}, {guarantee['delta']!r})-"
-        f"differential privacy; privacy unit: {guarantee['relation']}{also}"
+        f"{what} cost: {renyi}{pair}-differential privacy; privacy unit: "
+        f"{guarantee['relation']}{also}"
     )
 
 

@@ -6,15 +6,19 @@ from privrl.offline.facts import LogFacts
 from privrl.offline.model import fit_model, plan_for
 from privrl.offline.persons import PersonStream
 from privrl.offline.policy import LoggedPolicy, fit_policy
+from privrl.offline.saving import ReleasedPolicy, load_policy, save_policy
 
 __all__ = [
     "LogFacts",
     "LoggedPolicy",
     "PersonStream",
     "PolicyValue",
+    "ReleasedPolicy",
     "evaluate_policy",
     "fit_model",
     "fit_policy",
+    "load_policy",
     "person_cost",
     "plan_for",
+    "save_policy",
 ]

@@ -9,11 +9,9 @@ import numpy as np
 from privrl._checks import check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
-from privrl.costs.base import NoPrivacy
-from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log
-from privrl.envs.released import MOST_CELLS, Released, privacy_statement
+from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
@@ -26,9 +24,11 @@ from privrl.offline.counts import (
 from privrl.offline.endings import Endings, release_endings
 from privrl.offline.facts import SHARE, release_facts
 from privrl.offline.persons import PersonStream
-from privrl.offline.support import check_support
+from privrl.offline.statements import statement_of
+from privrl.offline.support import check_discount, check_support
 
 _UNKNOWN: Final = "unknown"  # the outcome of what no count shows
+_OVER: Final = "over"  # where the log has no outcomes
 
 
 def fit_model(
@@ -76,12 +76,12 @@ def fit_model(
     check_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
     allowed, chances, _ = check_support(log, admissible, behaviour)
-    n_states = log.n_states + len(log.outcomes) + 1
-    if n_states**2 * log.n_actions > MOST_CELLS:
+    if epsilon is None:
         raise ValueError(
-            f"log must have at most {MOST_CELLS} transitions to make a model of, got "
-            f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
+            "epsilon must be a number to make a model that can be shared, got None; what is "
+            "released without privacy is the data."
         )
+    check_model(log, state_names, action_names)
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     # What overflows is capped by the stream; a warning would tell of whom it came.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -106,7 +106,14 @@ def fit_model(
     said["persons"] = round(facts.persons)
     return Released(
         mdp=mdp,
-        statement=_statement(stream, epsilon, delta, order, said),
+        statement=statement_of(
+            stream.cost,
+            epsilon,
+            delta=delta,
+            order=order,
+            released="sums over persons",
+            details=said,
+        ),
         outcomes=outcomes,
         state_names=None if state_names is None else tuple(state_names),
         action_names=None if action_names is None else tuple(action_names),
@@ -115,13 +122,44 @@ def fit_model(
     )
 
 
+def check_model(
+    log: Log,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+) -> None:
+    """Check what is public of a log, before a model is made from it.
+
+    Raises
+    ------
+    ValueError
+        If a model would be too large, or labels are not what `Released` takes: none is that of an
+        outcome, and no outcome is "unknown".
+    """
+    n_states = log.n_states + len(log.outcomes) + 1
+    if n_states**2 * log.n_actions > MOST_CELLS:
+        raise ValueError(
+            f"log must have at most {MOST_CELLS} transitions to make a model of, got "
+            f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
+        )
+    outcomes = check_labels("outcomes", log.outcomes or (_OVER,))
+    if _UNKNOWN in outcomes:
+        raise ValueError(
+            f"outcomes must not be {_UNKNOWN!r}, which is how episodes of a model end where no "
+            "count shows how; call it otherwise."
+        )
+    if state_names is not None:
+        check_labels("state_names", [*state_names, *outcomes, _UNKNOWN], n_states)
+    if action_names is not None:
+        check_labels("action_names", action_names, log.n_actions)
+
+
 def _of_counts(
     log: Log, counts: ReleasedCounts
 ) -> tuple[TabularMDP, tuple[str, ...], FloatArray | None]:
     belief = belief_of(counts, log.most_steps)
     rows, reward, known = belief.likely()
     n_states, n_actions = known.shape
-    names = log.outcomes or ("over",)
+    names = log.outcomes or (_OVER,)
     size = n_states + len(names) + 1
     transition = np.zeros((size, n_actions, size))
     transition[:n_states, :, :n_states] = rows[..., :n_states]
@@ -177,30 +215,6 @@ def _plain(values: Sequence[float]) -> list[float]:
     return [float(f"{each:.4g}") for each in values]
 
 
-def _statement(
-    stream: PersonStream,
-    epsilon: float | None,
-    delta: float | None,
-    order: float | None,
-    said: dict[str, Any],
-) -> dict[str, Any]:
-    noise = "Laplace" if isinstance(stream.cost, LaplaceCost) else "Gaussian"
-    if isinstance(stream.cost, NoPrivacy) or epsilon is None:
-        raise ValueError(
-            "epsilon must be a number to make a model that can be shared, got None; what is "
-            "released without privacy is the data."
-        )
-    given: dict[str, Any] = {"order": order} if order is not None else {"delta": delta or 0.0}
-    return privacy_statement(
-        unit="a person: all episodes",
-        relation=str(stream.cost.relation),
-        epsilon=epsilon,
-        released=f"sums over persons, each scaled to a size of 1, with {noise} noise",
-        details=said,
-        **given,
-    )
-
-
 def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, float]:
     """Return the best policy of a released model, and what it is worth there.
 
@@ -219,6 +233,7 @@ def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, fl
         Of an episode in the model. It is the largest of many noisy values, and so likely to be
         above the value in the world: `evaluate_policy` tells that.
     """
+    check_discount(discount)
     mdp = released.mdp
     horizon, n_states = mdp.horizon, mdp.n_states
     barred = np.zeros((n_states, mdp.n_actions))

@@ -49,6 +49,8 @@ _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 _AHEAD: Final = 0.5  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
+_LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
+LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +135,8 @@ def fit_policy(
     check_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
     discount = check_discount(discount)
+    check_policy(log, cost, discount)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
-    if isinstance(cost, GaussianCost) and (table_size(log) > LARGEST or discount != 1):
-        raise ValueError(
-            f"delta and order must be left out for a discount or more than {LARGEST} possible "
-            f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
-            f"{discount:g}; Laplace noise hides what does not need all of them."
-        )
     stream = PersonStream(log.n_persons, cost, rng, accountant)
     facts = release_facts(stream, log)
     if discount == 1 and counts_show(stream, log, facts, allowed):
@@ -155,6 +152,34 @@ def fit_policy(
         chances=chances,
         balanced=uniform,
     ).policy()
+
+
+def check_policy(log: Log, cost: Cost, discount: float) -> None:
+    """Check what is public of a log, before a policy is made from it.
+
+    Raises
+    ------
+    ValueError
+        If the noise does not go with the discount or the sizes, a plan would be too long, or
+        nothing is earned.
+    """
+    if not any((*log.step_rewards, *log.outcome_rewards)):
+        raise ValueError(
+            "log must have rewards, got none that is not 0: no action is better than others; give "
+            "a column of them, or outcome_rewards."
+        )
+    counts = table_size(log) <= LARGEST and discount == 1
+    if isinstance(cost, GaussianCost) and not counts:
+        raise ValueError(
+            f"delta and order must be left out for a discount or more than {LARGEST} possible "
+            f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
+            f"{discount:g}; Laplace noise hides what does not need all of them."
+        )
+    if counts and log.most_steps * log.n_states > LONGEST:
+        raise ValueError(
+            f"most_steps times states must be at most {LONGEST} where a plan for each step may be "
+            f"made, got {log.most_steps} and {log.n_states}; let episodes be shorter."
+        )
 
 
 def _by_counts(
@@ -259,7 +284,8 @@ class _Learner:
     def _largest(self, level: float, size: float) -> float:
         """Return what a person's differences sum to, nearly all persons': their bound."""
         ends = (abs(each - level - self._drift) for each in self._log.outcome_rewards)
-        return max(self._facts.episodes * max(ends, default=0.0), 1.5 * size)
+        earned = max(map(abs, (*self._log.step_rewards, *self._log.outcome_rewards)))
+        return max(self._facts.episodes * max(ends, default=0.0), 1.5 * size, _LEAST * earned)
 
     def _moments(self, level: float) -> tuple[float, float]:
         """Return the mean sum of a person's differences, and the mean square of a step's."""

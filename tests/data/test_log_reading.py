@@ -626,3 +626,13 @@ def test_sources_that_are_none(tmp_path):
         read_log(typed(ROWS), SCHEMA.to_dict())
     with pytest.raises(ValueError, match="separator must be one character"):
         read_log(write_csv(ROWS, tmp_path / "log.csv"), SCHEMA, separator=", ")
+
+
+def test_outcomes_follow_however_many_states_there_are():
+    """A number of an outcome takes two bytes, one of a state may take more."""
+    for n_states in (2**15 - 1, 2**15, 2**17):
+        schema = with_(state={"sugar": Categories(range(n_states))})
+        rows = [("p", 1, 0, n_states - 1, "", 0, 0.0, "dead")]
+        log = read(rows, schema)
+        assert log.state.tolist() == [n_states - 1]
+        assert log.next_state.tolist() == [n_states + 1]

@@ -140,7 +140,7 @@ def _steps(schema: LogSchema, rows: _Columns, episodes: _Episodes, chosen: IntAr
     if "outcome" in rows:
         outcome = np.where(n_rows == n_steps, rows["outcome"][first + n_rows - 1], _NONE)
         last, outcome = last[outcome != _NONE], outcome[outcome != _NONE]
-        next_state[last] = schema.n_states + outcome
+        next_state[last] = outcome.astype(np.intp) + schema.n_states
         reward[last] += np.array(schema.outcome_rewards)[outcome]
     return Log(
         n_states=schema.n_states,

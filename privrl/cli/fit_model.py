@@ -1,0 +1,81 @@
+"""privrl fit-model."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from privrl.cli import logs, released
+from privrl.cli.released import Epsilon, Seed, Separator
+from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+
+
+@app.command("fit-model")
+def fit_model_command(
+    context: typer.Context,
+    data: Annotated[Path, logs.LOG],
+    schema: Annotated[Path, logs.SCHEMA],
+    epsilon: Epsilon = 1.0,
+    delta: logs.Delta = None,
+    order: logs.Order = None,
+    relation: logs.Unit = "add-remove",
+    person: logs.Person = None,
+    behaviour: logs.Behaviour = None,
+    admissible: logs.Admissible = None,
+    separator: Separator = ",",
+    seed: Seed = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
+) -> None:
+    """Release a private model of a log: an environment to share, to play and to plan in.
+
+    Writes model.json and tables.npz (what was released, to be shared) and release.json (what it
+    cost). Whatever is made of the model costs nothing more: see privrl fit-policy --from-model.
+    """
+    with friendly(), released.installed():
+        from privrl import _files
+        from privrl.envs.released_files import writers
+        from privrl.offline import fit_model
+        from privrl.offline.model import check_model
+
+        budget, rng = logs.budget_of(epsilon, delta, order, relation, seed), released.rng_of(seed)
+        public = logs.public_log(
+            schema,
+            person=person,
+            separator=separator,
+            admissible=admissible,
+            behaviour=behaviour,
+        )
+        names: dict[str, Any] = {
+            "state_names": public.state_names,
+            "action_names": public.action_names,
+        }
+        check_model(public.nobody, **names)
+        _files.check_folder(out)
+        log = public.read(data, separator)
+        model = fit_model(log, **budget.given, **public.support, **names, rng=rng)
+        guarantee = budget.guarantee()
+        statement = model.statement | {"caveats": guarantee["caveats"]}
+        model = replace(model, statement=statement)
+        written = _files.save_all(
+            out,
+            {
+                **writers(model),
+                "release.json": released.release_writer(context, guarantee),
+            },
+        )
+        details = statement["details"]
+        how = {"counts": "counts of all transitions", "endings": "how episodes end and go on"}
+        OUT.print(
+            f"a model of {public.nobody.n_states} states and {public.nobody.n_actions} actions, "
+            f"episodes of at most {model.mdp.horizon} steps, from about {details['persons']} "
+            f"persons, by {how[details['model']]}; outcomes: {escape(', '.join(model.outcomes))}"
+        )
+        print_cost("model.json", guarantee, without="", also=f", {guarantee['unit']}")
+        print_files(written)
+        OUT.print("play it:")
+        path = json.dumps(str(out), ensure_ascii=False)
+        play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={path})'
+        OUT.print(f"  {escape(play)}", soft_wrap=True)

@@ -1,0 +1,180 @@
+"""privrl fit-policy."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from privrl.cli import logs, released
+from privrl.cli.released import Epsilon, Seed, Separator
+from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+from privrl.numerics.printing import up
+
+if TYPE_CHECKING:
+    from privrl.offline import ReleasedPolicy
+
+_MOST_SHOWN = 20  # states that are printed
+_MOST_STATES = 1_000_000  # that a text should have a line for
+_OF_MODELS = {"from_model", "discount", "out"}  # options that go with --from-model
+
+
+@app.command("fit-policy")
+def fit_policy_command(
+    context: typer.Context,
+    data: Annotated[Path | None, logs.LOG] = None,
+    schema: Annotated[Path | None, logs.SCHEMA] = None,
+    from_model: Annotated[
+        Path | None,
+        typer.Option(help="Or a folder of privrl fit-model, to plan in: costs nothing more."),
+    ] = None,
+    epsilon: Epsilon = 1.0,
+    delta: logs.Delta = None,
+    order: logs.Order = None,
+    relation: logs.Unit = "add-remove",
+    discount: Annotated[
+        float, typer.Option(help="In (0, 1]: what a reward counts one step later.")
+    ] = 1.0,
+    person: logs.Person = None,
+    behaviour: logs.Behaviour = None,
+    admissible: logs.Admissible = None,
+    separator: Separator = ",",
+    seed: Seed = None,
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
+) -> None:
+    """Release a private policy from a log: for each state an action, or "as before".
+
+    Writes policy.json (what was released, to be shared: people can read it) and release.json
+    (what it cost).
+    """
+    with friendly(), released.installed():
+        from privrl import _files
+        from privrl.offline.saving import policy_writer
+        from privrl.offline.support import check_discount
+
+        check_discount(discount)
+        if from_model is not None:
+            _check_alone(context)
+            policy = _planned(from_model, out, discount)
+            guarantee, only = policy.statement, _OF_MODELS
+        elif data is None or schema is None:
+            raise ValueError("give a log and its --schema, or --from-model.")
+        else:
+            budget = logs.budget_of(epsilon, delta, order, relation, seed)
+            public = logs.public_log(
+                schema,
+                person=person,
+                separator=separator,
+                admissible=admissible,
+                behaviour=behaviour,
+            )
+            policy = _fitted(data, public, budget, discount, separator, out)
+            guarantee, only = budget.guarantee(), None
+        written = _files.save_all(
+            out,
+            {
+                "policy.json": policy_writer(policy),
+                "release.json": released.release_writer(context, guarantee, only),
+            },
+        )
+        _print_policy(policy)
+        if from_model is None:
+            print_cost("policy.json", guarantee, without="", also=f", {guarantee['unit']}")
+        else:
+            _print_statement(policy.statement)
+        print_files(written)
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Check that nothing is said of a log where there is a model."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT" and name not in _OF_MODELS:
+            said = "a log" if name == "data" else f"--{name.replace('_', '-')}"
+            raise ValueError(f"--from-model goes without {said}: a model is all that is read.")
+
+
+def _planned(folder: Path, out: Path, discount: float) -> "ReleasedPolicy":
+    from privrl import _files
+    from privrl.envs import load_released
+    from privrl.offline import ReleasedPolicy
+
+    _files.check_folder(out)
+    if out.resolve() == folder.resolve():
+        raise ValueError("out must be another folder than --from-model, whose files are kept.")
+    return ReleasedPolicy.of_model(load_released(folder), discount=discount)
+
+
+def _fitted(
+    data: Path,
+    public: logs.PublicLog,
+    budget: logs.Budget,
+    discount: float,
+    separator: str,
+    out: Path,
+) -> "ReleasedPolicy":
+    from privrl import _files
+    from privrl.envs.released import check_labels
+    from privrl.offline import ReleasedPolicy, fit_policy
+    from privrl.offline.policy import check_policy
+
+    rng = released.rng_of(budget.seed)
+    check_policy(public.nobody, budget.cost, discount)
+    if public.nobody.n_states > _MOST_STATES:
+        raise ValueError(
+            f"state must have at most {_MOST_STATES} cells in all to be written as a text, got "
+            f"{public.nobody.n_states}; make them coarser."
+        )
+    check_labels("outcomes", public.schema.outcomes)
+    _files.check_folder(out)
+    log = public.read(data, separator)
+    policy = fit_policy(log, **budget.given, **public.support, discount=discount, rng=rng)
+    return ReleasedPolicy.of_log(
+        policy,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        order=budget.order,
+        caveats=tuple(budget.guarantee()["caveats"]),
+        state_names=public.state_names,
+        action_names=public.action_names,
+        outcomes=public.schema.outcomes,
+    )
+
+
+def _print_policy(policy: "ReleasedPolicy") -> None:
+    about = "" if policy.facts is None else f", from about {round(policy.facts.persons)} persons"
+    OUT.print(f"a policy for {policy.n_states} states and {policy.n_actions} actions{about}")
+    OUT.print(policy.says)
+    if policy.kind == "behaviour":
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    heads = ["at first", "at last"] if policy.is_by_step else ["do"]
+    for head in ("state", *heads):
+        table.add_column(head, overflow="fold")
+    for state in range(min(policy.n_states, _MOST_SHOWN)):
+        column = policy.action[..., state]
+        actions: list[Any] = [column[0], column[-1]] if policy.is_by_step else [column]
+        labels = [policy.state_label(state), *map(policy.action_label, map(int, actions))]
+        table.add_row(*map(escape, labels))
+    OUT.print(table)
+    if policy.n_states > _MOST_SHOWN:
+        OUT.print(f"and {policy.n_states - _MOST_SHOWN} more states, in policy.json")
+
+
+def _print_statement(statement: dict[str, Any]) -> None:
+    """Say what a model cost, which a policy from it does not add to."""
+    epsilon = up(statement["epsilon"])
+    if "order" in statement:
+        cost = f"Rényi divergence of order {statement['order']:g} at most {epsilon}"
+    else:
+        delta = statement["delta"]
+        cost = f"{f'({epsilon}, {delta!r})' if delta else epsilon}-differential privacy"
+    OUT.print(
+        "policy.json cost nothing more than the model did: "
+        f"{cost}; privacy unit: {escape(statement['relation'])}, {escape(statement['unit'])}"
+    )
+    for caveat in statement["caveats"]:
+        OUT.print(f"[yellow]but:[/] {escape(caveat)}")

@@ -1,0 +1,207 @@
+"""What the commands that release something from a log of persons share."""
+
+import csv
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from privrl.cli import released
+from privrl.cli.terminal import rows_read
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privrl.costs.base import Cost
+    from privrl.costs.relations import Relation
+    from privrl.data.logs import Log, LogSchema
+
+LOG: Final = typer.Argument(
+    help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
+)
+SCHEMA: Final = typer.Option(
+    "--schema", help="What its columns mean: a LogSchema file, see privrl schema --log."
+)
+Person = Annotated[
+    str | None, typer.Option(help="The column of persons, in place of the schema's.")
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Of an (epsilon, delta) budget; without it the budget is pure epsilon."),
+]
+Order = Annotated[
+    float | None,
+    typer.Option(help="In place of delta: Rényi order > 1 of the budget; reported at delta 1e-5."),
+]
+Unit = Annotated[
+    str,
+    typer.Option(
+        "--relation",
+        help="A person, with all episodes, by add-remove, or by replace: their number is public.",
+    ),
+]
+Behaviour = Annotated[
+    str | None,
+    typer.Option(
+        help="If public, how actions were chosen: uniform, or a file .csv, .npy or .npz of "
+        "chances, a row for each state."
+    ),
+]
+Admissible = Annotated[
+    Path | None,
+    typer.Option(
+        help="If public, which actions there are: a file .csv or .npy of 0 and 1, a row for each "
+        "state."
+    ),
+]
+REPORTED: Final = 1e-5  # delta at which a budget of an order is reported
+_TRUTH: Final = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a release from a log may cost a person, and what is said of it."""
+
+    epsilon: float
+    delta: float | None
+    order: float | None
+    relation: "Relation"
+    seed: int | None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that `fit_model` and `fit_policy` take."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "order": self.order,
+            "relation": self.relation,
+        }
+
+    @property
+    def cost(self) -> "Cost":
+        """Of all that is released."""
+        from privrl.offline import person_cost
+
+        return person_cost(**self.given)
+
+    def guarantee(self) -> dict[str, Any]:
+        """Return what it cost, as plain data."""
+        from privrl.accounting.targets import Rdp
+
+        told = {"unit": "a person: all episodes"}
+        cost, delta = self.cost, self.delta or 0.0
+        if self.order is not None:
+            target = Rdp(self.order, self.epsilon)
+            return told | released.guarantee_of(cost, target, REPORTED, self.seed)
+        without = released.guarantee_of(cost, None, delta, self.seed)
+        return told | without | {"epsilon_delta": self.epsilon}
+
+
+def budget_of(
+    epsilon: float, delta: float | None, order: float | None, relation: str, seed: int | None
+) -> Budget:
+    """Return the budget that the options say, checked."""
+    from privrl.costs.relations import AddRemovePerson, ReplacePerson
+    from privrl.experiments.names import lookup
+
+    relations = {"add-remove": AddRemovePerson, "replace": ReplacePerson}
+    budget = Budget(epsilon, delta, order, lookup("relation", relation, relations)(), seed)
+    assert budget.cost  # which checks the numbers
+    return budget
+
+
+@dataclass(frozen=True)
+class PublicLog:
+    """All that is public of a log, from its schema and the options: read before the log is."""
+
+    schema: "LogSchema"
+    nobody: "Log"
+    support: dict[str, Any]
+    state_names: tuple[str, ...] | None
+    action_names: tuple[str, ...] | None
+
+    def read(self, data: Path, separator: str) -> "Log":
+        """Return the log itself."""
+        from privrl.data.logs import read_log
+
+        with rows_read("reading") as progress:
+            return read_log(data, self.schema, separator=separator, progress=progress)
+
+
+def public_log(
+    schema: Path,
+    *,
+    person: str | None,
+    separator: str,
+    admissible: Path | None,
+    behaviour: str | None,
+) -> PublicLog:
+    """Return what the options say of a log, checked."""
+    import numpy as np
+    import pandas as pd
+
+    from privrl.data.logs import LogSchema, read_log
+    from privrl.data.logs.labels import cell_labels
+    from privrl.data.records import check_separator
+    from privrl.offline.support import check_support
+
+    check_separator(separator)
+    chosen = LogSchema.load(schema)
+    if person is not None:
+        chosen = replace(chosen, person=person)
+    nobody = read_log(pd.DataFrame(columns=list(chosen.columns)), chosen)
+    support: dict[str, Any] = {"admissible": None, "behaviour": behaviour}
+    if admissible is not None:
+        table = _table("admissible", admissible)
+        if not np.isin(table, (0, 1)).all():
+            raise ValueError(f"admissible must be 0 or 1 everywhere, see {admissible.name}.")
+        support["admissible"] = table.astype(np.bool_)
+    if behaviour is not None and behaviour != "uniform":
+        support["behaviour"] = _table("behaviour", Path(behaviour))
+    check_support(nobody, **support)
+    names = cell_labels(chosen.state), cell_labels(chosen.action)
+    return PublicLog(chosen, nobody, support, *names)
+
+
+def _table(option: str, path: Path) -> "NDArray[Any]":
+    """Return the table of numbers that a public file holds."""
+    import numpy as np
+
+    ending = path.suffix.lower()
+    if ending not in {".csv", ".npy", ".npz"}:
+        raise ValueError(f"{option} must be a file .csv, .npy or .npz, got {str(path)!r}.")
+    with path.open("rb"):  # whoever may not read it is told so
+        pass
+    table = None
+    try:
+        table = np.array(_rows(path)) if ending == ".csv" else _array(path)
+    except Exception:  # whatever NumPy raises of a file that is none
+        table = None
+    if table is None or table.ndim != 2 or table.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{option} must be a table of numbers, a row for each state and no header, and "
+            f"{path.name} is none."
+        )
+    return table
+
+
+def _rows(path: Path) -> list[list[float]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [
+            [_TRUTH[cell] if (cell := field.strip().lower()) in _TRUTH else float(cell)
+             for field in row]
+            for row in csv.reader(file)
+            if row
+        ]  # fmt: skip
+
+
+def _array(path: Path) -> "NDArray[Any] | None":
+    import numpy as np
+
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        return loaded[loaded.files[0]] if len(loaded.files) == 1 else None

@@ -1,0 +1,383 @@
+"""Policies from logs in files that people can read."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Literal, Self, get_args
+
+import numpy as np
+
+from privrl._checks import check_count
+from privrl._files import Write, save_all, text_writer
+from privrl._plain import listed, parse_json
+from privrl._typing import IntArray
+from privrl.envs.released import Released, check_labels, checked_statement
+from privrl.offline.budget import person_cost
+from privrl.offline.facts import LogFacts
+from privrl.offline.model import plan_for
+from privrl.offline.policy import LONGEST, LoggedPolicy
+from privrl.offline.statements import statement_of
+
+Kind = Literal["behaviour", "vote", "rounds", "counts", "plan"]
+
+AS_BEFORE: Final = "as before"
+_FORMAT: Final = "privrl policy, 1"
+_BY_STEP: Final = ("counts", "plan")
+_WORDS: Final = {
+    "behaviour": "As before everywhere: at this budget the log cannot tell actions apart.",
+    "vote": "In each state the action that was best for persons, by a vote.",
+    "rounds": "In each state the action that was best for persons, by sums in several rounds.",
+    "counts": "The best actions by counts of all transitions; they may change from step to step.",
+    "plan": "The best actions in a released model; they may change from step to step.",
+}
+_HELP: Final = " More persons or a larger epsilon help, or saying which actions are admissible"
+_ENTRIES: Final = (
+    "format", "kind", "says", "statement", "released", "signal", "value",
+    "horizon", "n_actions", "action_names", "states",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleasedPolicy:
+    """A policy that was released privately, with its privacy statement: public.
+
+    Parameters
+    ----------
+    action : array of int, shape (S,) or, of kinds "counts" and "plan", (H, S)
+        What to do in each state, or at each step in each state; -1 for what is done there already.
+    n_actions : int
+        How many actions there are.
+    kind : {"behaviour", "vote", "rounds", "counts", "plan"}
+        How it was made, see `LoggedPolicy`; "plan" if for a released model.
+    statement : dict
+        What protects whom, see `privrl.envs.privacy_statement`.
+    state_names, action_names : sequence of str, optional
+        Public labels.
+    facts : LogFacts, optional
+        What else was released with it.
+    outcomes : sequence of str
+        Labels of the outcomes that ``facts`` are about.
+    signal : float, optional
+        What an action is taken to do over the noise on it, where that was looked at.
+    value : float, optional
+        Of kind "plan": of an episode in the model. It is the largest of many noisy values, and so
+        likely to be above the value in the world.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or does not fit the others.
+    """
+
+    action: IntArray
+    n_actions: int
+    kind: Kind
+    statement: dict[str, Any]
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+    facts: LogFacts | None = None
+    outcomes: tuple[str, ...] = ()
+    signal: float | None = None
+    value: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind must be one of {listed(get_args(Kind))}, got {self.kind!r}.")
+        n_actions = check_count("n_actions", self.n_actions)
+        action = np.array(self.action)
+        if action.dtype.kind != "i" or action.ndim != 1 + self.is_by_step or not action.size:
+            shape = "(H, S)" if self.is_by_step else "(S,)"
+            raise ValueError(
+                f"action must be whole numbers of shape {shape}, got {action.dtype} of shape "
+                f"{action.shape}."
+            )
+        if not ((action >= -1) & (action < n_actions)).all():
+            raise ValueError(f"action must be from -1 to {n_actions - 1} everywhere.")
+        action = action.astype(np.intp)
+        action.setflags(write=False)
+        checked: dict[str, Any] = {"action": action, "n_actions": n_actions}
+        for name, size in (("state_names", self.n_states), ("action_names", n_actions)):
+            labels = getattr(self, name)
+            checked[name] = None if labels is None else check_labels(name, labels, size)
+        checked["statement"] = checked_statement(self.statement)
+        checked["outcomes"] = check_labels("outcomes", self.outcomes)
+        for name in ("signal", "value"):
+            number = getattr(self, name)
+            checked[name] = None if number is None else _number(name, number)
+        if self.facts is not None and len(self.facts.outcomes) != len(self.outcomes):
+            raise ValueError(
+                f"outcomes must be the {len(self.facts.outcomes)} of facts, got "
+                f"{listed(self.outcomes)}."
+            )
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_log(
+        cls,
+        policy: LoggedPolicy,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        order: float | None = None,
+        caveats: tuple[str, ...] = (),
+        **labels: Any,
+    ) -> Self:
+        """Return a policy that `fit_policy` made with a budget.
+
+        ``labels`` are ``state_names``, ``action_names`` and ``outcomes``; ``caveats`` are what the
+        promise does not cover.
+
+        Raises
+        ------
+        ValueError
+            If it was made with another one, or without privacy.
+        """
+        if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
+            raise ValueError(
+                "epsilon, delta and order must be those that the policy was made with, got "
+                f"{epsilon!r}, {delta!r} and {order!r} for {policy.cost!r}."
+            )
+        return cls(
+            action=policy.action,
+            n_actions=policy.allowed.shape[1],
+            kind=policy.kind,
+            statement=statement_of(
+                policy.cost,
+                epsilon,
+                delta=delta,
+                order=order,
+                released="a policy from sums and votes of persons",
+                caveats=caveats,
+            ),
+            facts=policy.facts,
+            signal=policy.signal if np.isfinite(policy.signal) else None,
+            **labels,
+        )
+
+    @classmethod
+    def of_model(cls, released: Released, *, discount: float = 1.0) -> Self:
+        """Return the best policy of a released model, see `plan_for`; outcomes are left out."""
+        action, value = plan_for(released, discount=discount)
+        return cls(
+            action=action[:, : released.mdp.n_states - len(released.outcomes)],
+            n_actions=released.mdp.n_actions,
+            kind="plan",
+            statement=released.statement,
+            state_names=released.state_names,
+            action_names=released.action_names,
+            value=value,
+        )
+
+    @property
+    def is_by_step(self) -> bool:
+        """Whether what to do depends on the step."""
+        return self.kind in _BY_STEP
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return int(self.action.shape[-1])
+
+    @property
+    def says(self) -> str:
+        """What it is, in words."""
+        text = _WORDS[self.kind]
+        if self.kind == "behaviour":
+            text += _HELP
+            pure = self.statement.get("delta") == 0
+            text += "." if pure else "; so does a pure epsilon, without delta and order."
+        if self.value is not None:
+            text += (
+                f" An episode is worth {self.value:.4g} there; likely less in the world, as that "
+                "is the largest of many noisy values."
+            )
+        return text
+
+    def state_label(self, state: int) -> str:
+        """Return what a state is called: its label, or its number."""
+        return str(state) if self.state_names is None else self.state_names[state]
+
+    def action_label(self, action: int) -> str:
+        """Return what an action is called: its label, or its number, or "as before"."""
+        if action < 0:
+            return AS_BEFORE
+        return str(action) if self.action_names is None else self.action_names[action]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain data, as `save_policy` writes them."""
+        facts = None if self.facts is None else asdict(self.facts)
+        if facts is not None:
+            facts["outcomes"] = dict(zip(self.outcomes, facts["outcomes"], strict=True))
+        return {
+            "format": _FORMAT,
+            "kind": self.kind,
+            "says": self.says,
+            "statement": self.statement,
+            "released": facts,
+            "signal": self.signal,
+            "value": self.value,
+            "horizon": len(self.action) if self.is_by_step else None,
+            "n_actions": self.n_actions,
+            "action_names": None if self.action_names is None else list(self.action_names),
+            "states": [self._state(state) for state in range(self.n_states)],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Return the policy that plain data describe.
+
+        Raises
+        ------
+        ValueError
+            If they describe none.
+        """
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            got = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise ValueError(
+                f"format must be {_FORMAT!r}, got {got!r}; what a later privrl wrote, a later one "
+                "reads."
+            )
+        _check_entries("entries", data, _ENTRIES)
+        kind, states, horizon = data["kind"], data["states"], data["horizon"]
+        by_step = kind in _BY_STEP
+        if by_step != (horizon is not None):
+            raise ValueError(f"horizon must be there where actions depend on it, got {horizon!r}.")
+        if not isinstance(states, list) or not states:
+            raise ValueError("states must be a list of states, one at least.")
+        if not isinstance(data["says"], str):
+            raise ValueError(f"says must be a text, got {data['says']!r}.")
+        names: list[Any] = [
+            each.get("label") if isinstance(each, dict) else None for each in states
+        ]
+        facts = _facts(data["released"])
+        policy = cls(
+            action=_actions(states, None if horizon is None else check_count("horizon", horizon)),
+            n_actions=data["n_actions"],
+            kind=kind,
+            statement=data["statement"],
+            state_names=None if names[0] is None else tuple(names),
+            action_names=data["action_names"],
+            facts=facts,
+            outcomes=() if facts is None else tuple(data["released"]["outcomes"]),
+            signal=data["signal"],
+            value=data["value"],
+        )
+        for number, (said, meant) in enumerate(
+            zip(states, policy.to_dict()["states"], strict=True)
+        ):
+            if said != meant:
+                raise ValueError(f"state {number} must be {meant!r}, got {said!r}.")
+        return policy
+
+    def _state(self, state: int) -> dict[str, Any]:
+        """Return what is to be done in a state; of steps, those at which that changes."""
+        entry: dict[str, Any] = {"state": state}
+        if self.state_names is not None:
+            entry["label"] = self.state_names[state]
+        if not self.is_by_step:
+            return entry | self._what(int(self.action[state]))
+        column = self.action[:, state]
+        changes = np.flatnonzero(np.diff(column, prepend=-2))
+        entry["steps"] = [{"from": int(step)} | self._what(int(column[step])) for step in changes]
+        return entry
+
+    def _what(self, action: int) -> dict[str, Any]:
+        return {"action": action, "do": self.action_label(action)}
+
+
+def save_policy(path: str | PathLike[str], policy: ReleasedPolicy) -> None:
+    """Write a policy to a JSON file, replacing it: a state a line, with labels.
+
+    Raises
+    ------
+    ValueError
+        If ``policy`` is none.
+    """
+    if not isinstance(policy, ReleasedPolicy):
+        raise ValueError(
+            f"policy must be a ReleasedPolicy, got {type(policy).__name__}; "
+            "ReleasedPolicy.of_log makes one."
+        )
+    path = Path(path)
+    save_all(path.parent, {path.name: policy_writer(policy)})
+
+
+def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
+    """Read a policy from a file that `save_policy` or ``privrl fit-policy`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If it holds no policy; the message begins with the file's name.
+    OSError
+        If it cannot be read.
+    """
+    path = Path(path)
+    try:
+        return ReleasedPolicy.from_dict(parse_json(path.read_bytes().decode()))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def policy_writer(policy: ReleasedPolicy) -> Write:
+    """Return what writes a policy."""
+    page = policy.to_dict()
+    states = page.pop("states")
+    head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
+    lines = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in states)
+    return text_writer(f'{head},\n "states": [\n  {lines}\n ]\n}}\n')
+
+
+def _actions(states: list[Any], horizon: int | None) -> Any:
+    """Return the actions of states: numbers, where they are, which is all that is checked."""
+    if horizon is None:
+        return np.array([_action(each, "action") for each in states])
+    if horizon * len(states) > LONGEST:
+        raise ValueError(f"horizon times states must be at most {LONGEST}, got {horizon}.")
+    columns = []
+    for each in states:
+        steps = _entry(each, "steps", list)
+        starts = [_action(step, "from") for step in steps]
+        if starts[:1] != [0] or sorted(set(starts)) != starts or starts[-1] >= horizon:
+            raise ValueError(f"steps must go on from 0 to below the horizon, got {starts}.")
+        lengths = np.diff(starts, append=horizon)
+        columns.append(np.repeat([_action(step, "action") for step in steps], lengths))
+    return np.array(columns).T
+
+
+def _action(entry: Any, name: str) -> int:
+    number = _entry(entry, name, int)
+    return check_count(name, number, least=-1)
+
+
+def _entry(entry: Any, name: str, kind: type) -> Any:
+    if not isinstance(entry, dict) or not isinstance(entry.get(name), kind):
+        raise ValueError(f"states must each say {name!r}, got {entry!r}.")
+    return entry[name]
+
+
+def _facts(data: Any) -> LogFacts | None:
+    if data is None:
+        return None
+    names = [each.name for each in fields(LogFacts)]
+    _check_entries("released", data, names)
+    outcomes = data["outcomes"]
+    if not isinstance(outcomes, dict):
+        raise ValueError(f"outcomes must map labels to parts, got {outcomes!r}.")
+    parts = tuple(_number("outcomes", each) for each in outcomes.values())
+    given = {name: _number(name, data[name]) for name in names if name != "outcomes"}
+    return LogFacts(outcomes=parts, **given)
+
+
+def _check_entries(what: str, data: Any, wanted: Any) -> None:
+    if not isinstance(data, dict) or set(data) != set(wanted):
+        got = listed(data) if isinstance(data, dict) else repr(data)
+        raise ValueError(f"{what} must be {listed(wanted)}, got {got}.")
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+    return float(value)

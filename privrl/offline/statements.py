@@ -1,0 +1,48 @@
+"""What is promised to persons of a log, in words."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from privrl.costs.base import Cost
+from privrl.costs.noise import LaplaceCost
+from privrl.envs.released import privacy_statement
+
+
+def statement_of(
+    cost: Cost,
+    epsilon: float,
+    *,
+    delta: float | None,
+    order: float | None,
+    released: str,
+    caveats: Iterable[str] = (),
+    details: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the privacy statement of what left of persons.
+
+    Parameters
+    ----------
+    cost : LaplaceCost or GaussianCost
+        Of everything.
+    epsilon, delta, order
+        The budget, as `privrl.offline.person_cost` took it.
+    released : str
+        What left, in words: sums, votes.
+    caveats, details
+        As `privrl.envs.privacy_statement` takes them.
+
+    Returns
+    -------
+    dict
+    """
+    noise = "Laplace" if isinstance(cost, LaplaceCost) else "Gaussian"
+    given: dict[str, Any] = {"order": order} if order is not None else {"delta": delta or 0.0}
+    return privacy_statement(
+        unit="a person: all episodes",
+        relation=str(cost.relation),
+        epsilon=epsilon,
+        released=f"{released}, each scaled to a size of 1, with {noise} noise",
+        caveats=caveats,
+        details=details,
+        **given,
+    )

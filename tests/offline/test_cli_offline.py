@@ -1,0 +1,540 @@
+"""From a log in files to a model and a policy: what the commands write, and how they say no."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import privrl.envs  # noqa: F401
+from privrl.audit import audit_replay
+from privrl.cli import app
+from privrl.data import Bins, Categories
+from privrl.data.logs import LogSchema
+from privrl.envs import load_released
+from privrl.offline import ReleasedPolicy, load_policy, plan_for, save_policy
+
+RUNNER = CliRunner()
+SCHEMA = LogSchema(
+    person="patient",
+    order="hour",
+    state={"glucose": Bins((0, 4, 8, 40)), "ward": Categories(("medical", "surgical"))},
+    action={"dose": Categories((0, 1, 2))},
+    most_steps=5,
+    outcome="left",
+    outcomes=("well", "dead"),
+    outcome_rewards=(1, 0),
+)
+SECRET = "4321.5"
+LABELS = tuple(
+    f"glucose {bin_}, ward {ward}"
+    for bin_ in ("[0, 4)", "[4, 8)", "[8, 40]")
+    for ward in ("medical", "surgical")
+)
+BEST = [0, 0, 1, 1, 2, 2]
+
+
+def visits(n_persons: int, seed: int = 0) -> pd.DataFrame:
+    """Stays of patients: the dose that goes with the glucose is followed by being well."""
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(1, 6, n_persons)
+    n = int(steps.sum())
+    last = np.cumsum(steps) - 1
+    glucose, dose = rng.uniform(0, 12, n), rng.integers(0, 3, n)
+    right = dose == np.digitize(glucose, (4, 8))
+    well = rng.random(n) < np.where(right, 0.9, 0.5)
+    left = np.full(n, "", object)
+    left[last] = np.where(well[last], "well", "dead")
+    return pd.DataFrame(
+        {
+            "patient": np.repeat([f"p{i}" for i in range(n_persons)], steps),
+            "hour": np.arange(n) - np.repeat(last - steps + 1, steps),
+            "glucose": glucose.round(2),
+            "ward": rng.choice(["medical", "surgical"], n),
+            "dose": dose,
+            "left": left,
+        }
+    )
+
+
+def run(*arguments: object, columns: int = 200):
+    texts = [str(argument) for argument in arguments]
+    return RUNNER.invoke(app, texts, env={"COLUMNS": str(columns), "TERM": "dumb"})
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    SCHEMA.save("visits.toml")
+    visits(3000).to_csv("visits.csv", index=False)
+    return tmp_path
+
+
+FIT = ["visits.csv", "--schema", "visits.toml"]
+
+
+# What is released ---------------------------------------------------------------------------------
+
+
+def test_a_model_is_played_and_planned_in(folder: Path) -> None:
+    result = run("fit-model", *FIT, "--epsilon", 2, "--out", "model")
+    assert result.exit_code == 0, result.output
+    assert "a model of 6 states and 3 actions" in said(result)
+    assert "outcomes: well, dead" in said(result)
+    assert (
+        "model.json cost: 2-differential privacy; privacy unit: add or remove one person, a "
+        "person: all episodes" in said(result)
+    )
+    play = 'gymnasium.make("privrl.envs:privrl/Released-v0", path="model")'
+    assert play in result.output
+    names = ["model.json", "release.json", "tables.npz"]
+    assert sorted(path.name for path in Path("model").iterdir()) == names
+    env = eval(play, {"gymnasium": gymnasium})
+    env.reset(seed=1)
+    over = False
+    while not over:
+        _, _, terminated, cut, _ = env.step(env.action_space.sample())
+        over = terminated or cut
+    model = load_released("model")
+    assert model.state_names == LABELS
+    assert model.action_names == ("dose 0", "dose 1", "dose 2")
+    assert model.statement["epsilon"] == 2
+    assert model.statement["delta"] == 0
+    assert model.statement["unit"] == "a person: all episodes"
+    saved = json.loads(Path("model", "release.json").read_text())
+    assert saved["guarantee"]["epsilon_delta"] == 2
+    before = {path: path.read_bytes() for path in Path("model").iterdir()}
+
+    result = run("fit-policy", "--from-model", "model", "--out", "policy")
+    assert result.exit_code == 0, result.output
+    assert "cost nothing more than the model did: 2-differential privacy" in said(result)
+    policy = load_policy("policy/policy.json")
+    plan, value = plan_for(model)
+    assert policy.kind == "plan"
+    assert policy.value == pytest.approx(value)
+    assert f"An episode is worth {value:.4g} there" in said(result)
+    np.testing.assert_array_equal(policy.action, plan[:, :6])
+    assert policy.action[0].tolist() == BEST
+    assert policy.statement == model.statement
+    assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "cost"),
+    [
+        ([], "1-differential privacy; privacy unit: add or remove one person"),
+        (["--relation", "replace"], "1-differential privacy; privacy unit: replace one person"),
+        (["--delta", "1e-6"], "(1, 1e-06)-differential privacy"),
+        (["--order", "8"], "Rényi divergence of order 8 at most 1, and ("),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_a_policy_of_each_budget(options: list[str], cost: str, folder: Path) -> None:
+    result = run("fit-policy", *FIT, "--epsilon", 1, *options, "--seed", 2, "--out", "policy")
+    assert result.exit_code == 0, result.output
+    assert f"policy.json cost: {cost}" in said(result)
+    policy = load_policy("policy/policy.json")
+    assert policy.state_names == LABELS
+    assert (policy.action.reshape(-1, 6)[0] == BEST).sum() >= 4
+    assert policy.statement["epsilon"] == 1
+    assert ("order" in policy.statement) == ("--order" in options)
+    assert policy.statement["caveats"] == ["whoever knows the seed can undo the noise"]
+    assert "no guarantee: whoever knows the seed" in said(result)
+    assert policy.facts is not None
+    assert f"about {round(policy.facts.persons)} persons" in said(result)
+    assert abs(policy.facts.persons - 3000) < 1000
+    text = Path("policy/policy.json").read_text()
+    assert '"label": "glucose [0, 4), ward medical"' in text
+    assert '"do": "dose 0"' in text
+
+
+def test_a_policy_without_steps(folder: Path) -> None:
+    """A discount leaves counts aside: what is recommended is one action for each state."""
+    result = run("fit-policy", *FIT, "--discount", 0.9, "--epsilon", 4, "--behaviour", "uniform")
+    assert result.exit_code == 0, result.output
+    policy = load_policy("results/fit-policy/policy.json")
+    assert policy.kind in ("vote", "rounds")
+    assert policy.action.shape == (6,)
+    data = json.loads(Path("results/fit-policy/policy.json").read_text())
+    first = int(policy.action[0])
+    assert data["states"][0] == {
+        "state": 0, "label": LABELS[0], "action": first, "do": f"dose {first}",
+    }  # fmt: skip
+
+
+def test_as_before_where_nothing_can_be_told(folder: Path) -> None:
+    result = run("fit-policy", *FIT, "--epsilon", 0.001, "--seed", 1, "--out", "policy")
+    assert result.exit_code == 0, result.output
+    assert "As before everywhere: at this budget" in said(result)
+    assert "which actions are admissible." in said(result)
+    policy = load_policy("policy/policy.json")
+    assert policy.kind == "behaviour"
+    assert (policy.action == -1).all()
+    assert json.loads(Path("policy/policy.json").read_text())["states"][3]["do"] == "as before"
+    Path("small.csv").write_text("\n".join(Path("visits.csv").read_text().splitlines()[:9]))
+    result = run("fit-policy", "small.csv", *FIT[1:], "--epsilon", 0.1, "--delta", 1e-9)
+    assert "so does a pure epsilon" in said(result)
+
+
+def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
+    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
+    frame = visits(300)
+    Path("parts").mkdir()
+    frame.to_csv("log.csv", index=False)
+    frame.to_csv("log.csv.gz", index=False)
+    frame.to_csv("semi.csv", index=False, sep=";")
+    frame.to_parquet("log.parquet")
+    frame[:400].to_parquet("parts/a.parquet")
+    frame[400:].to_parquet("parts/b.parquet")
+    found = set()
+    for name in ("log.csv", "log.csv.gz", "semi.csv", "log.parquet", "parts"):
+        more = ["--separator", ";"] if name == "semi.csv" else []
+        for command in ("fit-model", "fit-policy"):
+            result = run(command, name, *FIT[1:], *more, "--seed", 5, "--out", "out")
+            assert result.exit_code == 0, result.output
+        files = ("model.json", "tables.npz", "policy.json")
+        found.add(tuple(Path("out", file).read_bytes() for file in files))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
+def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> None:
+    name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
+    written = {}
+    for out, seed in (("a", []), ("b", []), ("c", ["--seed", 7]), ("d", ["--seed", 7])):
+        assert run(command, *FIT, "--out", out, *seed).exit_code == 0
+        written[out] = Path(out, name).read_bytes()
+    assert written["a"] != written["b"]
+    assert written["c"] == written["d"]
+    assert b"whoever knows the seed" in written["c"]
+    assert b"whoever knows the seed" not in written["a"]
+
+
+@pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
+def test_the_command_in_release_json_repeats_the_run(command: str, folder: Path) -> None:
+    name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
+    options = ["--epsilon", 2, "--order", 3, "--relation", "replace", "--seed", 3]
+    assert run(command, *FIT, *options, "--out", "a").exit_code == 0
+    again = shlex.split(json.loads(Path("a/release.json").read_text())["command"])
+    assert run(*again[1:], "--out", "b").exit_code == 0
+    assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_what_is_public_of_actions_comes_from_files(folder: Path) -> None:
+    """Of numbers, or of truth values, in each kind of file."""
+    allowed = np.array([[1, 1, 0]] * 5 + [[0, 1, 0]])
+    np.save("allowed.npy", allowed.astype(bool))
+    np.savetxt("allowed.csv", allowed, fmt="%d", delimiter=",")
+    texts = [",".join(("false", "True")[each] for each in row) for row in allowed]
+    Path("words.csv").write_text("\n".join(texts))
+    chances = np.full((6, 3), 1 / 3)
+    np.save("chances.npy", chances)
+    np.savez("chances.npz", chances)
+    np.savetxt("chances.csv", chances, delimiter=",")
+    written = set()
+    for admissible, behaviour in (
+        ("allowed.npy", "chances.npy"), ("allowed.csv", "chances.npz"),
+        ("words.csv", "chances.csv"),
+    ):  # fmt: skip
+        public = ["--admissible", admissible, "--behaviour", behaviour]
+        result = run("fit-policy", *FIT, *public, "--seed", 1, "--out", "a")
+        assert result.exit_code == 0, result.output
+        written.add(Path("a/policy.json").read_bytes())
+    assert len(written) == 1
+    policy = load_policy("a/policy.json")
+    assert (policy.action != 2).all()
+    assert (policy.action[..., 5] == 1).all()
+
+
+def test_persons_of_another_column(folder: Path) -> None:
+    frame = visits(300).rename(columns={"patient": "id"})
+    frame.assign(patient="one").to_csv("both.csv", index=False)
+    for out, more in (("a", []), ("b", ["--person", "id"])):
+        assert run("fit-policy", "both.csv", *FIT[1:], *more, "--out", out).exit_code == 0
+    one, all_ = (load_policy(f"{out}/policy.json").facts for out in "ab")
+    assert one is not None
+    assert all_ is not None
+    assert all_.persons > 150
+
+
+# What leaves is noise -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        ("fit-model", "remove"),
+        ("fit-model", "bad"),
+        ("fit-model --delta 1e-6", "remove"),
+        ("fit-model --relation replace", "other"),
+        ("fit-policy", "remove"),
+        ("fit-policy", "bad"),
+        ("fit-policy --discount 0.9", "remove"),
+        ("fit-policy --epsilon 0.001", "remove"),
+        ("fit-policy --relation replace", "other"),
+    ],
+)
+def test_a_person_changes_nothing_but_what_was_paid_for(
+    command: str, change: str, folder: Path
+) -> None:
+    def pipeline(frame: pd.DataFrame) -> dict[str, str]:
+        frame.to_csv("log.csv", index=False)
+        result = run(*command.split(), "log.csv", *FIT[1:], "--seed", 1, "--out", "out")
+        shown = {"exit": str(result.exit_code), "stdout": result.stdout, "stderr": result.stderr}
+        assert result.exit_code == 0, result.output
+        return shown | {path.name: path.read_bytes().hex() for path in Path("out").iterdir()}
+
+    data = visits(1500)
+    whose = data["patient"] == "p7"
+    neighbour = {
+        "remove": data[~whose],
+        "bad": data.assign(left=data["left"].where(~whose, "no outcome")),
+        "other": data.assign(dose=data["dose"].where(~whose, (data["dose"] + 1) % 3)),
+    }[change]
+    found = audit_replay(pipeline, data, neighbour.reset_index(drop=True))
+    assert found.error is None
+    assert found.releases > 0
+    assert not found.violated, found.findings
+
+
+@pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
+def test_a_log_of_nobody_looks_like_others(command: str, folder: Path) -> None:
+    """Neither how many persons and rows there are is told, nor that there is none."""
+    Path("none.csv").write_text("patient,hour,glucose,ward,dose,left\n")
+    shapes = set()
+    for data in ("none.csv", "visits.csv"):
+        result = run(command, data, *FIT[1:], "--epsilon", 0.001, "--seed", 4, "--out", "out")
+        assert result.exit_code == 0, result.output
+        assert "3000" not in result.output
+        assert str(len(visits(3000))) not in result.output
+        text = re.sub(r"about \d+ persons", "about N persons", said(result))
+        page = json.loads(next(Path("out").glob("[mp]o*.json")).read_text())
+        shapes.add((text.partition(" by ")[0], tuple(page)))
+    assert len(shapes) == 1
+
+
+# How they say no ----------------------------------------------------------------------------------
+
+MODEL, POLICY = ["fit-model", *FIT], ["fit-policy", *FIT]
+BAD = [
+    (["--epsilon", "0"], "epsilon must be"),
+    (["--epsilon", "nan"], "epsilon must be"),
+    (["--delta", "0"], "delta must be"),
+    (["--delta", "1"], "delta must be"),
+    (["--order", "1"], "order must be"),
+    (["--order", "2", "--delta", "0.1"], "delta or order must be left out"),
+    (["--relation", "add-remov"], "did you mean 'add-remove'"),
+    (["--seed", "-1"], "seed must be"),
+    (["--separator", "ab"], "separator must be one character"),
+    (["--separator", ";"], "--separator"),
+    (["--schema", "none.toml"], "No such file"),
+    (["--schema", "visits.csv"], "must end in .toml or .json"),
+    (["--schema", "table.toml"], "table.toml"),
+    (["--person", "nobody"], "'nobody' absent"),
+    (["--person", ""], "a column's name must be a text that is not empty"),
+    (["--admissible", "none.csv"], "No such file"),
+    (["--admissible", "visits.csv"], "no header"),
+    (["--admissible", "ragged.csv"], "no header"),
+    (["--admissible", "half.csv"], "0 or 1 everywhere"),
+    (["--admissible", "small.csv"], "admissible must be booleans of shape (6, 3)"),
+    (["--admissible", "noaction.csv"], "an action at least in every state"),
+    (["--admissible", "broken.npy"], "no header"),
+    (["--admissible", "visits.toml"], "must be a file .csv, .npy or .npz"),
+    (["--behaviour", "unifrom"], "must be a file .csv, .npy or .npz"),
+    (["--behaviour", "none.npy"], "No such file"),
+    (["--behaviour", "half.csv"], "behaviour must be chances of shape (6, 3)"),
+    (["--behaviour", "two.npz"], "no header"),
+    (["--behaviour", "pickle.npy"], "no header"),
+    (["--out", "visits.csv"], "out must be a folder"),
+    (["--schema", "outcomes.toml"], "a line can show"),
+]
+MORE = [
+    ([*MODEL, "--schema", "unknown.toml"], "outcomes must not be 'unknown'"),
+    ([*MODEL, "--schema", "large.toml"], "transitions to make a model of"),
+    (["fit-model", "none.csv", *FIT[1:]], "No such file"),
+    (["fit-model", "visits.toml", *FIT[1:]], "a log's file must end in"),
+    (["fit-model", "absent.csv", *FIT[1:]], "'glucose', 'ward', 'dose', 'left' absent"),
+    (["fit-model", "twice.csv", *FIT[1:]], "there twice"),
+    (["fit-policy", "latin.csv", *FIT[1:]], "text in UTF-8"),
+    (["fit-policy", "wide.csv", *FIT[1:]], "as many fields in every row"),
+    (["fit-policy", "broken.parquet", *FIT[1:]], "Parquet"),
+    (["fit-policy", "empty", *FIT[1:]], "must hold files '.parquet'"),
+    ([*POLICY, "--discount", "0"], "discount must be"),
+    ([*POLICY, "--discount", "nan"], "discount must be"),
+    ([*POLICY, "--discount", "0.9", "--delta", "1e-6"], "delta and order must be left out"),
+    ([*POLICY, "--schema", "free.toml"], "log must have rewards"),
+    ([*POLICY, "--schema", "huge.toml"], "make them coarser"),
+    ([*POLICY, "--schema", "long.toml"], "most_steps times states"),
+    ([*POLICY, "--from-model", "empty"], "--from-model goes without a log"),
+    (["fit-policy"], "give a log and its --schema, or --from-model"),
+    (["fit-policy", "visits.csv"], "give a log and its --schema, or --from-model"),
+    (["fit-policy", "--from-model", "none"], "does not exist"),
+    (["fit-policy", "--from-model", "empty"], "without model.json and tables.npz"),
+    (["fit-policy", "--from-model", "empty", "--out", "empty"], "another folder"),
+    (["fit-policy", "--from-model", "empty", "--epsilon", "1"], "goes without --epsilon"),
+    (["fit-policy", "--from-model", "empty", "--discount", "2"], "discount must be"),
+    (["schema", "--log", "--columns", "a,a"], "different"),
+    (["schema", "--log", "--columns", "a", "--out", "visits.toml"], "not overwritten"),
+    (["schema", "--log", "--columns", "a", "--out", "s.yaml"], "must end in .toml or .json"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [([*start, *options], text) for options, text in BAD for start in (MODEL, POLICY)] + MORE,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    arguments: list[str], message: str, folder: Path, monkeypatch
+) -> None:
+    """Nothing is spent either: no release is made."""
+    spoil(folder)
+    monkeypatch.setattr("privrl.accounting.gate.release", _never)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in said(result)
+    assert "Traceback" not in result.output
+    assert SECRET not in result.output
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert not Path("results").exists()
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("something was released")
+
+
+def spoil(folder: Path) -> None:
+    """Write files that something is wrong with."""
+    header = "patient,hour,glucose,ward,dose,left\n"
+    for name, content in {
+        "table.toml": "[columns.age]\ncategories = [1, 2]\n",
+        "ragged.csv": "1,1,1\n1,1\n",
+        "half.csv": "0.5,0.6,0.5\n" * 6,
+        "small.csv": "1,1\n",
+        "noaction.csv": "0,0,0\n" * 6,
+        "broken.npy": "\x93NUMPY",
+        "absent.csv": f"patient,hour\np,{SECRET}\n",
+        "twice.csv": f"hour,{header}",
+        "latin.csv": f"{header}p,1,{SECRET},\xe9,1,\n",
+        "wide.csv": f"{header}p,1,{SECRET},medical,1,,,\n",
+        "broken.parquet": SECRET,
+    }.items():
+        (folder / name).write_bytes(content.encode("latin-1"))
+    (folder / "empty").mkdir()
+    np.savez(folder / "two.npz", a=np.ones(3), b=np.ones(3))
+    np.save(folder / "pickle.npy", np.array([{}]), allow_pickle=True)
+    given = {name: getattr(SCHEMA, name) for name in SCHEMA.__dataclass_fields__}
+    for name, changes in {
+        "outcomes": {"outcomes": ("well", "de\nad")},
+        "unknown": {"outcomes": ("well", "unknown")},
+        "large": {"state": {"a": Categories(range(20_000))}},
+        "free": {"outcome_rewards": (0, 0)},
+        "huge": {"state": {"a": Categories(range(1001)), "b": Categories(range(1000))}},
+        "long": {"most_steps": 10**9},
+    }.items():
+        LogSchema(**given | changes).save(folder / f"{name}.toml")
+
+
+@pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
+def test_lines_are_short_and_help_is_there(command: str, folder: Path) -> None:
+    for arguments in (["--help"], [*FIT, "--order", 2, "--seed", 1]):
+        result = run(command, *arguments, columns=80)
+        assert result.exit_code == 0, result.output
+        assert max(map(len, result.output.splitlines())) <= 80
+        assert "rows" not in result.stdout
+        assert "a second" not in result.stderr
+
+
+# A schema to be filled in -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["toml", "json"])
+def test_a_schema_of_a_header(ending: str, folder: Path) -> None:
+    """Nothing else is read: what follows here is no text."""
+    Path("log.csv").write_bytes(b"who,sugar,dose,left\n\xff\xfe")
+    out = f"log.{ending}"
+    result = run("schema", "--log", "--csv", "log.csv", "--numeric", "sugar=0:8", "--bins", 2,
+                 "--out", out)  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Fill in whose a row is" in said(result)
+    refused = run("fit-policy", "log.csv", "--schema", out)
+    assert refused.exit_code == 2
+    assert "column 'who'" in said(refused)
+    if ending == "toml":
+        text = Path(out).read_text()
+        for name in ("who", "dose", "left"):
+            text = text.replace(f"[state.{name}]\ncategories = []\nother = false\n", "")
+        text = text.replace('person = ""', 'person = "who"').replace("steps = 0", "steps = 3")
+        text = text.replace("[action]", "[action.dose]\ncount = 2")
+        text += '[outcome]\ncolumn = "left"\nvalues = ["well"]\nrewards = [1]\n'
+        Path(out).write_text(text)
+        filled = LogSchema.load(out)
+        assert filled.columns == ("who", "sugar", "dose", "left")
+        assert filled.state is not None
+        assert filled.state.columns["sugar"] == Bins((0, 4, 8))
+
+
+def test_policies_are_kept(tmp_path: Path) -> None:
+    statement = load_statement()
+    for action, kind in ((np.array([[0, -1], [0, 1], [1, 1]]), "counts"), ([1, -1], "vote")):
+        policy = ReleasedPolicy(
+            action=np.array(action), n_actions=2, kind=kind, statement=statement
+        )
+        save_policy(tmp_path / "p.json", policy)
+        again = load_policy(tmp_path / "p.json")
+        np.testing.assert_array_equal(again.action, policy.action)
+        assert again.to_dict() == policy.to_dict()
+
+
+def load_statement() -> dict[str, object]:
+    from privrl.envs import privacy_statement  # noqa: PLC0415
+
+    return privacy_statement(unit="a person", relation="r", epsilon=1, delta=0, released="it")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "privrl policy, 2"}, "format must be"),
+        ({"more": 1}, "entries must be"),
+        ({"kind": "votes"}, "kind must be one of"),
+        ({"kind": "counts"}, "horizon must be there"),
+        ({"horizon": 3}, "horizon must be there"),
+        ({"says": 1}, "says must be a text"),
+        ({"statement": {}}, "statement must say"),
+        ({"n_actions": 1}, "from -1 to 0"),
+        ({"n_actions": True}, "n_actions must be"),
+        ({"action_names": ["a"]}, "action_names must be 2 texts"),
+        ({"released": {}}, "released must be"),
+        ({"signal": "1"}, "signal must be a finite number"),
+        ({"states": []}, "states must be a list"),
+        ({"states": [{"state": 0}]}, "states must each say 'action'"),
+        ({"states": [{"state": 0, "action": True, "do": "1"}]}, "whole number"),
+        ({"states": [{"state": 1, "action": 1, "do": "1"}]}, "state 0 must be"),
+        ({"states": [{"state": 0, "action": 1, "do": "0"}]}, "state 0 must be"),
+        ({"kind": "plan", "horizon": 2**30}, "horizon times states"),
+        ({"kind": "plan", "horizon": 2, "states": [{"steps": [{"from": 1, "action": 0}]}]},
+         "steps must go on from 0"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_what_is_no_policy_is_refused(
+    change: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    policy = ReleasedPolicy(
+        action=np.array([1]), n_actions=2, kind="vote", statement=load_statement()
+    )
+    (tmp_path / "p.json").write_text(json.dumps(policy.to_dict() | change))
+    with pytest.raises(ValueError, match=r"^p\.json: ") as found:
+        load_policy(tmp_path / "p.json")
+    assert message in str(found.value)
