@@ -89,12 +89,11 @@ def neighbours(seed: int, *, replaced: bool, few: int = 10) -> list[tuple[Log, L
     ],
 )
 def test_nothing_is_found(epsilon: float, given: dict[str, Any], replaced: bool) -> None:
-    for seed in range(2):
-        for log, other in neighbours(seed, replaced=replaced):
-            result = audit_replay(fit(epsilon, replaced=replaced, **given), log, other)
-            assert not result.findings
-            assert result.error is None
-            assert result.releases >= 1
+    for log, other in neighbours(int(epsilon), replaced=replaced):
+        result = audit_replay(fit(epsilon, replaced=replaced, **given), log, other)
+        assert not result.findings
+        assert result.error is None
+        assert result.releases >= 1
 
 
 @pytest.mark.parametrize(
