@@ -175,13 +175,18 @@ def test_rewards_of_steps_without_outcomes(epsilon: float | None) -> None:
     assert found.facts.outcome_reward == 0
 
 
+def test_a_log_in_which_nothing_is_earned_is_refused() -> None:
+    log = log_of([], outcome_rewards=(0.0, 0.0), step_rewards=(0.0, 0.0))
+    with pytest.raises(ValueError, match="log must have rewards, got none that is not 0"):
+        fit_policy(log, epsilon=1.0, rng=rng())
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("epsilon", [None, 1e-4, 1.0, 3e4])
 @pytest.mark.parametrize("admissible", [None, ALL])
 @pytest.mark.parametrize(
     "schema",
     [{}, {"outcomes": (), "outcome_rewards": ()}, {"step_rewards": (0.0, 0.0)},
-     {"outcome_rewards": (0.0, 0.0), "step_rewards": (0.0, 0.0)},
      {"outcome_rewards": (0.3, 0.3), "step_rewards": (0.0, 0.0)},
      {"outcome_rewards": (1e100, -1e100), "step_rewards": (-1e100, 1e100)}],
 )  # fmt: skip
