@@ -20,6 +20,7 @@ _SIZES: Final = 0.02  # of the budget, for how large persons are
 _TIMES: Final = (2, 1)  # that a person is counted for a state and action, by norms or by sums
 _PART: Final = 0.1  # a next state of that chance
 _SHOWS: Final = 2.0  # has to show in so many deviations of the noise
+_DENSE: Final = 20.0  # times that
 LARGEST: Final = 2**22  # cells of a table
 _LONG: Final = 1.5  # times the mean size of a person: what is counted of one
 
@@ -63,8 +64,10 @@ def table_size(log: Log) -> int:
 def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolArray | None) -> bool:
     """Return whether counts of all transitions would show what there is to see.
 
-    All of them, if each cell were as full as others; or, where rewards are earned on the way, so
-    that values differ much, a next state of chance 1 in 10. A public rule, of what was released.
+    Where rewards are earned on the way, values differ much, and it is enough if all cells would
+    show if they were alike, or a next state of chance 1 in 10. Where only outcomes pay, values are
+    much alike, and rounds of temporal differences lose less than small chances that are not shown:
+    cells have to be many times as full. A public rule, of what was released.
     """
     n_pairs, n_cells = log.n_states * log.n_actions, table_size(log)
     if n_cells > LARGEST:
@@ -72,11 +75,10 @@ def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolAr
     steps = facts.episodes * facts.steps
     size = steps if stream.sums else 2 * min(steps, n_pairs)
     seen = _SHOWS * stream.noise / stream.unit(_TRANSITIONS, size)
-    if facts.persons * steps >= seen * n_cells:
-        return True
-    pairs = n_pairs if allowed is None else int(allowed.sum())
-    on_the_way = log.step_rewards[0] < log.step_rewards[1]
-    return on_the_way and facts.persons * steps * _PART >= seen * pairs
+    visits, pairs = facts.persons * steps, n_pairs if allowed is None else int(allowed.sum())
+    if log.step_rewards[0] < log.step_rewards[1]:
+        return visits >= seen * min(n_cells, pairs / _PART)
+    return visits >= _DENSE * max(seen, 1.0) * n_cells
 
 
 def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float) -> ReleasedCounts:
