@@ -11,11 +11,23 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from statistics import mean
 
+import gymnasium as gym
+import numpy as np
 import pages
 import pandas as pd
 
 from privrl._files import save_all, table_writer
-from privrl.experiments.logs import Condition, Study, World, clinics, icu_world, run_study, ward
+from privrl.envs import Released, ReleasedEnv, TabularMDP, riverswim
+from privrl.experiments.logs import (
+    Condition,
+    Study,
+    World,
+    clinics,
+    icu_world,
+    run_study,
+    simulate_log,
+    ward,
+)
 from privrl.experiments.logs.plots import scores_by_persons
 from privrl.experiments.logs.report import (
     Cell,
@@ -26,6 +38,7 @@ from privrl.experiments.logs.report import (
     summary,
     text_table,
 )
+from privrl.offline import evaluate_policy, fit_model, fit_policy, plan_for
 
 _WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")
 _KEPT = pages.DOCS.parent / "results" / "logs"
@@ -33,12 +46,14 @@ _SKIPPED = (
     "ICU-Sepsis was skipped when this page was made: `pip download --no-deps icu-sepsis` gets it, "
     "`PRIVRL_ICU_SEPSIS` says where the wheel is."
 )
+_UNIT = "Privacy unit: a person: all of their episodes, added or removed; pure epsilon, in nats."
 _TWO = Study(conditions=(Condition(), Condition("half-expert", known=False)))
 
 
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
-    pages.main("logs.md", {"clinics": _clinics, "icu": _icu, "others": _others})
+    blocks = {"clinics": _clinics, "icu": _icu, "others": _others, "small": _small}
+    pages.main("logs.md", {**blocks, "environments": _environments, "values": _values})
 
 
 def _clinics() -> str:
@@ -63,6 +78,159 @@ def _others() -> str:
         worlds.insert(0, icu_world(_WHEEL, name=name, step_reward=-0.01, discount=0.99))
     made = [_described(worlds), _table(_results("others", _TWO, worlds))]
     return "\n\n".join(made if _there() else [*made, _SKIPPED])
+
+
+def _small() -> str:
+    """Policies from 10,000 episodes of random actions, one a person."""
+    made = {
+        "RiverSwim 6": riverswim(6, horizon=20),
+        "FrozenLake 4x4": TabularMDP.from_gymnasium(gym.make("FrozenLake-v1")),
+        "FrozenLake 8x8": TabularMDP.from_gymnasium(gym.make("FrozenLake8x8-v1")),
+        "Taxi": TabularMDP.from_gymnasium(gym.make("Taxi-v4")),
+    }
+    rows = []
+    for name, mdp in made.items():
+        even = np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)
+        policy = np.zeros((mdp.horizon, mdp.n_states), int)
+        least, best = _random_value(mdp, even), mdp.optimal_value()
+        for budget in (None, 1.0, 0.1):
+            shares = []
+            for run in range(_RUNS[name]):
+                rng = np.random.default_rng([run, 7])
+                log = simulate_log(mdp, even, 10_000, rng)
+                options = {} if budget is None else {"order": 2.0}
+                found = fit_policy(log, epsilon=budget, rng=rng, **options)
+                if found.kind == "behaviour":
+                    shares.append(0.0)
+                    continue
+                policy[:] = np.maximum(found.action, 0)
+                shares.append((float(mdp.policy_value(policy)) - least) / (best - least))
+            print(f"  {name} {budget} {np.mean(shares):.3f}", flush=True)
+            rows.append([name, budget, shares])
+    header = ["", "random", "optimum", "no privacy", "ε = 1", "ε = 0.1"]
+    lines = [
+        [name, f"{_random_value_of(mdp):.4g}", f"{mdp.optimal_value():.4g}"]
+        + [_share(shares) for other, _, shares in rows if other == name]
+        for name, mdp in made.items()
+    ]
+    return pages.table(header, lines) + (
+        "\n\nShare of the way from random actions to the optimum: mean (least) of 24 runs, "
+        "3 of Taxi. Budgets are Rényi divergences of order 2, in nats. Privacy unit: a person, added "
+        "or removed; each has one episode."
+    )
+
+
+_RUNS = {"RiverSwim 6": 24, "FrozenLake 4x4": 24, "FrozenLake 8x8": 24, "Taxi": 3}
+
+
+def _share(shares: list[float]) -> str:
+    return f"{np.mean(shares):.3f} ({min(shares):.2f})"
+
+
+def _random_value_of(mdp: TabularMDP) -> float:
+    return _random_value(mdp, np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions))
+
+
+def _random_value(mdp: TabularMDP, chances: np.ndarray) -> float:
+    moves = np.einsum("sa,sap->sp", chances, mdp.transition)
+    worth = np.zeros(mdp.n_states)
+    for _ in range(mdp.horizon):
+        worth = (chances * mdp.expected_reward).sum(axis=1) + moves @ worth
+    return float(mdp.start @ worth)
+
+
+def _environments() -> str:
+    """Environments released from logs of ICU-Sepsis, and what is learned in them."""
+    if not _there():
+        return _SKIPPED
+    world = icu_world(_WHEEL)
+    even = world.behaviour("uniform")
+    rows = []
+    for epsilon in (1.0, 0.1):
+        scores = []
+        for run in range(2):
+            rng = np.random.default_rng([run, 11])
+            log = simulate_log(world, even, 400_000, rng)
+            released = fit_model(
+                log, epsilon=epsilon, admissible=world.admissible, behaviour="uniform", rng=rng
+            )
+            planned = plan_for(released)[0][0, : world.n_states]
+            learned = _q_learned(released, episodes=300_000, rng=rng)[: world.n_states]
+            played = np.zeros((world.n_states, released.mdp.n_actions))
+            played[:] = even
+            whole = np.vstack([played, np.tile(played[:1] * 0 + 1 / 25, (2, 1))])
+            scores.append(
+                [
+                    world.score(planned),
+                    world.score(learned),
+                    _random_value(released.mdp, whole),
+                ]
+            )
+            print("  environment", epsilon, np.round(scores[-1], 4), flush=True)
+        mean_of = np.mean(scores, axis=0)
+        rows.append([f"{epsilon:g}", f"{mean_of[0]:.3f}", f"{mean_of[1]:.3f}", f"{mean_of[2]:.4f}"])
+    true = world.value(even)
+    header = "ε | planned | Q-learning | value of uniform actions"
+    return pages.table(header, rows) + (
+        f"\n\nScores on the true world, means of 2 logs of 400,000 patients; the true value of "
+        f"uniform actions is {true:.4f}. {_UNIT}"
+    )
+
+
+def _q_learned(released: Released, episodes: int, rng: np.random.Generator) -> np.ndarray:
+    """Return what plain Q-learning finds best in a released environment, of what is admissible."""
+    env = ReleasedEnv(released=released)
+    assert released.admissible is not None
+    allowed = [np.flatnonzero(row) for row in released.admissible]
+    values = np.where(released.admissible, 1.0, -np.inf)  # hopeful
+    visits = np.zeros(values.shape)
+    seed: int | None = int(rng.integers(2**31))
+    for _ in range(episodes):
+        state, _info = env.reset(seed=seed)
+        seed, over = None, False
+        while not over:
+            choice = allowed[state]
+            action = (
+                int(choice[rng.integers(len(choice))])
+                if rng.random() < 0.3
+                else int(values[state].argmax())
+            )
+            following, paid, terminated, cut, _info = env.step(action)
+            over = terminated or cut
+            visits[state, action] += 1
+            rate = 1 / (1 + 0.05 * visits[state, action])
+            ahead = 0.0 if terminated else values[following].max()
+            values[state, action] += rate * (float(paid) + ahead - values[state, action])
+            state = following
+    return values.argmax(axis=1)
+
+
+def _values() -> str:
+    """How often bounds on the value of a learned policy hold."""
+    if not _there():
+        return _SKIPPED
+    world = icu_world(_WHEEL)
+    even = world.behaviour("uniform")
+    rows = []
+    for epsilon in (1.0, 0.1):
+        held, off = [], []
+        for run in range(200):
+            rng = np.random.default_rng([run, 13])
+            options = {"admissible": world.admissible, "behaviour": "uniform", "rng": rng}
+            mine, others = (simulate_log(world, even, 5000, rng) for _ in range(2))
+            action = fit_policy(mine, epsilon=epsilon, **options).action
+            told = evaluate_policy(others, action, epsilon=epsilon, **options)
+            true = world.value(world.chances(action, even))
+            held.append(told.lower <= true)
+            off.append(told.value - true)
+        share = f"{100 * np.mean(held):.1f} %"
+        print("  values", epsilon, share, np.mean(off), flush=True)
+        rows.append([f"{epsilon:g}", share, f"{np.mean(off):+.4f}", f"{np.std(off):.4f}"])
+    header = "ε | lower bound holds | error, mean | error, deviation"
+    return pages.table(header, rows) + (
+        "\n\nICU-Sepsis, 5,000 patients to learn from and 5,000 others to judge by, 200 repeats; "
+        f"one-sided bounds at 95 %. {_UNIT}"
+    )
 
 
 def _there() -> bool:
