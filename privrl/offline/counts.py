@@ -8,6 +8,7 @@ import numpy as np
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import HatPosterior
 from privrl.agents.sparse_model import SparseModel
+from privrl.costs.noise import LaplaceCost
 from privrl.data.logs import CUT, Log
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
@@ -17,12 +18,13 @@ _POINTS: Final = 11  # of the range of rewards, between which each is split
 _TRANSITIONS: Final = 2 / 3  # of the budget, the rest is for rewards
 _STARTS: Final = 0.03  # of the budget
 _SIZES: Final = 0.02  # of the budget, for how large persons are
-_TIMES: Final = (2, 1)  # that a person is counted for a state and action, by norms or by sums
+_HARDLY: Final = 2.5  # deviations of noise
 _PART: Final = 0.1  # a next state of that chance
 _SHOWS: Final = 2.0  # has to show in so many deviations of the noise
 _DENSE: Final = 20.0  # times that
+_OFTEN: Final = 100.0  # steps of each state and action, whatever the noise
 LARGEST: Final = 2**22  # cells of a table
-_LONG: Final = 1.5  # times the mean size of a person: what is counted of one
+_LONG: Final = 2.0  # times the mean size of a person: what is counted of one
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +66,10 @@ def table_size(log: Log) -> int:
 def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolArray | None) -> bool:
     """Return whether counts of all transitions would show what there is to see.
 
-    Where rewards are earned on the way, values differ much, and it is enough if all cells would
-    show if they were alike, or a next state of chance 1 in 10. Where only outcomes pay, values are
-    much alike, and rounds of temporal differences lose less than small chances that are not shown:
-    cells have to be many times as full. A public rule, of what was released.
+    It is enough if all cells would show if they were alike, or a next state of chance 1 in 10. But
+    where only outcomes pay, values are much alike in most worlds, and rounds of temporal
+    differences, if noise allows them, lose less than small chances that are not shown: cells have
+    to be many times as full. A public rule, of what was released.
     """
     n_pairs, n_cells = log.n_states * log.n_actions, table_size(log)
     if n_cells > LARGEST:
@@ -76,9 +78,10 @@ def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolAr
     size = steps if stream.sums else 2 * min(steps, n_pairs)
     seen = _SHOWS * stream.noise / stream.unit(_TRANSITIONS, size)
     visits, pairs = facts.persons * steps, n_pairs if allowed is None else int(allowed.sum())
-    if log.step_rewards[0] < log.step_rewards[1]:
-        return visits >= seen * min(n_cells, pairs / _PART)
-    return visits >= _DENSE * max(seen, 1.0) * n_cells
+    by_outcome = log.step_rewards[0] == log.step_rewards[1]
+    if by_outcome and isinstance(stream.cost, LaplaceCost):
+        return visits >= _DENSE * max(seen, 1.0) * n_cells
+    return visits >= max(seen * min(n_cells, pairs / _PART), _OFTEN * pairs)
 
 
 def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float) -> ReleasedCounts:
@@ -95,11 +98,10 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
 
     Notes
     -----
-    A person counts for each state and action the first time only, with Gaussian noise the first
-    two times, and until they have counted half as often again as persons do in the mean (with
-    Gaussian noise three times as often). Who turns
-    in circles is small so, and whether a step counts depends on what was before it alone: what
-    followed it is not counted more or less often for what it was.
+    A person counts for each state and action the first time only, and until they have counted twice
+    as often as persons do in the mean. Who turns in circles is small so, and whether a step counts
+    depends on what was before it alone: what followed it is not counted more or less often for what
+    it was.
     """
     n_actions = log.n_actions
     width = log.n_states + len(log.outcomes)
@@ -109,11 +111,9 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
     grid = np.linspace(low, high, _POINTS) if high > low else np.array([low, low + 1.0])
     below, part = _split(log.reward, grid)
     cells = pairs * width + np.where(known, log.next_state, 0)
-    times = _TIMES[stream.sums]
-    counted = _first_times(log, pairs, times)
-    size = _mean_size(stream, log, facts, counted, times)
-    # Twice in one cell is a squared norm of 4, of two steps: twice as large as two cells are.
-    bound = float(np.ceil(_LONG * size)) * times
+    counted = _first_time(log, pairs)
+    size = _mean_size(stream, log, facts, counted)
+    bound = float(np.ceil(_LONG * size))
     counted &= _until(log, counted.astype(np.float64), bound)
     rest = share - _STARTS - _SIZES
 
@@ -160,24 +160,20 @@ def _split(reward: FloatArray, grid: FloatArray) -> tuple[IntArray, FloatArray]:
     return below, np.clip(place - below, 0.0, 1.0)
 
 
-def _first_times(log: Log, pairs: IntArray, most: int) -> BoolArray:
-    """Return which steps are among the first so many of their person at their pair."""
+def _first_time(log: Log, pairs: IntArray) -> BoolArray:
+    """Return at which steps a person is at their pair for the first time."""
     order = np.lexsort((np.arange(log.n_steps), pairs, log.person))
     person, pair = log.person[order], pairs[order]
     new = np.ones(log.n_steps, np.bool_)
     new[1:] = (person[1:] != person[:-1]) | (pair[1:] != pair[:-1])
-    begin = np.flatnonzero(new)
-    before = np.arange(log.n_steps) - np.repeat(begin, np.diff(begin, append=log.n_steps))
     first = np.empty(log.n_steps, np.bool_)
-    first[order] = before < most
+    first[order] = new
     return first
 
 
-def _mean_size(
-    stream: PersonStream, log: Log, facts: LogFacts, counted: BoolArray, times: int
-) -> float:
+def _mean_size(stream: PersonStream, log: Log, facts: LogFacts, counted: BoolArray) -> float:
     """Return how many steps are counted of a person, in the mean: released."""
-    pairs = log.n_states * log.n_actions * times
+    pairs = log.n_states * log.n_actions
     most = float(min(log.most_episodes * log.most_steps, pairs))
     of_person = np.bincount(log.person, weights=counted, minlength=log.n_persons) / most
     unit = stream.unit(_SIZES, 1)
@@ -208,8 +204,10 @@ def belief_of(
     n_states = counts.transition.shape[0]
     n_outcomes = counts.transition.shape[-1] - n_states
     deviation = np.full(n_states + 1, counts.noise[0])
-    deviation[-1] *= np.sqrt(max(n_outcomes, 1))
-    over = counts.transition[..., n_states:].sum(axis=-1, keepdims=True)
+    ended = counts.transition[..., n_states:]
+    if n_outcomes > 1:  # several together have the noise of several: what is hardly more is none
+        ended = np.where(ended > _HARDLY * counts.noise[0], ended, 0.0)
+    over = ended.sum(axis=-1, keepdims=True)
     table = np.concatenate([counts.transition[..., :n_states], over], axis=-1)
     if not n_outcomes and counts.noise[0]:
         table[..., -1] = -9 * deviation[-1]  # none of them
