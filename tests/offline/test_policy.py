@@ -57,7 +57,7 @@ def same(one: LoggedPolicy, other: LoggedPolicy) -> bool:
 )  # fmt: skip
 def test_without_privacy_it_is_what_did_best(given: dict[str, Any]) -> None:
     for discount, kind in ((0.999, "rounds"), (1.0, "counts")):
-        found = fit_policy(trial(400), epsilon=None, discount=discount, rng=rng(), **given)
+        found = fit_policy(trial(2000), epsilon=None, discount=discount, rng=rng(), **given)
         assert found.kind == kind
         np.testing.assert_array_equal(first(found), BEST)
         assert found.cost == NoPrivacy(AddRemovePerson())
