@@ -39,8 +39,8 @@ class ReleasedCounts:
         How often about each of the rewards of ``grid`` was earned.
     start : array, shape (S,)
         How often an episode began there.
-    noise : (float, float, float)
-        The deviations of their noise.
+    noise : tuple of float
+        The deviations of the noise of these three.
     grid : array, shape (P,)
         Rewards.
     """
@@ -48,7 +48,7 @@ class ReleasedCounts:
     transition: FloatArray
     reward: FloatArray
     start: FloatArray
-    noise: tuple[float, float, float]
+    noise: tuple[float, ...]
     grid: FloatArray
 
 
@@ -116,10 +116,11 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
     bound = float(np.ceil(_LONG * size))
     counted &= _until(log, counted.astype(np.float64), bound)
     rest = share - _STARTS - _SIZES
-
+    by_outcome = log.step_rewards[0] == log.step_rewards[1]  # then counts tell what was earned
+    of_moves = rest if by_outcome else rest * _TRANSITIONS
     units = (
-        stream.unit(rest * _TRANSITIONS, bound),
-        stream.unit(rest * (1 - _TRANSITIONS), bound),
+        stream.unit(of_moves, bound),
+        stream.unit(of_moves if by_outcome else rest - of_moves, bound),
         stream.unit(_STARTS, log.most_episodes ** (1 if stream.sums else 2)),
     )
     first = log.episode_starts[:-1]
@@ -133,9 +134,14 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
         np.ones(int(moved.sum())),
         log.n_states * n_actions * width,
         units[0],
-        most=rest * _TRANSITIONS,
+        most=of_moves,
     )
-    points = len(grid)
+    shape, points = (log.n_states, n_actions), len(grid)
+    transition = transition.reshape(*shape, width) / units[0]
+    noise = stream.noise / np.array(units)
+    if by_outcome:
+        reward = _by_outcome(log, transition, noise[0], grid)
+        return ReleasedCounts(transition, reward, start / units[2], tuple(noise.tolist()), grid)
     reward = stream.update(
         np.tile(log.person[counted], 2),
         np.concatenate([pairs * points + below, pairs * points + below + 1])[np.tile(counted, 2)],
@@ -143,14 +149,24 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
         log.n_states * n_actions * points,
         units[1],
     )
-    shape = log.n_states, n_actions
-    return ReleasedCounts(
-        transition=transition.reshape(*shape, width) / units[0],
-        reward=reward.reshape(*shape, points) / units[1],
-        start=start / units[2],
-        noise=tuple(stream.noise / each for each in units),  # type: ignore[arg-type] # three
-        grid=grid,
+    reward = reward.reshape(*shape, points) / units[1]
+    return ReleasedCounts(transition, reward, start / units[2], tuple(noise.tolist()), grid)
+
+
+def _by_outcome(log: Log, transition: FloatArray, noise: float, grid: FloatArray) -> FloatArray:
+    """Return how often each reward was earned where outcomes alone tell, from what left."""
+    shown = np.where(transition > _HARDLY * noise, transition, 0.0)
+    often = np.concatenate(
+        [shown[..., log.n_states :], shown[..., : log.n_states].sum(axis=-1, keepdims=True)],
+        axis=-1,
     )
+    worth = log.step_rewards[0] + np.array([*log.outcome_rewards, 0.0])
+    below, part = _split(worth, grid)
+    table = np.zeros((*transition.shape[:2], len(grid)))
+    for k in range(len(worth)):
+        table[..., below[k]] += (1 - part[k]) * often[..., k]
+        table[..., below[k] + 1] += part[k] * often[..., k]
+    return table
 
 
 def _split(reward: FloatArray, grid: FloatArray) -> tuple[IntArray, FloatArray]:
