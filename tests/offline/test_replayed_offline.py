@@ -98,7 +98,7 @@ def test_nothing_is_found(epsilon: float, given: dict[str, Any], replaced: bool)
 
 @pytest.mark.parametrize(
     ("epsilon", "kind", "releases"),
-    [(0.01, "behaviour", 2), (1.0, "vote", 3), (1000.0, "rounds", 5), (20.0, "counts", 5)],
+    [(0.01, "behaviour", 2), (1.0, "vote", 3), (1000.0, "rounds", 5), (20.0, "counts", 4)],
 )
 def test_each_kind_is_among_what_is_tried(epsilon: float, kind: str, releases: int) -> None:
     """Of a few hundred persons; for counts they have to be more."""
