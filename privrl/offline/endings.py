@@ -101,7 +101,7 @@ def release_endings(
     ).reshape(shape)
     ended, noise = ended / units, stream.noise / units
     # How it went on: from what is left, each step of a person alike.
-    room = np.maximum(stream.left - (1 - share - 0.02), 0.0)
+    room = stream.left
     reward, of_reward = _step_rewards(stream, log, facts, pairs, room)
     length = np.bincount(log.person, minlength=log.n_persons) + np.diff(log.person_starts)
     first = log.episode_starts[:-1]

@@ -241,7 +241,7 @@ class _Learner:
     def policy(self) -> LoggedPolicy:
         level, self._drift = self._level(1.0)
         size, self._variance = self._moments(level)
-        self._set_signal(size)
+        self._set_spread()
         self._strength = self._signal(0.2, size)
         self._values = np.full(self._shape[0], level)
         if self._signal(1.0, size) < _FAINT:
@@ -318,7 +318,7 @@ class _Learner:
         square = min(max(told[1], 1e-4), 1.0) * most_square / visits
         return (size if high > low else 0.0), square
 
-    def _set_signal(self, size: float) -> None:
+    def _set_spread(self) -> None:
         facts = self._facts
         self._visits = facts.persons * facts.episodes * facts.steps
         deviation = np.sqrt(self._variance)

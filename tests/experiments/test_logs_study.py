@@ -159,7 +159,7 @@ def test_what_is_no_study_is_refused(changes: dict[str, object], message: str) -
 
 def test_what_else_is_refused() -> None:
     with pytest.raises(ValueError, match="behaviour must be one of uniform, half-expert"):
-        Condition("expert")  # type: ignore[arg-type]
+        Condition("expert")  # type: ignore[arg-type] # no such one
     with pytest.raises(ValueError, match="must have different names, got two of 'ward'"):
         run_study(STUDY, [WARD, replace(WARD, discount=0.9)])
     with pytest.raises(ValueError, match="backend must be one of"):

@@ -164,7 +164,7 @@ def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="policy must be probabilities"):
         small().value(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="behaviour must be one of uniform, half-expert"):
-        small().behaviour("expert")  # type: ignore[arg-type]
+        small().behaviour("expert")  # type: ignore[arg-type] # no such one
 
 
 def test_what_never_ends_has_no_value() -> None:
