@@ -52,7 +52,7 @@ def fit_model_command(
             "state_names": public.state_names,
             "action_names": public.action_names,
         }
-        check_model(public.nobody, **names)
+        check_model(public.space, **names)
         _files.check_folder(out)
         log = public.read(data, separator)
         model = fit_model(log, **budget.given, **public.support, **names, rng=rng)
@@ -69,7 +69,7 @@ def fit_model_command(
         details = statement["details"]
         how = {"counts": "counts of all transitions", "endings": "how episodes end and go on"}
         OUT.print(
-            f"a model of {public.nobody.n_states} states and {public.nobody.n_actions} actions, "
+            f"a model of {public.space.n_states} states and {public.space.n_actions} actions, "
             f"episodes of at most {model.mdp.horizon} steps, from about {details['persons']} "
             f"persons, by {how[details['model']]}; outcomes: {escape(', '.join(model.outcomes))}"
         )

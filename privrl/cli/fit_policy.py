@@ -122,11 +122,11 @@ def _fitted(
     from privrl.offline.policy import check_policy
 
     rng = released.rng_of(budget.seed)
-    check_policy(public.nobody, budget.cost, discount)
-    if public.nobody.n_states > _MOST_STATES:
+    check_policy(public.space, budget.cost, discount)
+    if public.space.n_states > _MOST_STATES:
         raise ValueError(
             f"state must have at most {_MOST_STATES} cells in all to be written as a text, got "
-            f"{public.nobody.n_states}; make them coarser."
+            f"{public.space.n_states}; make them coarser."
         )
     check_labels("outcomes", public.schema.outcomes)
     _files.check_folder(out)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
-    from privrl.data.logs import Log, LogSchema
+    from privrl.data.logs import Log, LogSchema, LogSpace
 
 LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
@@ -117,7 +117,7 @@ class PublicLog:
     """All that is public of a log, from its schema and the options: read before the log is."""
 
     schema: "LogSchema"
-    nobody: "Log"
+    space: "LogSpace"
     support: dict[str, Any]
     state_names: tuple[str, ...] | None
     action_names: tuple[str, ...] | None
@@ -140,9 +140,8 @@ def public_log(
 ) -> PublicLog:
     """Return what the options say of a log, checked."""
     import numpy as np
-    import pandas as pd
 
-    from privrl.data.logs import LogSchema, read_log
+    from privrl.data.logs import LogSchema
     from privrl.data.logs.labels import cell_labels
     from privrl.data.records import check_separator
     from privrl.offline.support import check_support
@@ -151,7 +150,6 @@ def public_log(
     chosen = LogSchema.load(schema)
     if person is not None:
         chosen = replace(chosen, person=person)
-    nobody = read_log(pd.DataFrame(columns=list(chosen.columns)), chosen)
     support: dict[str, Any] = {"admissible": None, "behaviour": behaviour}
     if admissible is not None:
         table = _table("admissible", admissible)
@@ -160,9 +158,9 @@ def public_log(
         support["admissible"] = table.astype(np.bool_)
     if behaviour is not None and behaviour != "uniform":
         support["behaviour"] = _table("behaviour", Path(behaviour))
-    check_support(nobody, **support)
+    check_support(chosen.space, **support)
     names = cell_labels(chosen.state), cell_labels(chosen.action)
-    return PublicLog(chosen, nobody, support, *names)
+    return PublicLog(chosen, chosen.space, support, *names)
 
 
 def _table(option: str, path: Path) -> "NDArray[Any]":

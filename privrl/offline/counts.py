@@ -9,9 +9,10 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import HatPosterior
 from privrl.agents.sparse_model import SparseModel
 from privrl.costs.noise import LaplaceCost
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import CUT, Log, LogSpace
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _POINTS: Final = 11  # of the range of rewards, between which each is split
@@ -52,18 +53,14 @@ class ReleasedCounts:
     grid: FloatArray
 
 
-def reward_range(log: Log) -> tuple[float, float]:
-    """Return the least and the greatest that a step can earn, with its outcome."""
-    low, high = log.step_rewards
-    return low + min(0.0, *log.outcome_rewards, 0.0), high + max(0.0, *log.outcome_rewards, 0.0)
-
-
-def table_size(log: Log) -> int:
+def table_size(log: LogSpace) -> int:
     """Return how many cells a table of all transitions has."""
     return log.n_states * log.n_actions * (log.n_states + len(log.outcomes))
 
 
-def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolArray | None) -> bool:
+def counts_show(
+    stream: PersonStream, log: LogSpace, facts: LogFacts, allowed: BoolArray | None
+) -> bool:
     """Return whether counts of all transitions would show what there is to see.
 
     It is enough if all cells would show if they were alike, or a next state of chance 1 in 10. But
@@ -84,7 +81,9 @@ def counts_show(stream: PersonStream, log: Log, facts: LogFacts, allowed: BoolAr
     return visits >= max(seen * min(n_cells, pairs / _PART), _OFTEN * pairs)
 
 
-def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float) -> ReleasedCounts:
+def release_counts(
+    stream: PersonStream, log: LogSpace, facts: LogFacts, share: float
+) -> ReleasedCounts:
     """Release all transitions, rewards and first states.
 
     Parameters
@@ -92,7 +91,7 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
     stream : PersonStream
         About the persons of the log.
     log, facts
-        The log, and what was released of it before.
+        What is public of the log, and what was released of it before.
     share : float
         Of each person's budget.
 
@@ -103,18 +102,12 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
     depends on what was before it alone: what followed it is not counted more or less often for what
     it was.
     """
-    n_actions = log.n_actions
-    width = log.n_states + len(log.outcomes)
-    pairs = log.state * n_actions + log.action
-    known = log.next_state != CUT
-    low, high = reward_range(log)
+    n_pairs, width = log.n_states * log.n_actions, log.n_states + len(log.outcomes)
+    low, high = log.reward_range
     grid = np.linspace(low, high, _POINTS) if high > low else np.array([low, low + 1.0])
-    below, part = _split(log.reward, grid)
-    cells = pairs * width + np.where(known, log.next_state, 0)
-    counted = _first_time(log, pairs)
-    size = _mean_size(stream, log, facts, counted)
+    shape, points = (log.n_states, log.n_actions), len(grid)
+    size = _mean_size(stream, log, facts)
     bound = float(np.ceil(_LONG * size))
-    counted &= _until(log, counted.astype(np.float64), bound)
     rest = share - _STARTS - _SIZES
     by_outcome = log.step_rewards[0] == log.step_rewards[1]  # then counts tell what was earned
     of_moves = rest if by_outcome else rest * _TRANSITIONS
@@ -123,37 +116,45 @@ def release_counts(stream: PersonStream, log: Log, facts: LogFacts, share: float
         stream.unit(of_moves if by_outcome else rest - of_moves, bound),
         stream.unit(_STARTS, log.most_episodes ** (1 if stream.sums else 2)),
     )
-    first = log.episode_starts[:-1]
-    start = stream.update(
-        log.person[first], log.state[first], np.ones(len(first)), log.n_states, units[2]
-    )
-    moved = counted & known
-    transition = stream.update(
-        log.person[moved],
-        cells[moved],
-        np.ones(int(moved.sum())),
-        log.n_states * n_actions * width,
-        units[0],
-        most=of_moves,
-    )
-    shape, points = (log.n_states, n_actions), len(grid)
-    transition = transition.reshape(*shape, width) / units[0]
+
+    def starts(part: Log, _: FloatArray) -> Added:
+        first = part.episode_starts[:-1]
+        return Added(part.person[first], part.state[first], np.ones(len(first)), units[2])
+
+    def moves(part: Log, _: FloatArray) -> Added:
+        moved = _counted(part, bound) & (part.next_state != CUT)
+        cell = _pairs(part)[moved] * width + part.next_state[moved]
+        return Added(part.person[moved], cell, np.ones(len(cell)), units[0], of_moves)
+
+    def rewards(part: Log, _: FloatArray) -> Added:
+        counted = _counted(part, bound)
+        below, upper = _split(part.reward[counted], grid)
+        cell = _pairs(part)[counted] * points + below
+        return Added(
+            np.tile(part.person[counted], 2),
+            np.concatenate([cell, cell + 1]),
+            np.concatenate([1 - upper, upper]),
+            units[1],
+        )
+
+    start = stream.update(starts, log.n_states) / units[2]
+    transition = stream.update(moves, n_pairs * width).reshape(*shape, width) / units[0]
     noise = stream.noise / np.array(units)
     if by_outcome:
         reward = _by_outcome(log, transition, noise[0], grid)
-        return ReleasedCounts(transition, reward, start / units[2], tuple(noise.tolist()), grid)
-    reward = stream.update(
-        np.tile(log.person[counted], 2),
-        np.concatenate([pairs * points + below, pairs * points + below + 1])[np.tile(counted, 2)],
-        np.concatenate([1 - part, part])[np.tile(counted, 2)],
-        log.n_states * n_actions * points,
-        units[1],
-    )
-    reward = reward.reshape(*shape, points) / units[1]
-    return ReleasedCounts(transition, reward, start / units[2], tuple(noise.tolist()), grid)
+    else:
+        reward = stream.update(rewards, n_pairs * points).reshape(*shape, points) / units[1]
+    return ReleasedCounts(transition, reward, start, tuple(noise.tolist()), grid)
 
 
-def _by_outcome(log: Log, transition: FloatArray, noise: float, grid: FloatArray) -> FloatArray:
+def _pairs(part: Log) -> IntArray:
+    """Return which state and action each step has, as one number."""
+    return part.state * part.n_actions + part.action
+
+
+def _by_outcome(
+    log: LogSpace, transition: FloatArray, noise: float, grid: FloatArray
+) -> FloatArray:
     """Return how often each reward was earned where outcomes alone tell, from what left."""
     shown = np.where(transition > _HARDLY * noise, transition, 0.0)
     often = np.concatenate(
@@ -176,38 +177,27 @@ def _split(reward: FloatArray, grid: FloatArray) -> tuple[IntArray, FloatArray]:
     return below, np.clip(place - below, 0.0, 1.0)
 
 
-def _first_time(log: Log, pairs: IntArray) -> BoolArray:
-    """Return at which steps a person is at their pair for the first time."""
-    order = np.lexsort((np.arange(log.n_steps), pairs, log.person))
-    person, pair = log.person[order], pairs[order]
-    new = np.ones(log.n_steps, np.bool_)
-    new[1:] = (person[1:] != person[:-1]) | (pair[1:] != pair[:-1])
-    first = np.empty(log.n_steps, np.bool_)
-    first[order] = new
-    return first
-
-
-def _mean_size(stream: PersonStream, log: Log, facts: LogFacts, counted: BoolArray) -> float:
-    """Return how many steps are counted of a person, in the mean: released."""
-    pairs = log.n_states * log.n_actions
-    most = float(min(log.most_episodes * log.most_steps, pairs))
-    of_person = np.bincount(log.person, weights=counted, minlength=log.n_persons) / most
-    unit = stream.unit(_SIZES, 1)
-    told = stream.update(
-        np.arange(log.n_persons), np.zeros(log.n_persons, np.intp), of_person, 1, unit
-    )
-    mean = float(told[0]) / unit / facts.persons * most
-    return min(max(mean, 1.0), most)
-
-
-def _until(log: Log, size: FloatArray, bound: float) -> BoolArray:
-    """Return which steps are counted: those at which their person is not larger than the bound."""
-    total = np.cumsum(size)
-    first = log.episode_starts[log.person_starts[:-1]]
-    before = (total - size)[first]
-    own = total - np.repeat(before, np.diff(log.episode_starts[log.person_starts]))
-    counted: BoolArray = own <= bound * (1 + 1e-9)
+def _counted(part: Log, bound: float = np.inf) -> BoolArray:
+    """Return which steps are counted: first ones, until their person has so many."""
+    so_far = np.cumsum(part.is_first)
+    begin = part.episode_starts[part.person_starts]
+    before = np.append(0, so_far)[begin[:-1]]
+    counted: BoolArray = part.is_first & (so_far - np.repeat(before, np.diff(begin)) <= bound)
     return counted
+
+
+def _mean_size(stream: PersonStream, log: LogSpace, facts: LogFacts) -> float:
+    """Return how many steps are counted of a person, in the mean: released."""
+    most = float(min(log.most_episodes * log.most_steps, log.n_states * log.n_actions))
+    unit = stream.unit(_SIZES, 1)
+
+    def sizes(part: Log, _: FloatArray) -> Added:
+        n = part.n_persons
+        amount = np.bincount(part.person, weights=_counted(part), minlength=n) / most
+        return Added(np.arange(n), np.zeros(n, np.intp), amount, unit)
+
+    mean = float(stream.update(sizes, 1)[0]) / unit / facts.persons * most
+    return min(max(mean, 1.0), most)
 
 
 def belief_of(

@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.logs import CUT, Log
-from privrl.offline.decisions import decisions_of
+from privrl._typing import BoolArray, FloatArray
+from privrl.data.logs import CUT, Log, LogSpace
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _FREQUENT: Final = 0.2  # of a purse, paid for the cell of an outcome that is frequent
@@ -53,7 +53,7 @@ class Endings:
 
 def release_endings(
     stream: PersonStream,
-    log: Log,
+    log: LogSpace,
     facts: LogFacts,
     *,
     share: float,
@@ -67,7 +67,7 @@ def release_endings(
     stream : PersonStream
         About the persons of the log.
     log, facts
-        The log, and what was released of it before.
+        What is public of the log, and what was released of it before.
     share : float
         Of each person's budget.
     allowed : array of bool, shape (S, A)
@@ -76,44 +76,43 @@ def release_endings(
         Chances of actions that were followed; by default they are taken to be alike.
     """
     n_states, n_actions, n_outcomes = log.n_states, log.n_actions, len(log.outcomes)
-    shape = n_states, n_actions, n_outcomes
+    shape, sums = (n_states, n_actions, n_outcomes), stream.sums
     chances = allowed / allowed.sum(axis=1, keepdims=True) if chances is None else chances
-    steps = decisions_of(log, 1.0)
-    pairs = steps.state * n_actions + steps.action
     rare = int(np.argmin(facts.outcomes))
     paid = np.array([share if k == rare else share * _FREQUENT for k in range(n_outcomes)])
     # How it ended: outcomes exclude each other, so one release has a table for each of them. In
     # that of the rarest one the others count a little, negatively: more tells actions apart than
     # what was rare, and there it is heard with the least noise.
-    last = np.flatnonzero(log.next_state >= n_states)
-    outcome = log.next_state[last] - n_states
-    episodes = log.most_episodes
-    units = np.array([stream.unit(each, episodes ** (1 if stream.sums else 2)) for each in paid])
-    others = outcome != rare
-    ended = stream.update(
-        np.concatenate([steps.person[last], steps.person[last][others]]),
-        np.concatenate(
-            [pairs[last] * n_outcomes + outcome, (pairs[last] * n_outcomes + rare)[others]]
-        ),
-        np.concatenate([units[outcome], np.full(int(others.sum()), -_AGAINST * units[rare])]),
-        n_states * n_actions * n_outcomes,
-        1.0,
-    ).reshape(shape)
+    units = np.array([stream.unit(each, log.most_episodes ** (1 if sums else 2)) for each in paid])
+
+    def how(part: Log, _: FloatArray) -> Added:
+        last = np.flatnonzero(part.next_state >= n_states)
+        outcome, person = part.next_state[last] - n_states, part.person[last]
+        cell = (part.state[last] * n_actions + part.action[last]) * n_outcomes
+        others = outcome != rare
+        against = np.full(int(others.sum()), -_AGAINST * units[rare])
+        return Added(
+            np.concatenate([person, person[others]]),
+            np.concatenate([cell + outcome, cell[others] + rare]),
+            np.concatenate([units[outcome], against]),
+        )
+
+    ended = stream.update(how, n_states * n_actions * n_outcomes).reshape(shape)
     ended, noise = ended / units, stream.noise / units
     # How it went on: from what is left, each step of a person alike.
-    room = stream.left
-    reward, of_reward = _step_rewards(stream, log, facts, pairs, room)
-    length = np.bincount(log.person, minlength=log.n_persons) + np.diff(log.person_starts)
-    first = log.episode_starts[:-1]
-    inner = (log.next_state != CUT) & (log.next_state < n_states)
-    person = np.concatenate([steps.person[first], steps.person[inner]])
-    cell = np.concatenate(
-        [n_states * n_states + steps.state[first], steps.state[inner] * n_states
-         + log.next_state[inner]]
-    )  # fmt: skip
-    of_person = room * (1 - of_reward)
-    part = of_person / length if stream.sums else np.sqrt(of_person) / length
-    moved = stream.update(person, cell, part[person], (n_states + 1) * n_states, 1.0)
+    reward = _step_rewards(stream, log, facts)
+
+    def onwards(part: Log, left: FloatArray) -> Added:
+        length = np.bincount(part.person, minlength=part.n_persons) + np.diff(part.person_starts)
+        first = part.episode_starts[:-1]
+        inner = (part.next_state != CUT) & (part.next_state < n_states)
+        person = np.concatenate([part.person[first], part.person[inner]])
+        begun = n_states * n_states + part.state[first]
+        gone = part.state[inner] * n_states + part.next_state[inner]
+        each = (left if sums else np.sqrt(left)) / length
+        return Added(person, np.concatenate([begun, gone]), each[person])
+
+    moved = stream.update(onwards, (n_states + 1) * n_states)
     moved = moved.reshape(n_states + 1, n_states)
     moved = np.where(moved > _DOUBT * stream.noise, moved, 0.0)
     heard = np.where(np.arange(n_outcomes) == rare, 0.0, 1 - _FREQUENT - _AGAINST)
@@ -164,34 +163,33 @@ def _heard(
     return np.clip(told / max(float(heard.max()), 1e-9), 0.1, 1.0)
 
 
-def _step_rewards(
-    stream: PersonStream, log: Log, facts: LogFacts, pairs: IntArray, room: FloatArray
-) -> tuple[FloatArray, float]:
-    """Release mean rewards on the way, if they differ, and what part of the room that took."""
+def _step_rewards(stream: PersonStream, log: LogSpace, facts: LogFacts) -> FloatArray:
+    """Release mean rewards on the way, if they differ, for a part of what persons have left."""
     low, high = log.step_rewards
     shape = log.n_states, log.n_actions
     mean = min(max(facts.step_reward / facts.steps, low), high)
     if low == high:
-        return np.full(shape, low), 0.0
-    earned = log.reward.copy()
-    ends = log.next_state >= log.n_states
-    earned[ends] -= np.array(log.outcome_rewards)[log.next_state[ends] - log.n_states]
-    # Sums of what was above the least, and how often: half of the part for each.
-    n_cells, length = log.n_states * log.n_actions, np.bincount(log.person, minlength=len(room))
-    of_person = room * _REWARDS / 2
-    part = (of_person if stream.sums else np.sqrt(of_person)) / np.maximum(length, 1)
-    part = part[log.person]
-    table = stream.update(
-        np.tile(log.person, 2),
-        np.concatenate([pairs, n_cells + pairs]),
-        np.concatenate([part * (earned - low) / (high - low), part]),
-        2 * n_cells,
-        1.0,
-    )
+        return np.full(shape, low)
+    n_cells, sums = log.n_states * log.n_actions, stream.sums
+
+    def earned(part: Log, left: FloatArray) -> Added:
+        # Sums of what was above the least, and how often: half of the part for each.
+        pairs = part.state * part.n_actions + part.action
+        room = left * _REWARDS / 2
+        length = np.bincount(part.person, minlength=part.n_persons)
+        each = ((room if sums else np.sqrt(room)) / length)[part.person]
+        above = (part.step_reward - low) / (high - low)
+        return Added(
+            np.tile(part.person, 2),
+            np.concatenate([pairs, n_cells + pairs]),
+            np.concatenate([each * above, each]),
+        )
+
+    table = stream.update(earned, 2 * n_cells)
     total, often = table.reshape(2, *shape)
     doubt = 2 * stream.noise + 1e-9
     above = (total + doubt * (mean - low) / (high - low)) / (np.maximum(often, 0.0) + doubt)
-    return low + (high - low) * np.clip(above, 0.0, 1.0), _REWARDS
+    return low + (high - low) * np.clip(above, 0.0, 1.0)
 
 
 def _hazard(

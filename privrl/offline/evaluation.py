@@ -19,6 +19,7 @@ square of t, but say by how much it is smaller than t, and mostly that costs not
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -28,10 +29,11 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log
+from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.numerics.scipy_lazily import special
 from privrl.offline.budget import person_cost
 from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
 from privrl.offline.support import check_discount, check_support
 
 Method = Literal["last", "steps"]
@@ -75,7 +77,7 @@ class PolicyValue:
 
 
 def evaluate_policy(
-    log: Log,
+    log: Log | PartitionedLog,
     action: IntArray,
     *,
     epsilon: float | None,
@@ -92,7 +94,7 @@ def evaluate_policy(
 
     Parameters
     ----------
-    log : Log
+    log : Log or PartitionedLog
         What persons went through; none of them may have had a part in the policy.
     action : array of int, shape (S,) or (H, S)
         What the policy does in each state; -1 for what was done there.
@@ -162,15 +164,15 @@ def evaluate_policy(
     check_between("confidence", confidence, 0.5, 1, "0.95 is usual")
     ratio = _ratios(log, action, behaviour, admissible)
     weighed = _method(log, discount, method)
-    stream = PersonStream(log.n_persons, cost, rng, accountant)
-    sums = _Sums(log, stream, discount)
+    stream = PersonStream(log, cost, rng, accountant)
+    sums = _Sums(stream, log, discount)
     most = float(ratio.max(initial=1.0))
     log_most = math.log(most) * (1 if weighed == "last" else log.most_steps)
     largest, clip = math.exp(min(log_most, _FAR)), None
     if weighed == "steps" and largest > sums.good_clip():
         largest = clip = sums.good_clip()
-    weight = _weights(log, ratio, weighed, largest)
-    sums.release(weight, largest, clipped=clip is not None)
+    weighing = _Weighing(ratio, weighed, largest, discount, sums.low, sums.range)
+    sums.release(weighing, clipped=clip is not None)
     quantile = _quantile(confidence, noisy=stream.noise > 0)
     place, deviation, lower, upper = sums.clipped(quantile) if clip else sums.whole(quantile)
     return PolicyValue(
@@ -188,66 +190,59 @@ def evaluate_policy(
 class _Sums:
     """What is released of the weights and returns of persons, and what it says."""
 
-    def __init__(self, log: Log, stream: PersonStream, discount: float) -> None:
-        self._stream, self._n, self._per_person = stream, log.n_persons, log.most_episodes
-        n_episodes = np.diff(log.person_starts)
-        self._of_episode = np.repeat(np.arange(self._n), n_episodes)
+    def __init__(self, stream: PersonStream, log: LogSpace, discount: float) -> None:
+        self._stream, self._per_person = stream, log.most_episodes
         self.low, high = _range_of_returns(log, discount)
         self.range = high - self.low
-        self._place = np.zeros(len(self._of_episode))
-        if self.range > 0:
-            self._place = np.clip((_returns(log, discount) - self.low) / self.range, 0.0, 1.0)
         # Whether each person is wholly at one end of the range: their squares are free then.
         ends = {0.0, *log.outcome_rewards}
         outcomes_only = discount == 1 and log.step_rewards == (0.0, 0.0)
         self._simple = self._per_person == 1 and outcomes_only and len(ends) <= 2
-        told = [np.ones(self._n)]
-        if self._per_person > 1:
-            told.append(n_episodes / self._per_person)
-        counts = self._update(np.array(told), _COUNT / len(told))
+        per_person, n_counts = self._per_person, 1 if self._per_person == 1 else 2
+
+        def of_persons(part: Log) -> FloatArray:
+            each = np.diff(part.person_starts) / per_person
+            return np.array([np.ones(part.n_persons), each][:n_counts])
+
+        counts = self._update(of_persons, n_counts, _COUNT / n_counts)
         self.persons = max(float(counts[0]), 0.0)
         self._episodes = min(
             max(float(counts[-1]) * self._per_person, self.persons, 1.0),
             max(self.persons, 1.0) * self._per_person,
         )
-        self._count_noise = float(stream.noise) * self._per_person * len(told) / _COUNT
+        self._count_noise = float(stream.noise) * self._per_person * n_counts / _COUNT
 
-    def _update(self, amounts: FloatArray, unit: float) -> FloatArray:
-        """Return a noisy sum over persons of each row, in its own units."""
-        person = np.tile(np.arange(self._n), len(amounts))
-        cell = np.repeat(np.arange(len(amounts)), self._n)
-        return self._stream.update(person, cell, amounts.ravel(), len(amounts), unit) / unit
+    def _update(self, amounts: Callable[[Log], FloatArray], n_rows: int, unit: float) -> FloatArray:
+        """Return a noisy sum over persons of each of some rows of amounts, in its own units."""
+
+        def adds(part: Log, _: FloatArray) -> Added:
+            rows, n = amounts(part), part.n_persons
+            persons, cells = np.tile(np.arange(n), n_rows), np.repeat(np.arange(n_rows), n)
+            return Added(persons, cells, rows.ravel(), unit)
+
+        return self._stream.update(adds, n_rows) / unit
 
     def good_clip(self) -> float:
         """Return a weight that leaves chance and noise small, and grows with the persons."""
         noise = max(self._stream.noise * self._per_person, 1e-9)
         return float(max(1.0, min(math.sqrt(self._episodes), self._episodes / noise**2)))
 
-    def release(self, weight: FloatArray, largest: float, *, clipped: bool) -> None:
+    def release(self, weighing: "_Weighing", *, clipped: bool) -> None:
         """Release the sums, in parts of what a person can add at the most."""
-        part = weight / (largest * self._per_person)
-        added = np.array(
-            [
-                np.bincount(self._of_episode, weights=part * each, minlength=self._n)
-                for each in (self._place, 1 - self._place)
-            ]
-        )
         for_squares = 0.0 if self._simple or clipped else _SQUARES
         unit = 1 - _COUNT - for_squares
-        high, low = self._high, self._low = self._update(added, unit).tolist()
+        high, low = self._high, self._low = self._update(weighing.added, 2, unit).tolist()
         self._noise = float(self._stream.noise) / unit
-        self._largest, self._whole = largest, largest * self._per_person
+        self._largest = weighing.largest
+        self._whole = self._largest * self._per_person
         self.place = min(max(high / (high + low), 0.0), 1.0) if high + low > 0 else 0.5
         ahead, behind = (1 - self.place) ** 2, self.place**2
         squares = high * ahead + low * behind  # the most that squares can sum to
         noise = self._noise * math.hypot(ahead, behind)
         if not clipped:
-            # Let t be added[0] + added[1] and y = added[0] / t. What is added below is
-            # t (1 - t) (y - place)² + t y (1 - y), at most 1 - t, plus a quarter if not simple.
-            square = (added[0] * (1 - self.place) - added[1] * self.place) ** 2
-            smaller = np.maximum(added[0] * ahead + added[1] * behind - square, 0.0)
+            smaller = partial(weighing.smaller, place=self.place)
             unit = 1 - _COUNT if self._simple else min(1 - _COUNT, 4 * for_squares)
-            squares -= float(self._update(smaller[None], unit)[0])
+            squares -= float(self._update(smaller, 1, unit)[0])
             noise = math.hypot(noise, self._stream.noise / unit)
         self._squares = max(squares, 0.0) + noise / 2 + max(ahead, behind)
 
@@ -311,7 +306,7 @@ def _quantile(confidence: float, *, noisy: bool) -> float:
 # What is public ----------------------------------------------------------------------------------
 
 
-def _method(log: Log, discount: float, method: Any) -> Method:
+def _method(log: LogSpace, discount: float, method: Any) -> Method:
     by_outcome = discount == 1 and log.step_rewards == (0, 0)
     if method is None:
         return "last" if by_outcome and log.most_steps > _WHOLE else "steps"
@@ -325,7 +320,7 @@ def _method(log: Log, discount: float, method: Any) -> Method:
     return method
 
 
-def _ratios(log: Log, action: Any, behaviour: Any, admissible: Any) -> FloatArray:
+def _ratios(log: LogSpace, action: Any, behaviour: Any, admissible: Any) -> FloatArray:
     """Return the policy's chances over those of the behaviour, shape (1, S, A) or (H, S, A)."""
     shape = log.n_states, log.n_actions
     if behaviour is None:
@@ -364,7 +359,7 @@ def _ratios(log: Log, action: Any, behaviour: Any, admissible: Any) -> FloatArra
     return ratio
 
 
-def _range_of_returns(log: Log, discount: float) -> tuple[float, float]:
+def _range_of_returns(log: LogSpace, discount: float) -> tuple[float, float]:
     """Return between what an episode earns."""
     counts = float((discount ** np.arange(log.most_steps)).sum())
     low, high = log.step_rewards
@@ -377,27 +372,64 @@ def _range_of_returns(log: Log, discount: float) -> tuple[float, float]:
 # What is private ---------------------------------------------------------------------------------
 
 
-def _returns(log: Log, discount: float) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class _Weighing:
+    """How episodes are weighed, and placed: what is public of it."""
+
+    ratio: FloatArray
+    method: Method
+    largest: float
+    discount: float
+    low: float
+    range: float
+
+    def added(self, part: Log) -> FloatArray:
+        """Return what each person adds to the high sum and to the low one, at most 1 in all."""
+        n_episodes = np.diff(part.person_starts)
+        person = np.repeat(np.arange(part.n_persons), n_episodes)
+        weight = self._weights(part) / (self.largest * part.most_episodes)
+        place = np.zeros(len(person))
+        if self.range > 0:
+            place = np.clip((_returns(part, self.discount) - self.low) / self.range, 0.0, 1.0)
+        return np.array(
+            [
+                np.bincount(person, weights=weight * each, minlength=part.n_persons)
+                for each in (place, 1 - place)
+            ]
+        )
+
+    def smaller(self, part: Log, place: float) -> FloatArray:
+        """Return by how much the square of each person is smaller than it could be.
+
+        Let t be what a person adds in all and y the part of the high sum in it: that is
+        t (1 - t) (y - place)² + t y (1 - y), at most 1 - t, plus a quarter if not simple.
+        """
+        high, low = self.added(part)
+        square = (high * (1 - place) - low * place) ** 2
+        smaller = np.maximum(high * (1 - place) ** 2 + low * place**2 - square, 0.0)
+        return smaller[None]
+
+    def _weights(self, part: Log) -> FloatArray:
+        """Return the weight of each episode, ``largest`` at the most."""
+        starts = part.episode_starts[:-1]
+        step = np.minimum(_step(part), len(self.ratio) - 1)
+        of_step = self.ratio[step, part.state, part.action]
+        if self.method == "last":
+            decides = self.ratio.max(axis=2)[step, part.state] > 1
+            last = np.maximum.reduceat(np.where(decides, np.arange(part.n_steps), -1), starts)
+            weight = np.where(last >= 0, np.append(of_step, 1.0)[last], 1.0)
+            return np.minimum(weight, self.largest)
+        with np.errstate(divide="ignore"):
+            logs = np.add.reduceat(np.log(of_step), starts)
+        return np.minimum(np.exp(np.minimum(logs, _FAR)), self.largest)
+
+
+def _returns(part: Log, discount: float) -> FloatArray:
     """Return what each episode earned."""
-    return np.add.reduceat(log.reward * discount ** _step(log), log.episode_starts[:-1])
+    return np.add.reduceat(part.reward * discount ** _step(part), part.episode_starts[:-1])
 
 
-def _step(log: Log) -> IntArray:
+def _step(part: Log) -> IntArray:
     """Return which of its episode each step is."""
-    starts = log.episode_starts
-    return np.arange(log.n_steps) - np.repeat(starts[:-1], np.diff(starts))
-
-
-def _weights(log: Log, ratio: FloatArray, method: Method, largest: float) -> FloatArray:
-    """Return the weight of each episode, ``largest`` at the most."""
-    starts = log.episode_starts[:-1]
-    step = np.minimum(_step(log), len(ratio) - 1)
-    of_step = ratio[step, log.state, log.action]
-    if method == "last":
-        decides = ratio.max(axis=2)[step, log.state] > 1
-        last = np.maximum.reduceat(np.where(decides, np.arange(log.n_steps), -1), starts)
-        weight = np.where(last >= 0, np.append(of_step, 1.0)[last], 1.0)
-        return np.minimum(weight, largest)
-    with np.errstate(divide="ignore"):
-        logs = np.add.reduceat(np.log(of_step), starts)
-    return np.minimum(np.exp(np.minimum(logs, _FAR)), largest)
+    starts = part.episode_starts
+    return np.arange(part.n_steps) - np.repeat(starts[:-1], np.diff(starts))

@@ -5,9 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import FloatArray
-from privrl.data.logs import Log
+from privrl._typing import FloatArray, IntArray
+from privrl.data.logs import Log, LogSpace
 from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
 
 SHARE: Final = 0.02  # of the budget
 
@@ -38,7 +39,7 @@ class LogFacts:
     step_reward: float
 
 
-def release_facts(stream: PersonStream, log: Log) -> LogFacts:
+def release_facts(stream: PersonStream, log: LogSpace) -> LogFacts:
     """Release the facts, for a fiftieth of each person's budget.
 
     Notes
@@ -46,21 +47,16 @@ def release_facts(stream: PersonStream, log: Log) -> LogFacts:
     Each fact is one cell, divided by the most that it can be of a person. Facts that the schema
     fixes are left out: the number of episodes where there is one, rewards where there are none.
     """
-    n, n_outcomes = log.n_persons, len(log.outcomes)
-    persons, ends = np.arange(n), log.next_state >= log.n_states
-    outcome = log.next_state[ends] - log.n_states
-    earned = log.reward.copy()
-    earned[ends] -= np.array(log.outcome_rewards)[outcome]
-    n_steps = np.bincount(log.person, minlength=n)
+    n_outcomes = len(log.outcomes)
     most_steps = log.most_episodes * log.most_steps
     most_reward = most_steps * max(map(abs, log.step_rewards))
-    # For each fact: who adds to which of its cells how much, and the most a person can.
-    everything = {
-        "persons": (persons, None, np.ones(n), 1),
-        "episodes": (persons, None, np.diff(log.person_starts), log.most_episodes),
-        "steps": (persons, None, n_steps, most_steps),
-        "outcomes": (log.person[ends], outcome, np.ones(len(outcome)), log.most_episodes),
-        "reward": (persons, None, np.bincount(log.person, earned, minlength=n), most_reward),
+    # The most that a person can add to each fact, and which of them the schema leaves open.
+    most = {
+        "persons": 1.0,
+        "episodes": log.most_episodes,
+        "steps": most_steps,
+        "outcomes": log.most_episodes,
+        "reward": most_reward,
     }
     known = {
         "episodes": log.most_episodes == 1,
@@ -68,24 +64,23 @@ def release_facts(stream: PersonStream, log: Log) -> LogFacts:
         "outcomes": n_outcomes == 0,
         "reward": most_reward == 0,
     }
-    used = {name: fact for name, fact in everything.items() if not known.get(name)}
+    used = {name: largest for name, largest in most.items() if not known.get(name)}
     sizes = [n_outcomes if name == "outcomes" else 1 for name in used]
-    starts = dict(zip(used, np.cumsum([0, *sizes]), strict=False))
+    starts = dict(zip(used, np.cumsum([0, *sizes]).tolist(), strict=False))
     unit = stream.unit(SHARE, len(used))
-    noisy = stream.update(
-        np.concatenate([who for who, _, _, _ in used.values()]),
-        np.concatenate(
-            [
-                np.full(len(who), starts[name]) if cell is None else starts[name] + cell
-                for name, (who, cell, _, _) in used.items()
-            ]
-        ),
-        np.concatenate([amount / most for _, _, amount, most in used.values()]),
-        sum(sizes),
-        unit,
-    )
+
+    def adds(part: Log, _: FloatArray) -> Added:
+        facts = _facts_of(part)
+        return Added(
+            np.concatenate([facts[name][0] for name in used]),
+            np.concatenate([starts[name] + facts[name][1] for name in used]),
+            np.concatenate([facts[name][2] / used[name] for name in used]),
+            unit,
+        )
+
+    noisy = stream.update(adds, sum(sizes))
     noisy = noisy / unit
-    told = {name: noisy[starts[name]] * used[name][3] for name in used}
+    told = {name: noisy[starts[name]] * used[name] for name in used}
     persons_told = max(float(told["persons"]), 10.0)
     episodes = _between(told.get("episodes", persons_told) / persons_told, 1.0, log.most_episodes)
     each = persons_told * episodes
@@ -95,15 +90,30 @@ def release_facts(stream: PersonStream, log: Log) -> LogFacts:
         outcomes = noisy[place : place + n_outcomes] * log.most_episodes / each
         noise = stream.noise / unit * log.most_episodes / each
         outcomes = _fractions(outcomes, noise)
-    least, most = (bound * log.most_steps for bound in log.step_rewards)
+    low, high = (bound * log.most_steps for bound in log.step_rewards)
     return LogFacts(
         persons=persons_told,
         episodes=episodes,
         steps=_between(told.get("steps", each) / each, 1.0, log.most_steps),
         outcomes=tuple(outcomes.tolist()),
         outcome_reward=float(outcomes @ np.array(log.outcome_rewards)),
-        step_reward=_between(told.get("reward", 0.0) / each, min(least, 0.0), max(most, 0.0)),
+        step_reward=_between(told.get("reward", 0.0) / each, min(low, 0.0), max(high, 0.0)),
     )
+
+
+def _facts_of(part: Log) -> dict[str, tuple[IntArray, IntArray, FloatArray]]:
+    """Return who adds to which cell of each fact how much."""
+    n, ends = part.n_persons, part.next_state >= part.n_states
+    outcome = part.next_state[ends] - part.n_states
+    persons, one_cell = np.arange(n), np.zeros(n, np.intp)
+    n_steps = np.bincount(part.person, minlength=n)
+    return {
+        "persons": (persons, one_cell, np.ones(n)),
+        "episodes": (persons, one_cell, np.diff(part.person_starts)),
+        "steps": (persons, one_cell, n_steps),
+        "outcomes": (part.person[ends], outcome, np.ones(len(outcome))),
+        "reward": (persons, one_cell, np.bincount(part.person, part.step_reward, minlength=n)),
+    }
 
 
 def _fractions(noisy: FloatArray, noise: float) -> FloatArray:

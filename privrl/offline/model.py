@@ -10,7 +10,7 @@ from privrl._checks import check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log
+from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
 from privrl.offline.budget import person_cost
@@ -19,7 +19,6 @@ from privrl.offline.counts import (
     belief_of,
     counts_show,
     release_counts,
-    reward_range,
 )
 from privrl.offline.endings import Endings, release_endings
 from privrl.offline.facts import SHARE, release_facts
@@ -32,7 +31,7 @@ _OVER: Final = "over"  # where the log has no outcomes
 
 
 def fit_model(
-    log: Log,
+    log: Log | PartitionedLog,
     *,
     epsilon: float | None,
     delta: float | None = None,
@@ -49,7 +48,7 @@ def fit_model(
 
     Parameters
     ----------
-    log : Log
+    log : Log or PartitionedLog
         What persons went through.
     epsilon, delta, order, relation
         The budget of a person, see `person_cost`.
@@ -82,27 +81,25 @@ def fit_model(
             "released without privacy is the data."
         )
     check_model(log, state_names, action_names)
-    stream = PersonStream(log.n_persons, cost, rng, accountant)
-    # What overflows is capped by the stream; a warning would tell of whom it came.
-    with np.errstate(over="ignore", invalid="ignore"):
-        facts = release_facts(stream, log)
-        everything = np.ones((log.n_states, log.n_actions), np.bool_)
-        said: dict[str, Any]
-        if not log.outcomes or counts_show(stream, log, facts, allowed):
-            counts = release_counts(stream, log, facts, 1 - SHARE)
-            mdp, outcomes, deviations = _of_counts(log, counts)
-            said = {"model": "counts", "noise": _plain(counts.noise)}
-            allowed = None
-        else:
-            shown = everything if allowed is None else allowed
-            endings = release_endings(
-                stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
-            )
-            mdp, outcomes, deviations = _of_endings(log, endings)
-            said = {"model": "endings"}
-            if allowed is not None:
-                rest = np.ones((len(outcomes), log.n_actions), np.bool_)
-                allowed = np.concatenate([allowed, rest])
+    stream = PersonStream(log, cost, rng, accountant)
+    facts = release_facts(stream, log)
+    everything = np.ones((log.n_states, log.n_actions), np.bool_)
+    said: dict[str, Any]
+    if not log.outcomes or counts_show(stream, log, facts, allowed):
+        counts = release_counts(stream, log, facts, 1 - SHARE)
+        mdp, outcomes, deviations = _of_counts(log, counts)
+        said = {"model": "counts", "noise": _plain(counts.noise)}
+        allowed = None
+    else:
+        shown = everything if allowed is None else allowed
+        endings = release_endings(
+            stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
+        )
+        mdp, outcomes, deviations = _of_endings(log, endings)
+        said = {"model": "endings"}
+        if allowed is not None:
+            rest = np.ones((len(outcomes), log.n_actions), np.bool_)
+            allowed = np.concatenate([allowed, rest])
     said["persons"] = round(facts.persons)
     return Released(
         mdp=mdp,
@@ -123,7 +120,7 @@ def fit_model(
 
 
 def check_model(
-    log: Log,
+    log: LogSpace,
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
 ) -> None:
@@ -154,7 +151,7 @@ def check_model(
 
 
 def _of_counts(
-    log: Log, counts: ReleasedCounts
+    log: LogSpace, counts: ReleasedCounts
 ) -> tuple[TabularMDP, tuple[str, ...], FloatArray | None]:
     belief = belief_of(counts, log.most_steps)
     rows, reward, known = belief.likely()
@@ -175,7 +172,7 @@ def _of_counts(
     for state in range(n_states, size):
         transition[state, :, state] = 1.0
     paid = np.zeros((size, n_actions))
-    least = min(reward_range(log)[0], 0.0) * log.most_steps
+    least = min(log.reward_range[0], 0.0) * log.most_steps
     paid[:n_states] = np.where(known, reward, least)
     visits = np.maximum(counts.transition.sum(axis=-1), counts.noise[1])
     deviation = np.zeros((size, n_actions))
@@ -193,7 +190,7 @@ def _starts(counts: FloatArray, size: int) -> FloatArray:
     return start / start.sum()
 
 
-def _of_endings(log: Log, endings: Endings) -> tuple[TabularMDP, tuple[str, ...], FloatArray]:
+def _of_endings(log: LogSpace, endings: Endings) -> tuple[TabularMDP, tuple[str, ...], FloatArray]:
     n_states, n_actions, n_outcomes = endings.ends.shape
     size = n_states + n_outcomes
     transition = np.zeros((size, n_actions, size))

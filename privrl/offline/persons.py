@@ -37,10 +37,10 @@ from privrl.accounting.base import Accountant
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
+from privrl.data.logs import Log, PartitionedLog
 from privrl.numerics.discrete_noise import discrete_gaussian, discrete_laplace, permute_and_flip
+from privrl.offline.purses import FARTHEST, PURSE, Adds, Size, purses_of
 
-_PURSE: Final = 2.0**24  # grains of a purse
-_FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted
 _SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in purses: what can be drawn on the grid
 
 PersonCost = LaplaceCost | GaussianCost | NoPrivacy
@@ -51,8 +51,8 @@ class PersonStream:
 
     Parameters
     ----------
-    n_persons : int
-        Who is numbered from 0 to this.
+    log : Log or PartitionedLog
+        What is known of the persons.
     cost : LaplaceCost, GaussianCost or NoPrivacy
         Of everything that leaves here together: of the table `SUMS` or `NORMS` of `AddRemovePerson`
         or `ReplacePerson`; its noise is for purses of 1, from 2^-20 to 2^15.5.
@@ -71,18 +71,17 @@ class PersonStream:
 
     def __init__(
         self,
-        n_persons: int,
+        log: Log | PartitionedLog,
         cost: PersonCost,
         rng: np.random.Generator,
         accountant: Accountant | None = None,
     ) -> None:
         _check_cost(cost)
         self.cost, self._rng = cost, rng
-        self._squares = isinstance(cost, GaussianCost)
-        self.sums = not self._squares
-        whole = _PURSE**2 if self._squares else _PURSE
-        self._left = np.full(n_persons, whole)
-        self._whole = whole
+        self._size: Size = "sums"
+        if not isinstance(cost, LaplaceCost):
+            self._size = "norms" if isinstance(cost, GaussianCost) else "any"
+        self._purses = purses_of(log, self._size)
         gate.charge(accountant, cost)
         self._paid = False
 
@@ -105,9 +104,9 @@ class PersonStream:
         return 0.0
 
     @property
-    def left(self) -> FloatArray:
-        """What each person has left of 1, shape (n_persons,): private."""
-        return self._left / self._whole
+    def sums(self) -> bool:
+        """Whether persons pay by sums, and not by squares."""
+        return self._size != "norms"
 
     def unit(self, share: float, size: float) -> float:
         """Return what an amount of 1 is to cost, for persons of a size to pay a share of 1.
@@ -116,151 +115,83 @@ class PersonStream:
         """
         return share / size if self.sums else math.sqrt(share / size)
 
-    def update(
-        self,
-        person: IntArray,
-        cell: IntArray,
-        amount: FloatArray,
-        n_cells: int,
-        unit: float | FloatArray,
-        *,
-        most: float | FloatArray = 1.0,
-    ) -> FloatArray:
+    def update(self, adds: Adds, n_cells: int) -> FloatArray:
         """Return noisy sums of what persons add.
 
         Parameters
         ----------
-        person, cell, amount : array, shape (n,)
-            Who adds how much to which cell.
+        adds : callable
+            From a part of the log, and what each of its persons has left of 1, to what they add,
+            as `Added`. It must be pure, and what one person adds must not depend on others.
         n_cells : int
             How many cells there are.
-        unit : float or array, shape (n_persons,)
-            What an amount of 1 costs: part of a purse for sums, its root for norms.
-        most : float or array, shape (n_persons,)
-            The largest part of their purse that persons pay here. Who would pay more, or has less
-            left, adds all of their amounts scaled down.
 
         Returns
         -------
         array, shape (n_cells,)
-            In units of purses: sums of amounts times ``unit``, with noise.
+            In units of purses: sums of amounts times what one costs, with noise.
 
         Raises
         ------
         ValueError
             If there is no such person or cell.
         """
-        sums = self._collect(person, cell, amount, n_cells, unit=unit, most=most)
+        sums = self._purses.pay(adds, n_cells)
         cost = self._pay_once()
-        return gate.release(self, cost, sums / _PURSE, self._rng, self._add_noise)
+        return gate.release(self, cost, sums / PURSE, self._rng, self._add_noise)
 
-    def vote(
-        self,
-        person: IntArray,
-        cell: IntArray,
-        amount: FloatArray,
-        allowed: BoolArray,
-        *,
-        unit: float,
-        favour: FloatArray,
-    ) -> IntArray:
+    def vote(self, adds: Adds, allowed: BoolArray, favour: FloatArray) -> IntArray:
         """Return the option of each row with the largest sum, nearly: nothing else leaves.
 
         Parameters
         ----------
-        person, cell, amount, unit
+        adds : callable
             As for `update`, with a cell for each option of each row.
         allowed : array of bool, shape (rows, options)
             Which options there are, one at least in each row.
         favour : array, shape (rows, options)
-            Amounts that are added to the sums; known.
+            What is added to the sums, in purses; known.
 
         Returns
         -------
         array of int, shape (rows,)
-            Sums, times ``unit``, plus exponential noise of scale ``1 / epsilon`` are compared.
+            Sums plus exponential noise of scale ``1 / epsilon`` are compared.
 
         Raises
         ------
         ValueError
             If noise is Gaussian, or there is no such person or cell.
         """
-        if self._squares:
+        if self._size == "norms":
             raise ValueError("a vote must be paid by sums, got a GaussianCost; give no delta.")
-        sums = self._collect(person, cell, amount, allowed.size, unit=unit, most=1.0)
+        sums = self._purses.pay(adds, allowed.size)
         # Whole numbers are added, not floats: one person's grain stays one beside what is known.
-        known = np.rint(np.where(allowed, favour, 0.0) * unit * _PURSE)
-        known = np.clip(known, -_FARTHEST, _FARTHEST).astype(np.int64)
+        known = np.rint(np.where(allowed, favour, 0.0) * PURSE)
+        known = np.clip(known, -FARTHEST, FARTHEST).astype(np.int64)
 
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
-            scores = (data * _PURSE).reshape(allowed.shape)
+            scores = (data * PURSE).reshape(allowed.shape)
             if not isinstance(self.cost, LaplaceCost):
                 best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
                 return best
             whole: IntArray = scores.astype(np.int64) + known
-            return permute_and_flip(whole, allowed, self.cost.scale * _PURSE, rng)
+            return permute_and_flip(whole, allowed, self.cost.scale * PURSE, rng)
 
-        return gate.release(self, self._pay_once(), sums / _PURSE, self._rng, draw)
+        return gate.release(self, self._pay_once(), sums / PURSE, self._rng, draw)
 
     def _pay_once(self) -> PersonCost | None:
         cost, self._paid = None if self._paid else self.cost, True
         return cost
 
-    def _collect(
-        self,
-        person: IntArray,
-        cell: IntArray,
-        amount: FloatArray,
-        n_cells: int,
-        *,
-        unit: float | FloatArray,
-        most: float | FloatArray,
-    ) -> FloatArray:
-        """Return sums in grains, and take from the purses what they cost.
-
-        What a person adds follows from their own amounts, and nothing that these may be raises or
-        warns: what is not finite counts for nothing, or for very much.
-        """
-        n_persons = len(self._left)
-        person, cell = np.asarray(person, np.intp), np.asarray(cell, np.intp)
-        _check_places(person, cell, n_persons, n_cells)
-        with np.errstate(all="ignore"):
-            grains = amount * (unit if np.ndim(unit) == 0 else np.asarray(unit)[person]) * _PURSE
-        if isinstance(self.cost, NoPrivacy):
-            return _summed(cell, grains, n_cells)
-        grains = np.clip(np.nan_to_num(grains), -_FARTHEST, _FARTHEST)
-        if self._squares:  # of one cell are one amount, else rounding could undo what cancels
-            place, where = np.unique(person * n_cells + cell, return_inverse=True)
-            grains = _summed(where, grains, len(place))
-            person, cell = place // n_cells, place % n_cells
-        wanted = self._size(person, grains)
-        allowed = np.minimum(self._left, np.asarray(most) * self._whole)
-        with np.errstate(all="ignore"):
-            part = np.where(wanted > allowed, allowed / wanted, 1.0)
-        if self._squares:
-            part = np.sqrt(part)
-        # A little less, so that rounding does not make it more than is left,
-        part[part < 1] *= 1 - 2.0**-40
-        grains = np.trunc(grains * part[person])
-        # and nothing if it did all the same: nobody pays what they do not have.
-        grains[(self._size(person, grains) > self._left)[person]] = 0.0
-        self._left -= self._size(person, grains)
-        return _summed(cell, grains, n_cells)
-
-    def _size(self, person: IntArray, grains: FloatArray) -> FloatArray:
-        """Return what amounts cost each person; under norms, of different cells."""
-        sizes = grains**2 if self._squares else np.abs(grains)
-        return _summed(person, sizes, len(self._left))
-
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         match self.cost:
             case LaplaceCost(scale=scale):
-                noise = discrete_laplace(scale * _PURSE + 0.25, data.shape, rng)
+                noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
-                noise = discrete_gaussian(sigma * _PURSE, data.shape, rng)
+                noise = discrete_gaussian(sigma * PURSE, data.shape, rng)
             case _:
                 return data
-        noisy: FloatArray = data + noise / _PURSE
+        noisy: FloatArray = data + noise / PURSE
         return noisy
 
 
@@ -287,14 +218,3 @@ def _check_cost(cost: PersonCost) -> None:
             f"cost must be of noise from 2**-20 to 2**15.5 purses, got {cost!r}: it is drawn on a "
             "grid of 2**-24."
         )
-
-
-def _check_places(person: IntArray, cell: IntArray, n_persons: int, n_cells: int) -> None:
-    for name, places, size in (("person", person, n_persons), ("cell", cell, n_cells)):
-        if len(places) and not (places.min() >= 0 and places.max() < size):
-            raise ValueError(f"each {name} must be a whole number from 0, less than how many are.")
-
-
-def _summed(places: IntArray, amounts: FloatArray, size: int) -> FloatArray:
-    sums: FloatArray = np.bincount(places, amounts, size).astype(np.float64, copy=False)
-    return sums

@@ -6,17 +6,17 @@ import numpy as np
 
 from privrl._checks import check_between
 from privrl._typing import BoolArray, FloatArray
-from privrl.data.logs import Log
+from privrl.data.logs import LogSpace
 
 
 def check_support(
-    log: Log, admissible: Any, behaviour: Any
+    log: LogSpace, admissible: Any, behaviour: Any
 ) -> tuple[BoolArray | None, FloatArray | None, bool]:
     """Return which actions are admissible, and their chances, as far as they are public.
 
     Parameters
     ----------
-    log : Log
+    log : LogSpace
         Of which the sizes are read.
     admissible : array of bool, shape (S, A), optional
         Which actions there are in each state.

@@ -101,7 +101,7 @@ def test_a_small_log_by_hand():
     assert log.reward.tolist() == [0.25, 0.5, 10.75, 1.0, -10.0]  # clipped, then the outcome's
     assert log.episode_starts.tolist() == [0, 3, 4, 5]
     assert log.person_starts.tolist() == [0, 2, 3]
-    low, high = SCHEMA.reward_range
+    low, high = SCHEMA.space.reward_range
     assert ((low <= log.reward) & (log.reward <= high)).all()
 
 
@@ -506,7 +506,7 @@ def pipeline(rows, more=lambda log: None):
     counts = np.bincount(log.state, minlength=log.n_states)
     mechanism = GaussianMechanism(sigma=5.0, relation=AddRemoveRecord())
     released = mechanism.release(counts.astype(float), np.random.default_rng(0))
-    return released, log.n_states, log.outcomes, FIRST.reward_range, more(log)
+    return released, log.n_states, log.outcomes, FIRST.space.reward_range, more(log)
 
 
 @settings(max_examples=100)

@@ -26,7 +26,7 @@ def test_the_file_that_the_docstring_shows(ward):
     assert (ward.n_states, ward.n_actions) == (5 * 3, 5)
     assert ward.action.columns["dose"] == Categories((0, 1, 2, 3, 4))
     assert ward.columns == ("patient", "stay", "hour", "glucose", "ward", "dose", "score", "left")
-    assert ward.reward_range == (-1, 2)  # that of the column, and what an outcome adds
+    assert ward.space.reward_range == (-1, 2)  # that of the column, and what an outcome adds
     assert ward.outcomes == ("well", "dead")
 
 

@@ -525,7 +525,15 @@ def test_a_mutant_that_adds_too_much_is_seen(monkeypatch):
 
     assert cut_down() < GRAIN
     update = PersonStream.update
-    monkeypatch.setattr(PersonStream, "update", lambda *a: update(*a[:-1], 1.2 * a[-1]))
+
+    def louder(stream, adds, n_cells):
+        def more(part, left):
+            added = adds(part, left)
+            return replace(added, unit=1.2 * added.unit)
+
+        return update(stream, more, n_cells)
+
+    monkeypatch.setattr(PersonStream, "update", louder)
     assert cut_down() > GRAIN
 
 

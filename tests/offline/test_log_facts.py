@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crowds import left_of
 from offline_logs import SCHEMA, Person, log_of, random_person
 
 from privrl.costs.base import NoPrivacy
@@ -23,7 +24,7 @@ def people(n: int = 40, seed: int = 0) -> list[Person]:
 
 
 def facts_of(log: Log, cost: Any = EXACT, seed: int = 0) -> LogFacts:
-    return release_facts(PersonStream(log.n_persons, cost, np.random.default_rng(seed)), log)
+    return release_facts(PersonStream(log, cost, np.random.default_rng(seed)), log)
 
 
 def by_a_loop(persons: Sequence[Person]) -> LogFacts:
@@ -70,10 +71,11 @@ def test_nobody_pays_more_than_their_share(gaussian: bool) -> None:
     cost: Any = LaplaceCost(scale=1.0, relation=AddRemovePerson(), table=SUMS)
     if gaussian:
         cost = GaussianCost(sigma=1.0, relation=AddRemovePerson(), table=NORMS)
-    stream = PersonStream(2, cost, np.random.default_rng(0))
+    stream = PersonStream(log, cost, np.random.default_rng(0))
     release_facts(stream, log)
-    assert (stream.left >= 1 - SHARE - 1e-9).all()
-    assert stream.left[0] == pytest.approx(1 - SHARE, abs=1e-6)
+    left = left_of(stream)
+    assert (left >= 1 - SHARE - 1e-9).all()
+    assert left[0] == pytest.approx(1 - SHARE, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -94,9 +96,9 @@ def test_what_the_schema_fixes_is_not_asked() -> None:
     public = {"most_steps": 1, "most_episodes": 1, "step_rewards": (0.0, 0.0)}
     log = log_of([[([(0, 0, 0.0)], 0)]] * 30, **public)
     cost = LaplaceCost(scale=1e-6, relation=AddRemovePerson(), table=SUMS)
-    stream = PersonStream(30, cost, np.random.default_rng(0))
+    stream = PersonStream(log, cost, np.random.default_rng(0))
     found = release_facts(stream, log)
-    np.testing.assert_allclose(stream.left, 1 - SHARE, atol=1e-6)
+    np.testing.assert_allclose(left_of(stream), 1 - SHARE, atol=1e-6)
     np.testing.assert_allclose(values(found), [30, 1, 1, 1, 0, 1, 0], atol=0.01)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from crowds import crowd, left_of, one_says, says
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -28,8 +29,9 @@ from privrl.costs.relations import (
     ReplacePerson,
     ReplaceRecord,
 )
+from privrl.data.logs import Log
 from privrl.numerics.discrete_noise import permute_and_flip
-from privrl.offline import PersonStream, persons
+from privrl.offline import PersonStream, persons, purses
 
 Array = np.ndarray
 Added = Sequence[tuple[int, float]]  # what a person adds to a table: cells and amounts
@@ -61,7 +63,7 @@ class Seen:
 
 
 def stream_of(n: int, cost: Any = LAPLACE, seed: int = 0, **more: Any) -> PersonStream:
-    return PersonStream(n, cost, np.random.default_rng(seed), **more)
+    return PersonStream(crowd(n), cost, np.random.default_rng(seed), **more)
 
 
 def flat(people: Sequence[Added]) -> tuple[Array, Array, Array]:
@@ -75,7 +77,7 @@ def summed(people: Sequence[Added], n_cells: int, cost: Any = LAPLACE, **more: A
     """What goes into one table, without its noise."""
     seen = Seen()
     with gate.watched_by(seen):
-        stream_of(len(people), cost).update(*flat(people), n_cells, **{"unit": 1.0, **more})
+        stream_of(len(people), cost).update(says(*flat(people), **more), n_cells)
     return seen.data[0]
 
 
@@ -87,17 +89,21 @@ def adaptive(people: Sequence[Added], cost: Any, say: float) -> list[Array]:
     person, cell, amount = flat(people)
     stream, seen = stream_of(len(people), cost), Seen(say)
     with gate.watched_by(seen):
-        first = stream.update(person, cell, amount, 2, 0.4)
+        first = stream.update(says(person, cell, amount, 0.4), 2)
         with np.errstate(over="ignore"):
             louder = amount * (0.7 + abs(first[0]))
-        room = np.maximum(stream.left - 0.2, 0.05)  # of each person
-        stream.update(person, 1 - cell, louder, 2, room, most=room)
+
+        def with_room(part: Log, left: Array) -> purses.Added:
+            room = np.maximum(left - 0.2, 0.05)  # of each person
+            return purses.Added(person, 1 - cell, louder, room, room)
+
+        stream.update(with_room, 2)
         if stream.sums:
             allowed, favour = np.ones((1, 2), np.bool_), np.array([[0.0, 1e12 * say]])
-            stream.vote(person, cell, amount - say, allowed, unit=0.9, favour=favour)
+            stream.vote(says(person, cell, amount - say, 0.9), allowed, favour)
         else:
-            stream.update(person, cell, amount - say, 2, 0.9)
-        stream.update(person, cell, np.ones(len(person)), 2, 1.0)  # what is left
+            stream.update(says(person, cell, amount - say, 0.9), 2)
+        stream.update(says(person, cell, np.ones(len(person))), 2)  # what is left
     return seen.data
 
 
@@ -143,13 +149,12 @@ def test_a_replaced_person_changes_two_purses(cost: Any) -> None:
 
 
 def test_without_purses_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: Any = PersonStream._collect
+    whole: Any = purses.pay
 
-    def forgets(self: PersonStream, *given: Any, **more: Any) -> Array:
-        self._left = np.full(len(self._left), self._whole)
-        return whole(self, *given, **more)
+    def forgets(part: Log, left: Array, *given: Any) -> Any:
+        return whole(part, purses.full(part, "sums"), *given)
 
-    monkeypatch.setattr(PersonStream, "_collect", forgets)
+    monkeypatch.setattr(purses, "pay", forgets)
     there, gone = ([[(0, 1.0)] * n] for n in (3, 0))
     assert moved(adaptive(there, LAPLACE, 0.0), adaptive(gone, LAPLACE, 0.0), LAPLACE) > 1.3
 
@@ -168,13 +173,14 @@ def test_purses(cost: Any, data: st.DataObject) -> None:
             people = [data.draw(added) for _ in range(n)]
             person, cell, amount = flat(people)
             most = np.array([data.draw(st.floats(0, 1)) for _ in range(n)])
-            before = stream.left
-            stream.update(person, 4 * person + cell, amount, 4 * n, 0.8, most=most)
-            paid = before - stream.left
-            assert (paid >= 0).all()
-            assert (stream.left >= 0).all()
-            assert (paid <= most * (1 + 1e-12)).all()
+            before = left_of(stream)
+            stream.update(says(person, 4 * person + cell, amount, 0.8, most), 4 * n)
             inside = np.abs(seen.data[-1].reshape(n, 4))
+            after = left_of(stream)
+            paid = before - after
+            assert (paid >= 0).all()
+            assert (after >= 0).all()
+            assert (paid <= most * (1 + 1e-12)).all()
             sizes = (inside**2 if cost is GAUSSIAN else inside).sum(axis=1)
             assert (sizes <= paid).all()  # equal, but for what cancels in a cell
             spent += sizes
@@ -224,11 +230,11 @@ def test_each_has_their_own_unit() -> None:
 def test_amounts_that_cancel_in_a_cell_leave_purses_whole() -> None:
     """Rounded one by one they came to more than was asked for, and more than was left."""
     stream, seen = stream_of(1, GAUSSIAN), Seen(0.0)
-    none = np.zeros(1, np.intp)
+    none, many = np.zeros(1, np.intp), np.zeros(12_000, np.intp)
     amount = np.tile([1.0, -0.9], 6000) * GRAIN
     with gate.watched_by(seen):
-        stream.update(none, none, np.array([1 - GRAIN]), 1, 1.0)
-        stream.update(np.zeros(12_000, np.intp), np.zeros(12_000, np.intp), amount, 1, 1.0)
+        stream.update(says(none, none, np.array([1 - GRAIN])), 1)
+        stream.update(says(many, many, amount), 1)
     assert sum(Fraction(float(each[0])) ** 2 for each in seen.data) <= 1
     assert seen.data[1][0] == pytest.approx(600 * GRAIN, abs=2 * GRAIN)
 
@@ -239,7 +245,7 @@ def test_narrow_integers_do_not_overflow(cost: Any) -> None:
     cell: Any = np.array([99, 98, 97], np.int8)
     seen = Seen(0.0)
     with gate.watched_by(seen):
-        stream_of(3, cost).update(person, cell, np.array([0.5, 0.25, 1.0]), 100, 1.0)
+        stream_of(3, cost).update(says(person, cell, np.array([0.5, 0.25, 1.0])), 100)
     np.testing.assert_array_equal(seen.data[0][97:], [1.0, 0.25, 0.5])
 
 
@@ -254,8 +260,7 @@ def test_a_grain_is_a_grain_beside_what_is_known(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(persons, "permute_and_flip", kept)
     allowed, favour = np.ones((1, 2), np.bool_), np.array([[2.0**31, 1e300]])
     for amount in (0.0, GRAIN, 3 * GRAIN):
-        one, none = np.array([amount]), np.zeros(1, np.intp)
-        stream_of(1).vote(none, none, one, allowed, unit=1.0, favour=favour)
+        stream_of(1).vote(one_says(amount), allowed, favour)
     assert [int(each[0, 0] - scores[0][0, 0]) for each in scores] == [0, 1, 3]
     assert all(int(each[0, 1]) == 2**60 for each in scores)
 
@@ -273,7 +278,7 @@ def test_law_of_tables(cost: Any, law: Any, scale: float) -> None:
         given = {"relation": cost.relation, "table": cost.table, size: scale * factor}
         stream = stream_of(1, type(cost)(**given), seed=3)
         n = 120_000
-        table = stream.update(np.zeros(1, np.intp), np.array([7]), np.array([0.5]), n, 1.0)
+        table = stream.update(one_says(0.5, cell=7), n)
         np.testing.assert_array_equal(table / GRAIN, np.rint(table / GRAIN))
         table[7] -= 0.5
         drawn.append(table / scale)
@@ -319,8 +324,7 @@ def test_tables_are_drawn_with_a_quarter_of_a_grain_more(monkeypatch: pytest.Mon
         return np.zeros(shape, np.int64)
 
     monkeypatch.setattr(persons, "discrete_laplace", kept)
-    none = np.zeros(1, np.intp)
-    stream_of(1).update(none, none, np.ones(1), 1, 1.0)
+    stream_of(1).update(one_says(), 1)
     assert scales == [2**24 + 0.25]
 
 
@@ -405,7 +409,7 @@ def test_law_of_a_vote() -> None:
     stream = stream_of(2, cost, seed=2)
     # The same votes in every row would cost a purse each: they are known in all but the first.
     favour[1:, :3] += [-0.6, 0.4, 0.2]
-    chosen = stream.vote(*flat(people), allowed, unit=unit, favour=favour)
+    chosen = stream.vote(says(*flat(people), unit), allowed, favour * unit)
     expected = n * chances(np.array([[0.4, 0.4, 0.5]]) * unit / 0.25)[0]
     assert stats.chisquare(np.bincount(chosen, minlength=3), expected).pvalue > FALSE_ALARM
     wrong = n * chances(np.array([[0.4, 0.4, 0.5]]) * unit / 0.125)[0]
@@ -444,11 +448,9 @@ def test_it_is_charged_once_before_anything_leaves() -> None:
         stream = stream_of(1, accountant=accountant)
         charged = accountant.rdp.copy()
         np.testing.assert_allclose(charged, LAPLACE.rdp(accountant.orders))
-        none = np.zeros(1, np.intp)
         for _ in range(3):
-            stream.update(none, none, np.ones(1), 1, 0.2)
-        allowed = np.ones((1, 2), np.bool_)
-        stream.vote(none, none, np.ones(1), allowed, unit=0.2, favour=np.zeros((1, 2)))
+            stream.update(one_says(unit=0.2), 1)
+        stream.vote(one_says(unit=0.2), np.ones((1, 2), np.bool_), np.zeros((1, 2)))
     np.testing.assert_array_equal(accountant.rdp, charged)
     assert seen.costs == [LAPLACE, None, None, None]
 
@@ -498,42 +500,39 @@ def test_costs_of_something_else_are_refused_before_the_charge(cost: Any, match:
 def test_the_ends_of_the_range_can_be_drawn(scale: float) -> None:
     laplace = LaplaceCost(scale=scale, relation=ReplacePerson(), table=SUMS)
     gaussian = GaussianCost(sigma=scale, relation=ReplacePerson(), table=NORMS)
-    none = np.zeros(1, np.intp)
     for cost in (laplace, gaussian):
-        assert stream_of(1, cost).update(none, none, np.ones(1), 3, 1.0).shape == (3,)
-    allowed = np.ones((1, 2), np.bool_)
-    stream_of(1, laplace).vote(none, none, np.ones(1), allowed, unit=1.0, favour=np.zeros((1, 2)))
+        assert stream_of(1, cost).update(one_says(), 3).shape == (3,)
+    stream_of(1, laplace).vote(one_says(), np.ones((1, 2), np.bool_), np.zeros((1, 2)))
 
 
 def test_places_that_are_not_there_are_refused_and_cost_nothing() -> None:
     stream, one = stream_of(2), np.ones(1)
     for person, cell in ((2, 0), (-1, 0), (0, 3), (0, -1)):
         with pytest.raises(ValueError, match="must be a whole number from 0"):
-            stream.update(np.array([person]), np.array([cell]), one, 3, 1.0)
-    np.testing.assert_array_equal(stream.left, 1.0)
+            stream.update(says(np.array([person]), np.array([cell]), one), 3)
+    np.testing.assert_array_equal(left_of(stream), 1.0)
 
 
 def test_a_vote_wants_sums() -> None:
-    none = np.zeros(1, np.intp)
     one, stream = np.ones((1, 1)), stream_of(1, GAUSSIAN)
     with pytest.raises(ValueError, match="a vote must be paid by sums"):
-        stream.vote(none, none, one[0], one > 0, unit=1.0, favour=one)
+        stream.vote(one_says(), one > 0, one)
 
 
 @pytest.mark.parametrize("cost", [LAPLACE, GAUSSIAN, NoPrivacy(AddRemovePerson())], ids=repr)
 def test_nobody(cost: Any) -> None:
     stream, none = stream_of(0, cost), np.empty(0, np.intp)
-    assert stream.update(none, none, np.empty(0), 4, 1.0).shape == (4,)
-    assert stream.left.shape == (0,)
+    assert stream.update(says(none, none, np.empty(0)), 4).shape == (4,)
+    assert left_of(stream).shape == (0,)
 
 
 def test_without_privacy_all_is_exact() -> None:
     stream = stream_of(2, NoPrivacy(AddRemovePerson()))
     person, cell = np.array([0, 0, 1]), np.array([1, 1, 0])
     amount = np.array([0.1, 7.0, -3.0])
-    np.testing.assert_array_equal(stream.update(person, cell, amount, 3, 1.0), [-3.0, 7.1, 0.0])
+    np.testing.assert_array_equal(stream.update(says(person, cell, amount), 3), [-3.0, 7.1, 0.0])
     assert stream.noise == 0
     allowed = np.array([[True, True], [True, False]])
     favour = np.array([[20.0, 0.0], [0.0, 99.0]])
-    chosen = stream.vote(person, cell, amount, allowed, unit=1.0, favour=favour)
+    chosen = stream.vote(says(person, cell, amount), allowed, favour)
     np.testing.assert_array_equal(chosen, [0, 0])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crowds import says
 from offline_logs import SCHEMA, Person, log_of, random_person, worth_choosing
 
 from privrl.accounting.rdp import RdpAccountant
@@ -20,6 +21,7 @@ from privrl.offline import (
     fit_model,
     fit_policy,
     policy,
+    purses,
 )
 from privrl.offline.facts import release_facts
 
@@ -165,13 +167,16 @@ def test_an_exact_fact_is_seen_to_leak(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stream_without_purses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: Any = PersonStream._collect
+    whole: Any = purses.pay
 
-    def forgets(self: PersonStream, *given: Any, unit: Any, most: Any) -> Any:
-        self._left = np.full(len(self._left), 64 * self._whole)
-        return whole(self, *given, unit=unit, most=most if np.ndim(most) else 64.0)
+    def forgets(part: Log, left: Any, adds: purses.Adds, *given: Any) -> Any:
+        def more(part: Log, left: Any) -> purses.Added:
+            added = adds(part, left / 64)
+            return replace(added, most=added.most if np.ndim(added.most) else 64.0)
 
-    monkeypatch.setattr(PersonStream, "_collect", forgets)
+        return whole(part, 64 * purses.full(part, "sums"), more, *given)
+
+    monkeypatch.setattr(purses, "pay", forgets)
     seen = found(fit(1000.0, admissible=ALL, behaviour="uniform", discount=0.9))
     assert any("more than its cost covers" in each for each in seen)
 
@@ -193,8 +198,8 @@ def test_amounts_that_depend_on_who_else_is_there_are_seen() -> None:
 
     def run(log: Log) -> Any:
         n = log.n_persons
-        stream = PersonStream(n, cost, np.random.default_rng(0))
-        return stream.update(np.arange(n), np.zeros(n, np.intp), np.full(n, n / 4), 1, 1.0)
+        stream = PersonStream(log, cost, np.random.default_rng(0))
+        return stream.update(says(np.arange(n), np.zeros(n, np.intp), np.full(n, n / 4)), 1)
 
     one, other = (log_of([[([(0, 0, 0.0)], 0)]] * n) for n in (4, 3))
     findings = audit_replay(run, one, other).findings

@@ -1,8 +1,19 @@
 """Logs of what persons went through: public schemas, readers."""
 
 from privrl.data.logs.episodes import from_buffer, from_minari
-from privrl.data.logs.log import CUT, Log
+from privrl.data.logs.log import CUT, Log, LogSpace
+from privrl.data.logs.partitions import PartitionedLog, read_partitions
 from privrl.data.logs.reading import read_log
 from privrl.data.logs.schema import LogSchema
 
-__all__ = ["CUT", "Log", "LogSchema", "from_buffer", "from_minari", "read_log"]
+__all__ = [
+    "CUT",
+    "Log",
+    "LogSchema",
+    "LogSpace",
+    "PartitionedLog",
+    "from_buffer",
+    "from_minari",
+    "read_log",
+    "read_partitions",
+]

@@ -1,6 +1,6 @@
 """A log: what persons went through, step by step, in whole numbers that a public schema gives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Final
 
@@ -17,40 +17,27 @@ CUT = -1
 """Next state of a step that is not known: there the episode was cut off."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Log:
-    """Steps of persons: those of an episode in order, episodes of a person one after another.
-
-    Private data: nothing of it may be shown but through a mechanism.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LogSpace:
+    """What is public of a log: what there may be in it, and how much of it one person.
 
     Parameters
     ----------
     n_states, n_actions : int
-        How many states and actions there are; public.
+        How many states and actions there are.
     outcomes : tuple of str
-        How episodes end; public. Perhaps none: then they are only ever cut off.
+        How episodes end. Perhaps none: then they are only ever cut off.
     outcome_rewards : tuple of float
-        What each outcome earns; public.
+        What each outcome earns.
     step_rewards : (float, float)
-        The lowest and highest reward of a step, that of its outcome apart; public.
+        The lowest and highest reward of a step, that of its outcome apart.
     most_steps, most_episodes : int
-        Of an episode, and of a person; public.
-    state, action : array of int, shape (n_steps,)
-        From 0.
-    next_state : array of int, shape (n_steps,)
-        A state; or ``n_states + k``, on the last step of an episode, where that ended with
-        ``outcomes[k]``; or `CUT`, on the last step, if it was cut off.
-    reward : array of float, shape (n_steps,)
-        Of the step, and of the outcome it led to.
-    episode_starts : array of int, shape (n_episodes + 1,)
-        Where the steps of each episode begin; increasing from 0 to ``n_steps``.
-    person_starts : array of int, shape (n_persons + 1,)
-        Where the episodes of each person begin; increasing from 0 to ``n_episodes``.
+        Of an episode, and of a person.
 
     Raises
     ------
     ValueError
-        If the arrays do not fit together. No message shows a value.
+        If a number is out of range.
     """
 
     n_states: int
@@ -60,12 +47,6 @@ class Log:
     step_rewards: tuple[float, float]
     most_steps: int
     most_episodes: int
-    state: IntArray
-    action: IntArray
-    next_state: IntArray
-    reward: FloatArray
-    episode_starts: IntArray
-    person_starts: IntArray
 
     def __post_init__(self) -> None:
         check_count("n_states", self.n_states)
@@ -84,6 +65,56 @@ class Log:
                 f"step_rewards and outcome_rewards must be from {-_LARGEST:g} to {_LARGEST:g}, the "
                 f"lowest first, got {self.step_rewards!r} and {self.outcome_rewards!r}."
             )
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The least and the greatest that a step can earn, with its outcome."""
+        low, high = self.step_rewards
+        ends = 0.0, 0.0, *self.outcome_rewards
+        return low + min(ends), high + max(ends)
+
+    def __repr__(self) -> str:  # of nothing private, where a log has more
+        public = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(LogSpace))
+        return f"{type(self).__name__}({', '.join(public)})"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Log(LogSpace):
+    """Steps of persons: those of an episode in order, episodes of a person one after another.
+
+    Private data: nothing of it may be shown but through a mechanism.
+
+    Parameters
+    ----------
+    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes
+        What is public, see `LogSpace`.
+    state, action : array of int, shape (n_steps,)
+        From 0.
+    next_state : array of int, shape (n_steps,)
+        A state; or ``n_states + k``, on the last step of an episode, where that ended with
+        ``outcomes[k]``; or `CUT`, on the last step, if it was cut off.
+    reward : array of float, shape (n_steps,)
+        Of the step, and of the outcome it led to.
+    episode_starts : array of int, shape (n_episodes + 1,)
+        Where the steps of each episode begin; increasing from 0 to ``n_steps``.
+    person_starts : array of int, shape (n_persons + 1,)
+        Where the episodes of each person begin; increasing from 0 to ``n_episodes``.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together. No message shows a value.
+    """
+
+    state: IntArray
+    action: IntArray
+    next_state: IntArray
+    reward: FloatArray
+    episode_starts: IntArray
+    person_starts: IntArray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for name in _ARRAYS:
             # One type each, whatever it came as: small ones overflow where places are worked out.
             value = np.asarray(getattr(self, name))
@@ -137,6 +168,25 @@ class Log:
         """Whose each step is, shape (n_steps,), from 0."""
         steps = np.diff(self.episode_starts[self.person_starts])
         return np.repeat(np.arange(self.n_persons), steps)
+
+    @property
+    def step_reward(self) -> FloatArray:
+        """What each step earned, its outcome apart."""
+        outcome = np.where(self.next_state < self.n_states, -1, self.next_state - self.n_states)
+        earned: FloatArray = self.reward - np.array([*self.outcome_rewards, 0.0])[outcome]
+        return earned
+
+    @cached_property
+    def is_first(self) -> BoolArray:
+        """At which steps a person has their state and action for the first time."""
+        pairs = self.state * self.n_actions + self.action
+        order = np.lexsort((np.arange(self.n_steps), pairs, self.person))
+        person, pair = self.person[order], pairs[order]
+        new = np.ones(self.n_steps, np.bool_)
+        new[1:] = (person[1:] != person[:-1]) | (pair[1:] != pair[:-1])
+        first = np.empty(self.n_steps, np.bool_)
+        first[order] = new
+        return first
 
 
 def _are_starts(starts: IntArray, end: int) -> bool:

@@ -121,7 +121,7 @@ def texts_in(part: Part, find: Callable[[str], int], *, missing: int, unknown: i
     Where nothing is there it is ``missing``, and ``unknown`` where there is no text or whole number
     or truth value.
     """
-    keys, at = _keys(part)
+    keys, at = keys_in(part)
     found = [unknown if key == _NONE else find(_text(key)) for key in keys]
     return np.array([*found, missing], np.intp)[at]
 
@@ -137,7 +137,7 @@ class Names:
 
     def numbers(self, part: Part) -> NDArray[np.int32]:
         """Return the number of the name of each row, −1 where it is missing or none."""
-        keys, at = _keys(part)
+        keys, at = keys_in(part)
         known = self._numbers
         numbers = [-1 if key == _NONE else known.setdefault(key, len(known)) for key in keys]
         return np.array([*numbers, -1], np.int32)[at]
@@ -150,7 +150,7 @@ class Names:
         return ranks
 
 
-def _keys(part: Part) -> tuple[list[Key], IntArray]:
+def keys_in(part: Part) -> tuple[list[Key], IntArray]:
     """Return different keys by first appearance, and at which of them each row has its own.
 
     An entry that is there and can be no name has the key ``_NONE``; a missing one is at −1.

@@ -143,13 +143,7 @@ def _steps(schema: LogSchema, rows: _Columns, episodes: _Episodes, chosen: IntAr
         next_state[last] = outcome.astype(np.intp) + schema.n_states
         reward[last] += np.array(schema.outcome_rewards)[outcome]
     return Log(
-        n_states=schema.n_states,
-        n_actions=schema.n_actions,
-        outcomes=schema.outcomes,
-        outcome_rewards=schema.outcome_rewards,
-        step_rewards=schema.reward_bounds or (0.0, 0.0),
-        most_steps=schema.most_steps,
-        most_episodes=schema.most_episodes,
+        **vars(schema.space),
         state=state,
         action=action,
         next_state=next_state,

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from privrl._checks import check_between, check_count
 from privrl._plain import listed
+from privrl.data.logs.log import LogSpace
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import check_name, column_of, dump, plain, read
 
@@ -140,10 +141,17 @@ class LogSchema:
         return math.prod(self.action.sizes)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """The public lowest and highest reward of a step, that of an outcome included."""
-        low, high = self.reward_bounds or (0.0, 0.0)
-        return low + min((0.0, *self.outcome_rewards)), high + max((0.0, *self.outcome_rewards))
+    def space(self) -> LogSpace:
+        """What is public of a log with this schema."""
+        return LogSpace(
+            n_states=self.n_states,
+            n_actions=self.n_actions,
+            outcomes=self.outcomes,
+            outcome_rewards=self.outcome_rewards,
+            step_rewards=self.reward_bounds or (0.0, 0.0),
+            most_steps=self.most_steps,
+            most_episodes=self.most_episodes,
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def parts_of(source: Any, names: Sequence[str], separator: str) -> Iterator[Part
         return _polars_parts(source, names)
     if (package, kind) == ("pyarrow", "Table"):
         check_once("source", source.column_names, names)
-        return _arrow_parts(source.schema, source.select(list(names)).to_batches(_ROWS), names)
+        return arrow_parts(source.schema, source.select(list(names)).to_batches(_ROWS), names)
     raise ValueError(
         "source must be a file's path, a pandas.DataFrame, a polars.DataFrame or a pyarrow.Table, "
         f"got {package}.{kind}."
@@ -76,17 +76,8 @@ def _called(name: str) -> str:
 
 def _file_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Parts]:
     ending = path.name.lower()
-    if path.is_dir():
-        files = sorted(
-            each
-            for each in path.iterdir()
-            if each.name.lower().endswith(_PARQUET_FILES) and each.name[0] not in "._"
-        )
-        if not files:
-            raise ValueError(f"{path.name} must hold files {listed(_PARQUET_FILES)}, and has none.")
-        return _parquet_parts(files, names)
-    if ending.endswith(_PARQUET_FILES):
-        return _parquet_parts([path], names)
+    if path.is_dir() or ending.endswith(_PARQUET_FILES):
+        return _parquet_parts(parquet_files(path, names), names)
     if ending.endswith(_TEXT_FILES):
         return text_parts(path, names, separator)
     raise ValueError(
@@ -95,20 +86,46 @@ def _file_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Pa
     )
 
 
-def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Parts]:
-    _pyarrow()
-    files = [_parquet_file(path) for path in paths]
-    for path, file in zip(paths, files, strict=True):
-        check_once(path.name, file.schema_arrow.names, names)
+def parquet_files(path: Path, names: Sequence[str]) -> list[Path]:
+    """Return the Parquet files in a folder by their names, or the one file, checked.
+
+    Raises
+    ------
+    ValueError
+        If there is none, one is damaged, or columns are not there or not of one type.
+    """
+    paths = [path]
+    if path.is_dir():
+        paths = sorted(
+            each
+            for each in path.iterdir()
+            if each.name.lower().endswith(_PARQUET_FILES) and each.name[0] not in "._"
+        )
+    if not paths or not paths[0].name.lower().endswith(_PARQUET_FILES):
+        raise ValueError(f"{path.name} must hold files {listed(_PARQUET_FILES)}, and has none.")
+    first = _parquet_file(paths[0]).schema_arrow
+    for each in paths:
+        schema = _parquet_file(each).schema_arrow
+        check_once(each.name, schema.names, names)
         for name in names:
-            types = (each.schema_arrow.field(name).type for each in (file, files[0]))
-            if len(set(map(_held_of, types))) > 1:
+            if _held_of(schema.field(name).type) != _held_of(first.field(name).type):
                 raise ValueError(
-                    f"{path.name} must hold the same in {_called(name)} as {paths[0].name}, got "
+                    f"{each.name} must hold the same in {_called(name)} as {paths[0].name}, got "
                     "another type; write both alike."
                 )
-    for path, file in zip(paths, files, strict=True):
-        yield from _arrow_parts(file.schema_arrow, _batches(path, file, names), names)
+    return paths
+
+
+def parquet_table(path: Path, names: Sequence[str]) -> Any:
+    """Return columns of a Parquet file, as a table of Arrow's."""
+    file = _parquet_file(path)
+    return _undamaged(path, lambda: file.read(columns=list(names), use_threads=False))
+
+
+def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Parts]:
+    for path in paths:
+        file = _parquet_file(path)
+        yield from arrow_parts(file.schema_arrow, _batches(path, file, names), names)
 
 
 def _parquet_file(path: Path) -> Any:
@@ -150,11 +167,12 @@ def _pandas_parts(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[Parts]:
         yield {name: part_of(frame[name].iloc[rows], _called(name)) for name in names}
 
 
-def _arrow_parts(schema: Any, batches: Any, names: Sequence[str]) -> Iterator[Parts]:
+def arrow_parts(schema: Any, batches: Any, names: Sequence[str]) -> Iterator[Parts]:
+    """Return columns of Arrow's batches of rows; those of no rows come first."""
     none = {name: _pyarrow().array([], schema.field(name).type) for name in names}
-    yield {name: _arrow_part(array, name) for name, array in none.items()}
+    yield {name: arrow_part(array, name) for name, array in none.items()}
     for batch in batches:
-        yield {name: _arrow_part(batch.column(name), name) for name in names}
+        yield {name: arrow_part(batch.column(name), name) for name in names}
 
 
 _HELD: tuple[tuple[str, Held], ...] = (
@@ -178,7 +196,14 @@ def _held_of(dtype: Any) -> tuple[Held | None, str]:
     return None, text.partition("[")[0]
 
 
-def _arrow_part(array: Any, name: str) -> Part:
+def arrow_part(array: Any, name: str) -> Part:
+    """Return a column of a batch of Arrow's.
+
+    Raises
+    ------
+    ValueError
+        If it is of a type that cannot be read.
+    """
     held, type_name = _held_of(array.type)
     if held is None:
         refuse_type(_called(name), "texts, numbers or truth values", type_name)

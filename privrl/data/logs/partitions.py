@@ -1,0 +1,170 @@
+"""A log that is larger than one machine: partitioned Parquet, its persons shuffled together.
+
+Each file is read where there is room, and its rows are dealt to as many parts, by the person they
+are of. Each part is then a log of its own, of some of the persons with all of their rows: rules of
+reading are about one person's rows, so that it does not matter who else is there.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privrl.data.logs.log import Log, LogSpace
+from privrl.data.logs.parts import keys_in
+from privrl.data.logs.rows import Rows
+from privrl.data.logs.schema import LogSchema
+from privrl.data.logs.sources import arrow_part, arrow_parts, parquet_files, parquet_table
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class PartitionedLog(LogSpace):
+    """A log whose parts are on a Dask cluster, see `read_partitions`.
+
+    Parameters
+    ----------
+    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes
+        What is public, see `LogSpace`.
+    client : distributed.Client
+        Of the cluster.
+    parts : tuple of distributed.Future
+        Each of a `Log`: all that is there of some of the persons.
+    """
+
+    client: Any = field(repr=False)
+    parts: tuple[Any, ...] = field(repr=False)
+
+    def submit(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return what a function makes, on the cluster, of parts and of what was made of them.
+
+        It is kept there for as long as it is held here, and made again where a worker dies: the
+        function must be pure.
+        """
+        return self.client.submit(function, *given, pure=False)
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are: private."""
+        return sum(map(self.result, [self.submit(_n_steps, part) for part in self.parts]))
+
+    def result(self, made: Any) -> Any:
+        """Return what was made, here.
+
+        Raises
+        ------
+        ChildProcessError
+            If workers died of it again and again.
+        """
+        try:
+            return made.result()
+        except import_module("distributed").KilledWorker as error:
+            raise ChildProcessError(
+                "workers died again and again of one part of the log. Memory is the usual reason; "
+                "write more and smaller files, or take fewer workers to a machine."
+            ) from error
+
+
+def read_partitions(
+    folder: "str | Path",
+    schema: LogSchema,
+    client: Any,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> PartitionedLog:
+    """Return the log in a folder of Parquet files, on a Dask cluster.
+
+    Parameters
+    ----------
+    folder : str or pathlib.Path
+        Whose Parquet files are read, in the order of their names; here and on each worker it has
+        to be there under this name. Each file has to fit into the memory of a worker, and the rows
+        of a person may be in any of them.
+    schema : LogSchema
+        What the columns mean; others are ignored.
+    client : distributed.Client
+        Of the cluster, which holds the log for as long as it is used.
+    progress : callable, optional
+        Told how many rows were read so far, now and then: a private number.
+
+    Returns
+    -------
+    PartitionedLog
+        Which `fit_model`, `fit_policy` and `evaluate_policy` take as they take a `Log`. What they
+        release with privacy is the same, bit for bit, with the same generator, however many
+        files, workers or parts there are, and if workers die on the way.
+
+    Raises
+    ------
+    ValueError
+        As `read_log` does.
+    ImportError
+        If pyarrow is not installed.
+    OSError
+        If a file cannot be read.
+    ChildProcessError
+        If workers died again and again.
+    """
+    if not isinstance(schema, LogSchema):
+        raise ValueError(
+            f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one."
+        )
+    files = [each.resolve() for each in parquet_files(Path(folder), schema.columns)]
+    public = vars(schema.space)
+    nothing_yet = PartitionedLog(**public, client=client, parts=())
+    submit, result = nothing_yet.submit, nothing_yet.result
+    dealt = [submit(_dealt, each, schema, len(files)) for each in files]
+    n_rows = [submit(_n_rows, each) for each in dealt]
+    parts = []
+    for number in range(len(files)):
+        hands = [submit(itemgetter(number), each) for each in dealt]
+        parts.append(submit(_part, schema, *hands))
+    n_read = 0
+    for each in n_rows:
+        n_read += result(each)
+        if progress is not None and n_read:
+            progress(n_read)
+    del dealt
+    log = PartitionedLog(**public, client=client, parts=tuple(parts))
+    assert log.n_steps >= 0  # which waits, so that what is wrong is told here
+    return log
+
+
+def _dealt(path: Path, schema: LogSchema, n_parts: int) -> list[Any]:
+    """Return the rows of a file, those of each part by themselves, in order."""
+    table = parquet_table(path, schema.columns)
+    whose = np.concatenate(
+        [np.empty(0, np.intp)]
+        + [
+            _parts_of(arrow_part(chunk, schema.person), n_parts)
+            for chunk in table.column(schema.person).chunks
+        ]
+    )
+    return [table.take(np.flatnonzero(whose == number)) for number in range(n_parts)]
+
+
+def _parts_of(person: Any, n_parts: int) -> Any:
+    """Return in which part each row is to be, by its person alone; those of nobody in none."""
+    keys, at = keys_in(person)
+    places = [zlib.crc32(repr(key).encode(errors="surrogatepass")) % n_parts for key in keys]
+    return np.array([*places, -1], np.intp)[at]
+
+
+def _n_rows(tables: Sequence[Any]) -> int:
+    return sum(len(table) for table in tables)
+
+
+def _part(schema: LogSchema, *tables: Any) -> Log:
+    rows = Rows(schema)
+    for table in tables:
+        for parts in arrow_parts(table.schema, table.to_batches(), schema.columns):
+            rows.add(parts)
+    return rows.log()
+
+
+def _n_steps(log: Log) -> int:
+    return log.n_steps

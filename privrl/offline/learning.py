@@ -1,0 +1,402 @@
+"""Values are learned in rounds of temporal differences, and the last one is a vote.
+
+A table of *temporal differences* has, for each state and action, the sum of what came of it beyond
+what was expected: reward, plus the value of the next state, minus the value of the state. Under
+constant values nearly all of it is zero but at the end of an episode, so that a person is one cell,
+whatever they went through, and Laplace noise for one cell hides them. From a first table better
+values are learned; under these a second one is summed, and so on. If only the policy leaves, the
+last table need not: in each state its largest sum is voted for.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
+from privrl.offline.facts import SHARE, LogFacts
+from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added, Adds
+from privrl.offline.shrinkage import Spread, action_effects, expected
+
+_MOMENTS: Final = 0.01  # of the budget, for how large differences are
+_VISITS: Final = 0.03  # of the budget, for who was where; more from those who have more left
+_EFFECT: Final = 0.15  # of a difference's deviation: how much what an action does differs
+_IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
+_OF_STATES: Final = 1.5  # times that: how much states differ
+_STEP: Final = 2.0  # how far values move, times what one step ahead says
+_MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
+_FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
+_SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
+_AHEAD: Final = 0.5  # scales of the noise
+_ROUNDS: Final = 12  # without privacy
+_FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
+_LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A policy, as in `LoggedPolicy`.
+
+    Attributes
+    ----------
+    action : array of int, shape (S,)
+        What to do in each state; -1 for what is done there already.
+    kind : "behaviour", "vote" or "rounds"
+        How it was made.
+    values : array, shape (S,)
+        The values that the last table was summed under.
+    allowed : array of bool, shape (S, A)
+        Between which actions it chose.
+    signal : float
+        What an action is taken to do over the noise on it, in the first round.
+    """
+
+    action: IntArray
+    kind: Literal["behaviour", "vote", "rounds"]
+    values: FloatArray
+    allowed: BoolArray
+    signal: float
+
+
+def learn(
+    stream: PersonStream,
+    log: Log | PartitionedLog,
+    facts: LogFacts,
+    *,
+    discount: float,
+    allowed: BoolArray | None,
+    chances: FloatArray | None,
+    balanced: bool,
+) -> Learned:
+    """Return a policy that is better than what was done, as far as noise lets it be seen.
+
+    Parameters
+    ----------
+    stream : PersonStream
+        About the persons of the log; with Laplace noise, or none.
+    log : Log or PartitionedLog
+        Of which only what is public is read here.
+    facts : LogFacts
+        What was released of it before.
+    discount : float
+        In (0, 1].
+    allowed : array of bool, shape (S, A), optional
+        Which actions there are.
+    chances : array, shape (S, A), optional
+        Chances of actions that were followed.
+    balanced : bool
+        Whether all actions of a state were as frequent: then sums compare as means do.
+    """
+    # Without privacy one may look whether there is anything to learn from.
+    empty = stream.noise == 0 and log.n_steps == 0
+    return _Learner(
+        stream, log, facts, discount=discount, allowed=allowed, chances=chances, balanced=balanced
+    ).learned(empty=empty)
+
+
+@dataclass(frozen=True, eq=False)
+class _Expected:
+    """What is expected of a step: public, or made of what was released."""
+
+    values: FloatArray
+    drift: float  # earned a step, beyond values
+    discount: float
+
+    def differences(self, steps: Decisions) -> FloatArray:
+        """Return what came of each step beyond that."""
+        ahead = np.append(self.values, 0.0)[steps.next_state]
+        return (
+            steps.reward
+            + steps.discount * ahead
+            - self.values[steps.state]
+            - self.drift * steps.steps
+        )
+
+    def of(self, part: Log) -> FloatArray:
+        """Return the differences of all steps."""
+        return self.differences(decisions_of(part, self.discount))
+
+
+def _cells(steps: Decisions | Log, n_actions: int) -> IntArray:
+    return steps.state * n_actions + steps.action
+
+
+class _Learner:
+    """One run of the rule: all that it decides depends on public facts and on what was released."""
+
+    def __init__(
+        self,
+        stream: PersonStream,
+        space: LogSpace,
+        facts: LogFacts,
+        *,
+        discount: float,
+        allowed: BoolArray | None,
+        chances: FloatArray | None,
+        balanced: bool,
+    ) -> None:
+        self._stream, self._space, self._facts = stream, space, facts
+        self._discount, self._allowed, self._chances = discount, allowed, chances
+        self._shape = space.n_states, space.n_actions
+        self._balanced = balanced
+
+    def learned(self, *, empty: bool) -> Learned:
+        at_first = self._level(1.0)
+        size, self._variance = self._moments(at_first)
+        self._set_spread()
+        strength = self._signal(0.2, size)
+        by_rounds: tuple[float, ...] = next(s for most, s in _SHARES if strength < most)
+        if not self._stream.noise:
+            by_rounds = (1.0 / _ROUNDS,) * _ROUNDS
+        hope = min(1.0, self._signal(1.0, size) / 2) if by_rounds or self._balanced else 0.0
+        level = self._level(hope)
+        bound = self._largest(level, size)
+        action, values = np.full(self._shape[0], -1, np.intp), level.values
+        kind: Literal["behaviour", "vote", "rounds"] = "behaviour"
+        if self._signal(1.0, size) < _FAINT:
+            values = at_first.values
+        elif empty or bound <= 0:
+            pass
+        elif by_rounds:
+            kind = "rounds"
+            action, values = self._in_rounds(by_rounds, level, bound)
+        else:
+            kind, action = "vote", self._vote_at_once(level, bound)
+        allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
+        return Learned(action, kind, values, allowed, strength)
+
+    # What is public, or was released, of the size of things --------------------------------------
+
+    def _level(self, hope: float) -> _Expected:
+        """Return a value for all states, and what is earned a step beyond it."""
+        facts, rest = self._facts, 1 - self._discount
+        mean = facts.outcome_reward + facts.step_reward
+        best = max(self._space.outcome_rewards, default=facts.outcome_reward)
+        level = mean + hope / 2 * (best - facts.outcome_reward)
+        drift = facts.step_reward / facts.steps - rest * level
+        return _Expected(np.full(self._shape[0], level), drift, self._discount)
+
+    def _ends(self, level: _Expected) -> float:
+        """Return the largest difference that an outcome can make."""
+        beyond = float(level.values[0]) + level.drift
+        return max((abs(each - beyond) for each in self._space.outcome_rewards), default=0.0)
+
+    def _largest(self, level: _Expected, size: float) -> float:
+        """Return what a person's differences sum to, nearly all persons': their bound."""
+        earned = max(map(abs, (*self._space.step_rewards, *self._space.outcome_rewards)))
+        return max(self._facts.episodes * self._ends(level), 1.5 * size, _LEAST * earned)
+
+    def _moments(self, level: _Expected) -> tuple[float, float]:
+        """Return the mean sum of a person's differences, and the mean square of a step's."""
+        low, high = self._space.step_rewards
+        ends, varies = self._ends(level), high > low
+        of_steps = high - low + abs(level.drift) + (1 - self._discount) * abs(level.values[0])
+        most = self._space.most_episodes * (ends + self._space.most_steps * of_steps * varies)
+        most_square = most * (ends + of_steps * varies)
+        if most <= 0:
+            return 0.0, 1e-12
+
+        def adds(part: Log, _: FloatArray) -> Added:
+            n, differences = part.n_persons, np.abs(level.of(part))
+            sums = np.bincount(part.person, weights=differences, minlength=n) / most
+            squares = np.bincount(part.person, weights=differences**2, minlength=n) / most_square
+            amount = np.minimum(np.concatenate([sums, squares]), 1)
+            return Added(np.tile(np.arange(n), 2), np.repeat([0, 1], n), amount, _MOMENTS / 2)
+
+        told = self._stream.update(adds, 2) / (_MOMENTS / 2) / self._facts.persons
+        visits = self._facts.episodes * self._facts.steps
+        size = min(max(told[0], 0.0), 1.0) * most
+        square = min(max(told[1], 1e-4), 1.0) * most_square / visits
+        return (size if varies else 0.0), square
+
+    def _set_spread(self) -> None:
+        facts = self._facts
+        self._visits = facts.persons * facts.episodes * facts.steps
+        deviation = np.sqrt(self._variance)
+        self._spread = Spread(
+            cell=_EFFECT * deviation,
+            action=_EFFECT * _IN_ALL * deviation,
+            state=_EFFECT * _OF_STATES * deviation,
+        )
+
+    def _signal(self, share: float, size: float) -> float:
+        """Return what an action is taken to do over the noise on it, in a table of that share."""
+        if self._allowed is None:
+            n_cells = self._shape[0] * min(_FEW_ACTIONS, self._shape[1])
+        else:
+            n_cells = int(self._allowed.sum())
+        of_cell = self._visits / n_cells
+        noise = self._stream.noise * self._largest(self._level(1.0), size) / share
+        deviation = np.sqrt(self._variance * of_cell + noise**2)
+        return float(self._spread.cell * of_cell / deviation)
+
+    # Tables --------------------------------------------------------------------------------------
+
+    def _vote_at_once(self, level: _Expected, bound: float) -> IntArray:
+        whole = 1 - SHARE - _MOMENTS
+        unit, n_actions = whole / bound, self._shape[1]
+        choice = None if self._allowed is None else self._allowed.sum(axis=1) > 1
+
+        def adds(part: Log, _: FloatArray) -> Added:
+            if choice is not None:
+                steps = with_a_choice(part, level.discount, choice)
+                cells = _cells(steps, n_actions)
+                return Added(steps.person, cells, level.differences(steps), unit)
+            # Who has something left says with it where they were: what nobody does, none votes for.
+            person, amount, n = part.person, level.of(part), part.n_persons
+            cost = np.bincount(person, weights=np.abs(amount), minlength=n) * unit
+            room = np.maximum(whole - cost, 0.0) / np.bincount(person, minlength=n)
+            return Added(person, _cells(part, n_actions), amount + room[person] / unit, unit)
+
+        allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
+        return self._vote(adds, allowed, np.zeros(self._shape))
+
+    def _vote(self, adds: Adds, allowed: BoolArray, favour: FloatArray) -> IntArray:
+        """Vote for an action in each state, or for what is done there already, -1.
+
+        Where actions were taken alike, one of them at random is as good as what was done. Where
+        they were not, and rewards are earned on the way, of which values that are alike know
+        nothing, that may be better than any: it stands for election too, a little ahead.
+        """
+        low, high = self._space.step_rewards
+        if self._balanced or low == high:
+            return self._stream.vote(adds, allowed, favour)
+        n_states, n_actions = self._shape
+
+        def wider(part: Log, left: FloatArray) -> Added:
+            added = adds(part, left)
+            return replace(added, cell=added.cell + added.cell // n_actions)
+
+        ahead = _AHEAD * self._stream.noise / np.sqrt(2.0)
+        chosen = self._stream.vote(
+            wider,
+            np.hstack([allowed, np.ones((n_states, 1), np.bool_)]),
+            np.hstack([favour, np.full((n_states, 1), ahead)]),
+        )
+        return np.where(chosen == n_actions, -1, chosen)
+
+    def _in_rounds(
+        self, shares: tuple[float, ...], level: _Expected, bound: float
+    ) -> tuple[IntArray, FloatArray]:
+        rest = 1 - SHARE - _MOMENTS - _VISITS
+        by_vote = self._balanced and len(shares) < _ROUNDS
+        allowed, visits = self._release_visits(rest, level, bound)
+        n_actions, of_state = self._shape[1], visits.sum(axis=1)
+        told, precision = np.zeros(self._shape), np.zeros(self._shape)
+        effects = np.zeros(self._shape)
+        expects, least, centre = level, bound, float(level.values[0])
+        for number, share in enumerate([*shares, 1 - sum(shares)]):
+            last = number == len(shares)
+            if number:
+                bound = least + _MORE * float(
+                    np.sqrt(np.average((expects.values - centre) ** 2, weights=of_state))
+                )
+            unit = (share or 1.0) * rest / bound
+            vote = last and by_vote
+            adds = _differences(expects, n_actions, unit, 1.0 if vote else share * rest)
+            if vote:
+                noise = self._stream.noise / unit / np.sqrt(2.0)
+                variance = self._variance / visits + (noise / visits) ** 2
+                favour = told * visits * noise**2 * precision / visits**2 + (
+                    effects * visits * variance / self._spread.cell**2
+                )
+                return self._vote(adds, allowed, favour * unit), expects.values
+            table = self._stream.update(adds, allowed.size)
+            table = np.where(allowed, table.reshape(self._shape) / unit, 0.0)
+            noise = self._stream.noise / unit
+            means = table.sum(axis=1) / of_state
+            deviations = np.where(allowed, table / visits - means[:, None], 0.0)
+            if noise:
+                of_round = (visits / noise) ** 2
+                told = (told * precision + deviations * of_round) / (precision + of_round)
+                precision = precision + of_round
+                variance = self._variance / visits + 1 / precision
+            else:
+                told, variance = deviations, self._variance / visits
+            effects = action_effects(told, variance, allowed, self._spread)
+            worth = effects + expected(told - effects, variance, self._spread.cell)
+            worth = np.where(allowed, worth, -np.inf)
+            if last:
+                return worth.argmax(axis=1), expects.values
+            of_means = self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
+            above = means - np.average(means, weights=of_state)
+            gain = expected(above, of_means, self._spread.state) + worth.max(axis=1)
+            gain -= np.average(gain, weights=of_state)
+            moved = expects.values + _STEP * (0.5 if number else 1.0) * gain
+            expects = replace(expects, values=np.clip(moved, *self._possible()))
+        raise AssertionError("the last round returns")
+
+    def _possible(self) -> tuple[float, float]:
+        """Return between what values are."""
+        if self._space.step_rewards[0] < self._space.step_rewards[1]:
+            return -np.inf, np.inf
+        return min(0.0, *self._space.outcome_rewards), max(0.0, *self._space.outcome_rewards)
+
+    def _release_visits(
+        self, rest: float, level: _Expected, bound: float
+    ) -> tuple[BoolArray, FloatArray]:
+        """Return which actions there are, and how often each was taken, > 0: smoothed."""
+        noise, n_actions = self._stream.noise, self._shape[1]
+
+        def adds(part: Log, left: FloatArray) -> Added:
+            n, cells = part.n_persons, _cells(part, n_actions)
+            if not noise:
+                return Added(part.person, cells, np.ones(part.n_steps))
+            differences = np.abs(level.of(part))
+            wanted = np.bincount(part.person, weights=differences, minlength=n) / bound
+            # What the rounds may still ask of a person is not touched.
+            room = np.maximum(left - rest * np.minimum(1.0, wanted + 0.3), _VISITS)
+            each = 1 / np.bincount(part.person, minlength=n)[part.person]
+            return Added(part.person, cells, each, room, room)
+
+        table = self._stream.update(adds, int(np.prod(self._shape))).reshape(self._shape)
+        if self._allowed is None:
+            self._allowed = _shown(table, noise)
+        allowed = self._allowed
+        inside = np.where(allowed, table, 0.0)
+        factor = self._visits / max(inside.sum(), noise)
+        number = allowed.sum(axis=1)
+        of_state = _positive(inside.sum(axis=1), noise**2 * number)
+        even = (of_state / number)[:, None]
+        if self._balanced:
+            cells = np.where(allowed, even, 0.0)
+        elif self._chances is not None:
+            cells = of_state[:, None] * self._chances
+        elif not noise:
+            cells = np.maximum(inside, 0.5)
+        else:
+            prior = (0.7 * even) ** 2
+            cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)
+            cells = np.maximum(cells, 0.15 * even)
+        return allowed, np.where(allowed, cells * factor, 1.0)
+
+
+def _differences(expects: _Expected, n_actions: int, unit: float, most: float) -> Adds:
+    """Return what persons add to a table of differences."""
+
+    def adds(part: Log, _: FloatArray) -> Added:
+        return Added(part.person, _cells(part, n_actions), expects.of(part), unit, most)
+
+    return adds
+
+
+def _positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return what is expected of positive amounts that differ by about half of their mean."""
+    mean = max(float(noisy.mean()), float(np.sqrt(variance.mean() / len(noisy))))
+    prior = (0.5 * mean) ** 2
+    if noisy.var() > variance.mean() + prior:
+        prior = float(noisy.var() - variance.mean())
+    smooth = mean + (noisy - mean) * prior / (prior + variance)
+    amounts: FloatArray = np.maximum(smooth, 0.02 * mean)
+    return amounts
+
+
+def _shown(table: FloatArray, noise: float) -> BoolArray:
+    """Return which actions a noisy table of visits shows; one at least in each state."""
+    part = 0.08 * np.maximum(table, 0.0).sum(axis=1, keepdims=True)
+    shown: BoolArray = table > np.maximum(3 * noise, part)
+    shown[np.arange(len(table)), table.argmax(axis=1)] = True
+    return shown
