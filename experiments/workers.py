@@ -5,7 +5,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -159,16 +159,23 @@ def _loky(todo: _Todo) -> Generator[_Outcome, None, None]:
             outcomes.close()
 
 
+@contextmanager
+def dask_client(workers: int | None, address: str | None) -> Iterator[Any]:
+    """Have a client of a Dask cluster: at an address, or of as many processes of this machine."""
+    distributed = _package("dask")
+    with ExitStack() as stack:
+        cluster = address or stack.enter_context(
+            distributed.LocalCluster(
+                n_workers=workers or cpu_count(), threads_per_worker=1, dashboard_address=":0"
+            )
+        )
+        yield stack.enter_context(distributed.Client(cluster, set_as_default=False))
+
+
 def _dask(todo: _Todo) -> Generator[_Outcome, None, None]:
     # Not through joblib, whose Dask backend waits for ever for a task that killed its workers.
     distributed = _package("dask")
-    with ExitStack() as stack:
-        cluster = todo.address or stack.enter_context(
-            distributed.LocalCluster(
-                n_workers=todo.workers or cpu_count(), threads_per_worker=1, dashboard_address=":0"
-            )
-        )
-        client = stack.enter_context(distributed.Client(cluster, set_as_default=False))
+    with dask_client(todo.workers, todo.address) as client:
         # On all workers, so that it outlives any of them.
         everywhere = client.scatter(todo.shared, broadcast=True, hash=False)
         futures = [

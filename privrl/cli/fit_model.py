@@ -26,6 +26,8 @@ def fit_model_command(
     behaviour: logs.Behaviour = None,
     admissible: logs.Admissible = None,
     separator: Separator = ",",
+    workers: logs.Workers = None,
+    address: logs.Address = None,
     seed: Seed = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
 ) -> None:
@@ -41,10 +43,11 @@ def fit_model_command(
         from privrl.offline.model import check_model
 
         budget, rng = logs.budget_of(epsilon, delta, order, relation, seed), released.rng_of(seed)
+        where = logs.Where(separator, workers, address)
+        where.check()
         public = logs.public_log(
             schema,
             person=person,
-            separator=separator,
             admissible=admissible,
             behaviour=behaviour,
         )
@@ -54,8 +57,8 @@ def fit_model_command(
         }
         check_model(public.space, **names)
         _files.check_folder(out)
-        log = public.read(data, separator)
-        model = fit_model(log, **budget.given, **public.support, **names, rng=rng)
+        with public.read(data, where) as log:
+            model = fit_model(log, **budget.given, **public.support, **names, rng=rng)
         guarantee = budget.guarantee()
         statement = model.statement | {"caveats": guarantee["caveats"]}
         model = replace(model, statement=statement)

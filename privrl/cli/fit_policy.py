@@ -41,6 +41,8 @@ def fit_policy_command(
     behaviour: logs.Behaviour = None,
     admissible: logs.Admissible = None,
     separator: Separator = ",",
+    workers: logs.Workers = None,
+    address: logs.Address = None,
     seed: Seed = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
 ) -> None:
@@ -63,14 +65,15 @@ def fit_policy_command(
             raise ValueError("give a log and its --schema, or --from-model.")
         else:
             budget = logs.budget_of(epsilon, delta, order, relation, seed)
+            where = logs.Where(separator, workers, address)
+            where.check()
             public = logs.public_log(
                 schema,
                 person=person,
-                separator=separator,
                 admissible=admissible,
                 behaviour=behaviour,
             )
-            policy = _fitted(data, public, budget, discount, separator, out)
+            policy = _fitted(data, where, public, budget, discount=discount, out=out)
             guarantee, only = budget.guarantee(), None
         written = _files.save_all(
             out,
@@ -110,10 +113,11 @@ def _planned(folder: Path, out: Path, discount: float) -> "ReleasedPolicy":
 
 def _fitted(
     data: Path,
+    where: logs.Where,
     public: logs.PublicLog,
     budget: logs.Budget,
+    *,
     discount: float,
-    separator: str,
     out: Path,
 ) -> "ReleasedPolicy":
     from privrl import _files
@@ -130,8 +134,8 @@ def _fitted(
         )
     check_labels("outcomes", public.schema.outcomes)
     _files.check_folder(out)
-    log = public.read(data, separator)
-    policy = fit_policy(log, **budget.given, **public.support, discount=discount, rng=rng)
+    with public.read(data, where) as log:
+        policy = fit_policy(log, **budget.given, **public.support, discount=discount, rng=rng)
     return ReleasedPolicy.of_log(
         policy,
         epsilon=budget.epsilon,

@@ -1,6 +1,8 @@
 """What the commands that release something from a log of persons share."""
 
 import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
-    from privrl.data.logs import Log, LogSchema, LogSpace
+    from privrl.data.logs import Log, LogSchema, LogSpace, PartitionedLog
 
 LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
@@ -40,6 +42,13 @@ Unit = Annotated[
         "--relation",
         help="A person, with all episodes, by add-remove, or by replace: their number is public.",
     ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Read a folder of Parquet files by so many Dask processes of this machine."),
+]
+Address = Annotated[
+    str | None, typer.Option(help="Or by a Dask cluster: of its scheduler, which sees the folder.")
 ]
 Behaviour = Annotated[
     str | None,
@@ -122,19 +131,52 @@ class PublicLog:
     state_names: tuple[str, ...] | None
     action_names: tuple[str, ...] | None
 
-    def read(self, data: Path, separator: str) -> "Log":
-        """Return the log itself."""
-        from privrl.data.logs import read_log
+    @contextmanager
+    def read(self, data: Path, where: "Where") -> Iterator["Log | PartitionedLog"]:
+        """Have the log itself."""
+        from privrl.data.logs import read_log, read_partitions
+        from privrl.data.logs.sources import parquet_files
+        from privrl.experiments.workers import dask_client
 
-        with rows_read("reading") as progress:
-            return read_log(data, self.schema, separator=separator, progress=progress)
+        if not where.on_cluster:
+            with rows_read("reading") as progress:
+                log = read_log(data, self.schema, separator=where.separator, progress=progress)
+            yield log
+            return
+        parquet_files(data, self.schema.columns)  # before a cluster is waited for
+        with dask_client(where.workers, where.address) as client:
+            with rows_read("reading") as progress:
+                parts = read_partitions(data, self.schema, client, progress=progress)
+            yield parts
+
+
+@dataclass(frozen=True)
+class Where:
+    """How a log is to be read: here, or on a cluster."""
+
+    separator: str
+    workers: int | None
+    address: str | None
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether it is on a cluster."""
+        return self.workers is not None or self.address is not None
+
+    def check(self) -> None:
+        """Check what can be checked before the log is read."""
+        from privrl.data.records import check_separator
+        from privrl.experiments.workers import check_workers
+
+        check_separator(self.separator)
+        if self.on_cluster:
+            check_workers("dask", self.workers, self.address)
 
 
 def public_log(
     schema: Path,
     *,
     person: str | None,
-    separator: str,
     admissible: Path | None,
     behaviour: str | None,
 ) -> PublicLog:
@@ -143,10 +185,8 @@ def public_log(
 
     from privrl.data.logs import LogSchema
     from privrl.data.logs.labels import cell_labels
-    from privrl.data.records import check_separator
     from privrl.offline.support import check_support
 
-    check_separator(separator)
     chosen = LogSchema.load(schema)
     if person is not None:
         chosen = replace(chosen, person=person)

@@ -206,6 +206,23 @@ def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.slow
+def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
+    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
+    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
+    frame, found = visits(300), set()
+    Path("parts").mkdir()
+    frame[:400].to_parquet("parts/a.parquet")
+    frame[400:].to_parquet("parts/b.parquet")
+    for where in ([], ["--workers", 2]):
+        for command in ("fit-model", "fit-policy"):
+            result = run(command, "parts", *FIT[1:], *where, "--seed", 5, "--out", "out")
+            assert result.exit_code == 0, result.output
+        files = ("model.json", "tables.npz", "policy.json")
+        found.add(tuple(Path("out", file).read_bytes() for file in files))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> None:
     name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
@@ -356,6 +373,9 @@ BAD = [
     (["--behaviour", "pickle.npy"], "no header"),
     (["--out", "visits.csv"], "out must be a folder"),
     (["--schema", "outcomes.toml"], "a line can show"),
+    (["--workers", "0"], "workers must be"),
+    (["--workers", "2", "--address", "tcp://here:1"], "workers must be left out with an address"),
+    (["--workers", "2"], "must hold files '.parquet'"),
 ]
 MORE = [
     ([*MODEL, "--schema", "unknown.toml"], "outcomes must not be 'unknown'"),
