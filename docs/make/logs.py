@@ -6,9 +6,12 @@ arguments make those alone. ICU-Sepsis is read from where the environment variab
 installed; without it its tables say that it was skipped. All rows are kept in results/logs.
 """
 
+import dataclasses
 import os
+import zlib
 from collections.abc import Iterable
 from importlib.util import find_spec
+from itertools import product
 from statistics import mean
 
 import gymnasium as gym
@@ -38,6 +41,7 @@ from privrl.experiments.logs.report import (
     summary,
     text_table,
 )
+from privrl.experiments.logs.worlds import BEHAVIOURS
 from privrl.offline import evaluate_policy, fit_model, fit_policy, plan_for
 
 _WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")
@@ -53,7 +57,8 @@ _TWO = Study(conditions=(Condition(), Condition("half-expert", known=False)))
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
     blocks = {"clinics": _clinics, "icu": _icu, "others": _others, "small": _small}
-    pages.main("logs.md", {**blocks, "environments": _environments, "values": _values})
+    rest = {"environments": _environments, "values": _values, "estimates": _estimates}
+    pages.main("logs.md", blocks | rest)
 
 
 def _clinics() -> str:
@@ -237,6 +242,59 @@ def _values() -> str:
         "\n\nICU-Sepsis, 5,000 patients to learn from and 5,000 others to judge by, 200 repeats; "
         f"one-sided bounds at 95 %. {_UNIT}"
     )
+
+
+def _estimates() -> str:
+    """How often what a policy says of itself is true."""
+    wards = [
+        dataclasses.replace(ward(seed, n_states=states, n_actions=5), discount=1.0)
+        for seed, states in ((301, 30), (302, 100), (303, 240))
+    ]
+    found = []
+    for world in [*clinics("judged"), *wards]:
+        for treatment, persons, run in product(BEHAVIOURS, (2000, 20_000, 200_000), range(2)):
+            rng = np.random.default_rng([zlib.crc32(world.name.encode()), persons, run])
+            chances = world.behaviour(treatment)
+            before = _worth(world, np.full(world.n_states, -1), chances)
+            log = simulate_log(world, chances, persons, rng)
+            for epsilon in (10.0, 1.0, 0.1):
+                told = fit_policy(log, epsilon=epsilon, admissible=world.admissible, rng=rng)
+                true = _worth(world, told.action, chances)
+                done, value = told.facts.done, told.value
+                held = value is not None and value.lower <= true <= value.upper
+                found.append([told.kind, done.lower <= before <= done.upper, held])
+        print("  estimates", world.name, len(found), flush=True)
+    results = pd.DataFrame(found, columns=["kind", "done", "held"])
+    lines = [
+        [
+            str(kind),
+            str(len(of_kind)),
+            _percent(of_kind["done"]),
+            "-" if kind == "vote" else _percent(of_kind["held"]),
+        ]
+        for kind, of_kind in results.groupby("kind")
+    ]
+    header = "kind | policies | what was done, within bounds | the policy's value, within bounds"
+    return pages.table(header, lines) + (
+        "\n\nFour clinics and three wards that nothing was set on, 2,000 to 200,000 persons, "
+        f"ε = 10, 1 and 0.1, both treatments, 2 logs each. {_UNIT}"
+    )
+
+
+def _percent(held: pd.Series) -> str:
+    return f"{100 * held.mean():.0f} %"
+
+
+def _worth(world: World, action: np.ndarray, otherwise: np.ndarray) -> float:
+    """Return what an episode earns that is cut off where those of the log are."""
+    n_states, n_actions = world.admissible.shape
+    reward = np.broadcast_to(world.step_reward, (n_states, n_actions))
+    reward = reward + world.transition[:, :, n_states:] @ np.array(world.outcome_rewards)
+    worth = np.zeros(n_states)
+    for chosen in np.broadcast_to(action, (world.most_steps, n_states))[::-1]:
+        chances = np.where(chosen[:, None] >= 0, np.eye(n_actions)[chosen], otherwise)
+        worth = (chances * (reward + world.transition[:, :, :n_states] @ worth)).sum(axis=1)
+    return float(world.start @ worth)
 
 
 def _there() -> bool:

@@ -41,7 +41,7 @@ class Endings:
     reward : array, shape (S, A)
         Mean reward of a step, that of its outcome apart.
     deviation : array, shape (S, A)
-        What noise leaves in the expected reward of a step.
+        What noise and chance leave in the expected reward of a step.
     """
 
     ends: FloatArray
@@ -138,7 +138,8 @@ def release_endings(
         ends *= np.minimum(1.0, 0.98 / np.maximum(ends.sum(axis=-1, keepdims=True), 1e-9))
         chance_heard = _heard(ends, rows[:-1], chances, heard)
     worth = np.array(log.outcome_rewards)
-    deviation = np.sqrt((worth**2 * noise**2).sum()) / visits
+    by_chance = ends @ worth**2 - (ends @ worth) ** 2
+    deviation = np.sqrt((worth**2 * noise**2).sum() / visits**2 + np.maximum(by_chance, 0) / visits)
     return Endings(
         ends=ends,
         following=rows[:-1],

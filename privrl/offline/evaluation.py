@@ -192,7 +192,7 @@ class _Sums:
 
     def __init__(self, stream: PersonStream, log: LogSpace, discount: float) -> None:
         self._stream, self._per_person = stream, log.most_episodes
-        self.low, high = _range_of_returns(log, discount)
+        self.low, high = log.return_range(discount)
         self.range = high - self.low
         # Whether each person is wholly at one end of the range: their squares are free then.
         ends = {0.0, *log.outcome_rewards}
@@ -357,16 +357,6 @@ def _ratios(log: LogSpace, action: Any, behaviour: Any, admissible: Any) -> Floa
     ratio[step, says] = 0.0
     ratio[step, says, action[step, says]] = 1 / chances[says, action[step, says]]
     return ratio
-
-
-def _range_of_returns(log: LogSpace, discount: float) -> tuple[float, float]:
-    """Return between what an episode earns."""
-    counts = float((discount ** np.arange(log.most_steps)).sum())
-    low, high = log.step_rewards
-    return (
-        min(low, low * counts) + min((0.0, *log.outcome_rewards)),
-        max(high, high * counts) + max((0.0, *log.outcome_rewards)),
-    )
 
 
 # What is private ---------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The first things that leave of a log: how many persons there are, and what they went through."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace
+from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added
 
@@ -29,6 +31,8 @@ class LogFacts:
         In which part of the episodes each outcome is how they end.
     outcome_reward, step_reward : float
         What an episode earns by its outcome, and by all of its steps.
+    done : Estimate
+        What an episode earns by what was done: both together, undiscounted.
     """
 
     persons: float
@@ -37,6 +41,7 @@ class LogFacts:
     outcomes: tuple[float, ...]
     outcome_reward: float
     step_reward: float
+    done: Estimate
 
 
 def release_facts(stream: PersonStream, log: LogSpace) -> LogFacts:
@@ -84,21 +89,44 @@ def release_facts(stream: PersonStream, log: LogSpace) -> LogFacts:
     persons_told = max(float(told["persons"]), 10.0)
     episodes = _between(told.get("episodes", persons_told) / persons_told, 1.0, log.most_episodes)
     each = persons_told * episodes
-    outcomes = np.empty(0)
+    worth, outcomes = np.array(log.outcome_rewards), np.empty(0)
+    noise = stream.noise / unit / each  # on a mean, times the most that a person adds
     if n_outcomes:
         place = starts["outcomes"]
         outcomes = noisy[place : place + n_outcomes] * log.most_episodes / each
-        noise = stream.noise / unit * log.most_episodes / each
-        outcomes = _fractions(outcomes, noise)
+        outcomes = _fractions(outcomes, noise * log.most_episodes)
     low, high = (bound * log.most_steps for bound in log.step_rewards)
+    step_reward = _between(told.get("reward", 0.0) / each, min(low, 0.0), max(high, 0.0))
     return LogFacts(
         persons=persons_told,
         episodes=episodes,
         steps=_between(told.get("steps", each) / each, 1.0, log.most_steps),
         outcomes=tuple(outcomes.tolist()),
-        outcome_reward=float(outcomes @ np.array(log.outcome_rewards)),
-        step_reward=_between(told.get("reward", 0.0) / each, min(low, 0.0), max(high, 0.0)),
+        outcome_reward=float(outcomes @ worth),
+        step_reward=step_reward,
+        done=_done(log, persons_told, noise, outcomes, step_reward),
     )
+
+
+def _done(
+    log: LogSpace, persons: float, noise: float, outcomes: FloatArray, step_reward: float
+) -> Estimate:
+    """Return what an episode earned in the mean; ``noise`` is that on means, in parts of most."""
+    worth = np.array(log.outcome_rewards)
+    low, high = (bound * log.most_steps for bound in log.step_rewards)
+    earned = float(outcomes @ worth) + step_reward
+    # Who was logged: steps vary as much as they may, and all episodes of a person alike.
+    by_chance = math.sqrt(max(float(outcomes @ worth**2 - (outcomes @ worth) ** 2), 0.0))
+    by_chance += math.sqrt(max((high - step_reward) * (step_reward - low), 0.0))
+    off = DEVIATIONS * math.hypot(
+        by_chance / math.sqrt(persons),
+        noise * log.most_episodes * math.sqrt(float((worth**2).sum())),
+        noise * log.most_episodes * max(map(abs, (low, high))),
+    )
+    # What sums are divided by is noisy too.
+    doubt = min(DEVIATIONS * noise * log.most_episodes, 0.999)
+    ends = [(earned + sign * off) / (1 + way * doubt) for sign in (-1, 1) for way in (-1, 1)]
+    return estimate(earned, earned - min(ends), max(ends) - earned, log.return_range())
 
 
 def _facts_of(part: Log) -> dict[str, tuple[IntArray, IntArray, FloatArray]]:

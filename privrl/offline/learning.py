@@ -8,6 +8,7 @@ values are learned; under these a second one is summed, and so on. If only the p
 last table need not: in each state its largest sum is voted for.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -16,6 +17,7 @@ import numpy as np
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
+from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.facts import SHARE, LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added, Adds
@@ -33,6 +35,7 @@ _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 _AHEAD: Final = 0.5  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
+_GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
 _LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
 
 
@@ -52,6 +55,8 @@ class Learned:
         Between which actions it chose.
     signal : float
         What an action is taken to do over the noise on it, in the first round.
+    value : Estimate or None
+        What an episode earns, if that can be told.
     """
 
     action: IntArray
@@ -59,6 +64,7 @@ class Learned:
     values: FloatArray
     allowed: BoolArray
     signal: float
+    value: Estimate | None
 
 
 def learn(
@@ -155,6 +161,7 @@ class _Learner:
         level = self._level(hope)
         bound = self._largest(level, size)
         action, values = np.full(self._shape[0], -1, np.intp), level.values
+        value: Estimate | None = self._facts.done
         kind: Literal["behaviour", "vote", "rounds"] = "behaviour"
         if self._signal(1.0, size) < _FAINT:
             values = at_first.values
@@ -162,11 +169,13 @@ class _Learner:
             pass
         elif by_rounds:
             kind = "rounds"
-            action, values = self._in_rounds(by_rounds, level, bound)
+            action, values, value = self._in_rounds(by_rounds, level, bound)
         else:
-            kind, action = "vote", self._vote_at_once(level, bound)
+            kind, action, value = "vote", self._vote_at_once(level, bound), None
         allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
-        return Learned(action, kind, values, allowed, strength)
+        return Learned(
+            action, kind, values, allowed, strength, value if self._discount == 1 else None
+        )
 
     # What is public, or was released, of the size of things --------------------------------------
 
@@ -280,13 +289,14 @@ class _Learner:
 
     def _in_rounds(
         self, shares: tuple[float, ...], level: _Expected, bound: float
-    ) -> tuple[IntArray, FloatArray]:
+    ) -> tuple[IntArray, FloatArray, Estimate]:
         rest = 1 - SHARE - _MOMENTS - _VISITS
         by_vote = self._balanced and len(shares) < _ROUNDS
         allowed, visits = self._release_visits(rest, level, bound)
         n_actions, of_state = self._shape[1], visits.sum(axis=1)
         told, precision = np.zeros(self._shape), np.zeros(self._shape)
-        effects = np.zeros(self._shape)
+        worth = effects = np.zeros(self._shape)
+        variance = np.full(self._shape, np.inf)
         expects, least, centre = level, bound, float(level.values[0])
         for number, share in enumerate([*shares, 1 - sum(shares)]):
             last = number == len(shares)
@@ -299,11 +309,12 @@ class _Learner:
             adds = _differences(expects, n_actions, unit, 1.0 if vote else share * rest)
             if vote:
                 noise = self._stream.noise / unit / np.sqrt(2.0)
-                variance = self._variance / visits + (noise / visits) ** 2
+                of_vote = self._variance / visits + (noise / visits) ** 2
                 favour = told * visits * noise**2 * precision / visits**2 + (
-                    effects * visits * variance / self._spread.cell**2
+                    effects * visits * of_vote / self._spread.cell**2
                 )
-                return self._vote(adds, allowed, favour * unit), expects.values
+                action = self._vote(adds, allowed, favour * unit)
+                return action, expects.values, self._value(action, worth, variance, visits)
             table = self._stream.update(adds, allowed.size)
             table = np.where(allowed, table.reshape(self._shape) / unit, 0.0)
             noise = self._stream.noise / unit
@@ -320,7 +331,8 @@ class _Learner:
             worth = effects + expected(told - effects, variance, self._spread.cell)
             worth = np.where(allowed, worth, -np.inf)
             if last:
-                return worth.argmax(axis=1), expects.values
+                action = worth.argmax(axis=1)
+                return action, expects.values, self._value(action, worth, variance, visits)
             of_means = self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
             above = means - np.average(means, weights=of_state)
             gain = expected(above, of_means, self._spread.state) + worth.max(axis=1)
@@ -328,6 +340,21 @@ class _Learner:
             moved = expects.values + _STEP * (0.5 if number else 1.0) * gain
             expects = replace(expects, values=np.clip(moved, *self._possible()))
         raise AssertionError("the last round returns")
+
+    def _value(
+        self, action: IntArray, worth: FloatArray, variance: FloatArray, visits: FloatArray
+    ) -> Estimate:
+        """Return what was done, and beyond it what actions are worth where persons were."""
+        chosen = np.arange(len(action)), np.maximum(action, 0)
+        often = np.where(action >= 0, visits.sum(axis=1), 0.0)
+        episodes = self._facts.persons * self._facts.episodes
+        gain = float((often * np.where(action >= 0, worth[chosen], 0.0)).sum()) / episodes
+        left = 1 / (1 / variance[chosen] + 1 / self._spread.cell**2)
+        off = float(np.sqrt((often**2 * left).sum())) / episodes
+        done, (low, high) = self._facts.done, _GAINS
+        below = math.hypot(done.value - done.lower, DEVIATIONS * off) + (1 - low) * abs(gain)
+        above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gain)
+        return estimate(done.value + gain, below, above, self._space.return_range())
 
     def _possible(self) -> tuple[float, float]:
         """Return between what values are."""

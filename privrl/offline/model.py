@@ -1,13 +1,12 @@
 """A model, an environment, from a log of persons."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from privrl._checks import check_rng
-from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
@@ -23,8 +22,10 @@ from privrl.offline.counts import (
 from privrl.offline.endings import Endings, release_endings
 from privrl.offline.facts import SHARE, release_facts
 from privrl.offline.persons import PersonStream
+from privrl.offline.planning import best_plan
 from privrl.offline.statements import statement_of
-from privrl.offline.support import check_discount, check_support
+from privrl.offline.support import check_support
+from privrl.offline.values import by_outcome, of_rewards, of_rows
 
 _UNKNOWN: Final = "unknown"  # the outcome of what no count shows
 _OVER: Final = "over"  # where the log has no outcomes
@@ -159,14 +160,8 @@ def _of_counts(
     names = log.outcomes or (_OVER,)
     size = n_states + len(names) + 1
     transition = np.zeros((size, n_actions, size))
-    transition[:n_states, :, :n_states] = rows[..., :n_states]
-    # What is over is shared among outcomes as they were counted.
-    ended = np.maximum(counts.transition[..., n_states:], 0.0)
-    if not log.outcomes:
-        ended = np.ones((n_states, n_actions, 1))
-    ended = ended + 1e-9
-    part = ended / ended.sum(axis=-1, keepdims=True)
-    transition[:n_states, :, n_states:-1] = rows[..., n_states:] * part
+    rows = by_outcome(counts, rows)
+    transition[:n_states, :, :-1] = rows
     transition[:n_states, :, -1] = ~known
     transition[:n_states] /= transition[:n_states].sum(axis=-1, keepdims=True)
     for state in range(n_states, size):
@@ -174,12 +169,23 @@ def _of_counts(
     paid = np.zeros((size, n_actions))
     least = min(log.reward_range[0], 0.0) * log.most_steps
     paid[:n_states] = np.where(known, reward, least)
-    visits = np.maximum(counts.transition.sum(axis=-1), counts.noise[1])
-    deviation = np.zeros((size, n_actions))
-    spread = float(np.sqrt((counts.grid**2).sum()))
-    deviation[:n_states] = np.where(known, counts.noise[1] * spread / visits, 0.0)
     mdp = TabularMDP(transition, paid, _starts(counts.start, size), log.most_steps)
+    deviation = np.zeros((size, n_actions))
+    deviation[:n_states] = np.where(known, _left_by_noise(log, counts, rows, mdp), 0.0)
     return mdp, (*names, _UNKNOWN), deviation
+
+
+def _left_by_noise(
+    log: LogSpace, counts: ReleasedCounts, rows: FloatArray, mdp: TabularMDP
+) -> FloatArray:
+    """Return what noise and chance leave in what a step is worth, if the best plan follows."""
+    n_states = len(counts.start)
+    ahead = best_plan(mdp, np.zeros((mdp.n_states, mdp.n_actions)))[1][min(1, mdp.horizon)]
+    ahead = ahead[:-1].copy()
+    ahead[n_states:] = log.outcome_rewards or 0.0  # what is paid for them is worth that
+    variance = of_rows(counts, rows, ahead) + of_rewards(log, counts)
+    deviation: FloatArray = np.sqrt(variance)
+    return deviation
 
 
 def _starts(counts: FloatArray, size: int) -> FloatArray:
@@ -210,35 +216,3 @@ def _of_endings(log: LogSpace, endings: Endings) -> tuple[TabularMDP, tuple[str,
 
 def _plain(values: Sequence[float]) -> list[float]:
     return [float(f"{each:.4g}") for each in values]
-
-
-def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, float]:
-    """Return the best policy of a released model, and what it is worth there.
-
-    Parameters
-    ----------
-    released : Released
-        A model.
-    discount : float
-        In (0, 1].
-
-    Returns
-    -------
-    policy : array of int, shape (H, S)
-        An admissible action for each step and state, outcomes included.
-    value : float
-        Of an episode in the model. It is the largest of many noisy values, and so likely to be
-        above the value in the world: `evaluate_policy` tells that.
-    """
-    check_discount(discount)
-    mdp = released.mdp
-    horizon, n_states = mdp.horizon, mdp.n_states
-    barred = np.zeros((n_states, mdp.n_actions))
-    if released.admissible is not None:
-        barred[~released.admissible] = -math.inf
-    worth, policy = np.zeros(n_states), np.empty((horizon, n_states), np.intp)
-    for step in reversed(range(horizon)):
-        ahead = mdp.expected_reward + discount * (mdp.transition @ worth) + barred
-        policy[step] = ahead.argmax(axis=1)
-        worth = ahead.max(axis=1)
-    return policy, float(worth @ mdp.start)

@@ -29,10 +29,12 @@ from privrl.offline.counts import (
     release_counts,
     table_size,
 )
+from privrl.offline.estimates import Estimate
 from privrl.offline.facts import SHARE, LogFacts, release_facts
 from privrl.offline.learning import learn
 from privrl.offline.persons import PersonStream
 from privrl.offline.support import check_discount, check_support
+from privrl.offline.values import value_in_counts
 
 LONGEST: Final = 2**27  # entries of a plan for each step and state
 
@@ -54,11 +56,23 @@ class LoggedPolicy:
     allowed : array of bool, shape (S, A)
         Between which actions it chose.
     facts : LogFacts
-        What else left.
+        What else left; ``facts.done`` is what an episode earns by what was done.
+    value : Estimate or None
+        What an episode earns, from what left alone: see the notes. None where only a vote left, or
+        with a discount.
     signal : float
         What an action is taken to do over the noise on it, in the first round.
     cost : Cost
         Of everything, for a person.
+
+    Notes
+    -----
+    Values are of the same persons that the policy was chosen by; `evaluate_policy` asks others.
+    Of kind "counts" a value is that of the plan in the likely world of the counts, with what noise
+    and chance leave, to first order. Of kind "rounds" it is what was done and, beyond it, what the
+    smoothed sums promise for the chosen actions where persons were: to first order too, as the
+    policy takes persons elsewhere. In seven generated clinics the true gain was 0.65 to 1.6 times
+    that; bounds allow for it. Of kind "behaviour" it is what was done.
     """
 
     action: IntArray
@@ -66,6 +80,7 @@ class LoggedPolicy:
     values: FloatArray
     allowed: BoolArray
     facts: LogFacts
+    value: Estimate | None
     signal: float
     cost: Cost
 
@@ -172,6 +187,7 @@ def _by_counts(
     # Where nothing is known an action that is not there may be as good as any.
     action = np.where(allowed[np.arange(log.n_states), action], action, -1)
     return LoggedPolicy(
+        value=value_in_counts(log, counts, belief, action),
         action=action,
         kind="counts",
         values=np.full(log.n_states, np.nan),
@@ -187,6 +203,7 @@ def _nothing(
 ) -> LoggedPolicy:
     shape = log.n_states, log.n_actions
     return LoggedPolicy(
+        value=facts.done,
         action=np.full(log.n_states, -1, np.intp),
         kind="behaviour",
         values=np.full(log.n_states, np.nan),

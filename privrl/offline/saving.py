@@ -14,15 +14,16 @@ from privrl._plain import listed, parse_json
 from privrl._typing import IntArray
 from privrl.envs.released import Released, check_labels, checked_statement
 from privrl.offline.budget import person_cost
+from privrl.offline.estimates import Estimate
 from privrl.offline.facts import LogFacts
-from privrl.offline.model import plan_for
+from privrl.offline.planning import plan_for
 from privrl.offline.policy import LONGEST, LoggedPolicy
 from privrl.offline.statements import statement_of
 
 Kind = Literal["behaviour", "vote", "rounds", "counts", "plan"]
 
 AS_BEFORE: Final = "as before"
-_FORMAT: Final = "privrl policy, 1"
+_FORMAT: Final = "privrl policy, 2"
 _BY_STEP: Final = ("counts", "plan")
 _WORDS: Final = {
     "behaviour": "As before everywhere: at this budget the log cannot tell actions apart.",
@@ -60,9 +61,8 @@ class ReleasedPolicy:
         Labels of the outcomes that ``facts`` are about.
     signal : float, optional
         What an action is taken to do over the noise on it, where that was looked at.
-    value : float, optional
-        Of kind "plan": of an episode in the model. It is the largest of many noisy values, and so
-        likely to be above the value in the world.
+    value : Estimate, optional
+        What an episode earns, see `LoggedPolicy`; of kind "plan", in the model.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class ReleasedPolicy:
     facts: LogFacts | None = None
     outcomes: tuple[str, ...] = ()
     signal: float | None = None
-    value: float | None = None
+    value: Estimate | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -102,9 +102,7 @@ class ReleasedPolicy:
             checked[name] = None if labels is None else check_labels(name, labels, size)
         checked["statement"] = checked_statement(self.statement)
         checked["outcomes"] = check_labels("outcomes", self.outcomes)
-        for name in ("signal", "value"):
-            number = getattr(self, name)
-            checked[name] = None if number is None else _number(name, number)
+        checked["signal"] = None if self.signal is None else _number("signal", self.signal)
         if self.facts is not None and len(self.facts.outcomes) != len(self.outcomes):
             raise ValueError(
                 f"outcomes must be the {len(self.facts.outcomes)} of facts, got "
@@ -152,6 +150,7 @@ class ReleasedPolicy:
                 caveats=caveats,
             ),
             facts=policy.facts,
+            value=policy.value,
             signal=policy.signal if np.isfinite(policy.signal) else None,
             **labels,
         )
@@ -188,12 +187,22 @@ class ReleasedPolicy:
             text += _HELP
             pure = self.statement.get("delta") == 0
             text += "." if pure else "; so does a pure epsilon, without delta and order."
-        if self.value is not None:
-            text += (
-                f" An episode is worth {self.value:.4g} there; likely less in the world, as that "
-                "is the largest of many noisy values."
+        return text + self._worth()
+
+    def _worth(self) -> str:
+        told = self.value
+        if self.kind == "behaviour" or (told is None and self.facts is None):
+            return ""
+        if told is None:
+            done = _between(self.facts.done)  # type: ignore[union-attr]
+            return (
+                f" What was done before earned {done} an episode; of how much more, a vote tells "
+                "nothing. Keep persons back, and ask evaluate_policy."
             )
-        return text
+        text = f" An episode is worth {_between(told)}"
+        if self.kind == "plan":
+            text += " in the model; likely less in the world, as that is the largest of many values"
+        return text + ", by what was released."
 
     def state_label(self, state: int) -> str:
         """Return what a state is called: its label, or its number."""
@@ -217,7 +226,7 @@ class ReleasedPolicy:
             "statement": self.statement,
             "released": facts,
             "signal": self.signal,
-            "value": self.value,
+            "value": None if self.value is None else asdict(self.value),
             "horizon": len(self.action) if self.is_by_step else None,
             "n_actions": self.n_actions,
             "action_names": None if self.action_names is None else list(self.action_names),
@@ -262,7 +271,7 @@ class ReleasedPolicy:
             facts=facts,
             outcomes=() if facts is None else tuple(data["released"]["outcomes"]),
             signal=data["signal"],
-            value=data["value"],
+            value=None if data["value"] is None else _estimate("value", data["value"]),
         )
         for number, (said, meant) in enumerate(
             zip(states, policy.to_dict()["states"], strict=True)
@@ -367,8 +376,20 @@ def _facts(data: Any) -> LogFacts | None:
     if not isinstance(outcomes, dict):
         raise ValueError(f"outcomes must map labels to parts, got {outcomes!r}.")
     parts = tuple(_number("outcomes", each) for each in outcomes.values())
-    given = {name: _number(name, data[name]) for name in names if name != "outcomes"}
-    return LogFacts(outcomes=parts, **given)
+    numbers = {name: _number(name, data[name]) for name in names[:-1] if name != "outcomes"}
+    return LogFacts(outcomes=parts, done=_estimate("done", data["done"]), **numbers)
+
+
+def _between(told: Estimate) -> str:
+    return f"{told.value:.4g} ({told.lower:.4g} to {told.upper:.4g})"
+
+
+def _estimate(name: str, data: Any) -> Estimate:
+    _check_entries(name, data, [each.name for each in fields(Estimate)])
+    told = Estimate(**{each: _number(f"{name}.{each}", number) for each, number in data.items()})
+    if not told.lower <= told.value <= told.upper:
+        raise ValueError(f"{name} must be between its bounds, got {data!r}.")
+    return told
 
 
 def _check_entries(what: str, data: Any, wanted: Any) -> None:

@@ -120,8 +120,9 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     policy = load_policy("policy/policy.json")
     plan, value = plan_for(model)
     assert policy.kind == "plan"
-    assert policy.value == pytest.approx(value)
-    assert f"An episode is worth {value:.4g} there" in said(result)
+    assert policy.value == value
+    assert value.lower < value.value < value.upper
+    assert f"An episode is worth {value.value:.4g} ({value.lower:.4g} to" in said(result)
     np.testing.assert_array_equal(policy.action, plan[:, :6])
     assert policy.action[0].tolist() == BEST
     assert policy.statement == model.statement
@@ -151,6 +152,10 @@ def test_a_policy_of_each_budget(options: list[str], cost: str, folder: Path) ->
     assert "no guarantee: whoever knows the seed" in said(result)
     assert policy.facts is not None
     assert f"about {round(policy.facts.persons)} persons" in said(result)
+    done = policy.facts.done
+    assert done.lower < done.value < done.upper
+    if policy.value is not None and policy.kind != "behaviour":
+        assert f"An episode is worth {policy.value.value:.4g} (" in said(result)
     assert abs(policy.facts.persons - 3000) < 1000
     text = Path("policy/policy.json").read_text()
     assert '"label": "glucose [0, 4), ward medical"' in text
@@ -525,7 +530,7 @@ def load_statement() -> dict[str, object]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "privrl policy, 2"}, "format must be"),
+        ({"format": "privrl policy, 1"}, "format must be"),
         ({"more": 1}, "entries must be"),
         ({"kind": "votes"}, "kind must be one of"),
         ({"kind": "counts"}, "horizon must be there"),
@@ -537,6 +542,9 @@ def load_statement() -> dict[str, object]:
         ({"action_names": ["a"]}, "action_names must be 2 texts"),
         ({"released": {}}, "released must be"),
         ({"signal": "1"}, "signal must be a finite number"),
+        ({"value": 1.0}, "value must be 'value', 'lower', 'upper'"),
+        ({"value": {"value": 2, "lower": 0, "upper": 1}}, "value must be between its bounds"),
+        ({"value": {"value": "2", "lower": 0, "upper": 1}}, "value.value must be a finite"),
         ({"states": []}, "states must be a list"),
         ({"states": [{"state": 0}]}, "states must each say 'action'"),
         ({"states": [{"state": 0, "action": True, "do": "1"}]}, "whole number"),

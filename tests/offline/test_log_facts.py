@@ -12,7 +12,7 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson
 from privrl.data.logs import CUT, Log
-from privrl.offline import LogFacts, PersonStream
+from privrl.offline import Estimate, LogFacts, PersonStream
 from privrl.offline.facts import SHARE, release_facts
 
 EXACT = NoPrivacy(AddRemovePerson())
@@ -38,12 +38,13 @@ def by_a_loop(persons: Sequence[Person]) -> LogFacts:
         outcomes=tuple(sum(end == k for _, end in episodes) / len(episodes) for k in range(2)),
         outcome_reward=sum(ends) / len(episodes),
         step_reward=sum(rewards) / len(episodes),
+        done=Estimate((sum(ends) + sum(rewards)) / len(episodes), 0.0, 0.0),
     )
 
 
 def values(facts: LogFacts) -> list[float]:
     alone = (facts.persons, facts.episodes, facts.steps, facts.outcome_reward, facts.step_reward)
-    return [*alone, *facts.outcomes]
+    return [*alone, facts.done.value, *facts.outcomes]
 
 
 def test_without_privacy_they_are_the_means() -> None:
@@ -99,7 +100,7 @@ def test_what_the_schema_fixes_is_not_asked() -> None:
     stream = PersonStream(log, cost, np.random.default_rng(0))
     found = release_facts(stream, log)
     np.testing.assert_allclose(left_of(stream), 1 - SHARE, atol=1e-6)
-    np.testing.assert_allclose(values(found), [30, 1, 1, 1, 0, 1, 0], atol=0.01)
+    np.testing.assert_allclose(values(found), [30, 1, 1, 1, 0, 1, 1, 0], atol=0.01)
 
 
 def test_noise_draws_the_mean_outcome_to_the_middle() -> None:

@@ -73,6 +73,13 @@ class LogSpace:
         ends = 0.0, 0.0, *self.outcome_rewards
         return low + min(ends), high + max(ends)
 
+    def return_range(self, discount: float = 1.0) -> tuple[float, float]:
+        """Return between what an episode earns, under a discount in (0, 1]."""
+        counts = float((discount ** np.arange(self.most_steps)).sum())
+        low, high = self.step_rewards
+        ends = 0.0, 0.0, *self.outcome_rewards
+        return min(low, low * counts) + min(ends), max(high, high * counts) + max(ends)
+
     def __repr__(self) -> str:  # of nothing private, where a log has more
         public = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(LogSpace))
         return f"{type(self).__name__}({', '.join(public)})"
