@@ -18,6 +18,7 @@ from privrl.data.logs import Log, PartitionedLog
 
 PURSE: Final = 2.0**24  # grains of a purse
 FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted
+_STEPS: Final = 2**20  # of persons who are looked at together
 _AT_ONCE: Final = 8  # tables that are summed in one place
 
 Size = Literal["sums", "norms", "any"]
@@ -66,11 +67,18 @@ class _Here:
     """Purses of persons whose log is in memory."""
 
     def __init__(self, log: Log, size: Size) -> None:
-        self._log, self._size, self._left = log, size, full(log, size)
+        # Some persons at a time, for the memory's sake; without a grid it would change sums.
+        self._parts = [log] if size == "any" else list(log.blocks(_STEPS))
+        self._size, self._left = size, [full(part, size) for part in self._parts]
 
     def pay(self, adds: Adds, n_cells: int) -> FloatArray:
-        sums, self._left = pay(self._log, self._left, adds, n_cells, self._size)
-        return sums
+        total, still = np.zeros(n_cells), []
+        for part, left in zip(self._parts, self._left, strict=True):
+            sums, rest = pay(part, left, adds, n_cells, self._size)
+            total += sums
+            still.append(rest)
+        self._left = still
+        return total
 
 
 class _Partitioned:

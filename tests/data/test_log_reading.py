@@ -636,3 +636,20 @@ def test_outcomes_follow_however_many_states_there_are():
         log = read(rows, schema)
         assert log.state.tolist() == [n_states - 1]
         assert log.next_state.tolist() == [n_states + 1]
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 4, 100])
+def test_blocks_of_a_log_are_persons_of_it(n_steps):
+    """Three steps and one of the first person, one of the second, two of the third."""
+    more = [*ROWS, ("r", 1, 0, 1.0, "a", 0, 0.0, None), ("r", 1, 1, 1.0, "b", 0, 0.0, "well")]
+    log = read_log(frame(more), SCHEMA)
+    parts = list(log.blocks(n_steps))
+    assert sum(part.n_persons for part in parts) == 3
+    assert len(parts) == {1: 3, 2: 3, 3: 2, 4: 2, 100: 1}[n_steps]
+    for name in FIELDS[:4]:
+        joined = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(joined, getattr(log, name))
+    assert np.diff(parts[0].episode_starts)[:2].tolist() == [3, 1]
+    assert np.concatenate([np.diff(part.person_starts) for part in parts]).tolist() == [2, 1, 1]
+    (none,) = read_log(frame([]), SCHEMA).blocks(n_steps)
+    assert none.n_persons == none.n_steps == 0

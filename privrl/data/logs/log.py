@@ -1,6 +1,7 @@
 """A log: what persons went through, step by step, in whole numbers that a public schema gives."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Final
 
@@ -182,6 +183,23 @@ class Log(LogSpace):
         outcome = np.where(self.next_state < self.n_states, -1, self.next_state - self.n_states)
         earned: FloatArray = self.reward - np.array([*self.outcome_rewards, 0.0])[outcome]
         return earned
+
+    def blocks(self, n_steps: int) -> Iterator["Log"]:
+        """Yield logs of some of the persons, in order: of about so many steps, or of one."""
+        starts = self.episode_starts[self.person_starts]
+        first = 0
+        while first < self.n_persons or first == 0:
+            last = int(np.searchsorted(starts, starts[first] + n_steps, "right")) - 1
+            last = min(max(last, first + 1), self.n_persons)
+            episodes = slice(self.person_starts[first], self.person_starts[last] + 1)
+            steps = slice(starts[first], starts[last])
+            yield replace(
+                self,
+                **{name: getattr(self, name)[steps] for name in _ARRAYS[:4]},
+                episode_starts=self.episode_starts[episodes] - starts[first],
+                person_starts=self.person_starts[first : last + 1] - self.person_starts[first],
+            )
+            first = max(last, 1)
 
     @cached_property
     def is_first(self) -> BoolArray:
