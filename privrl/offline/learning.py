@@ -21,6 +21,7 @@ from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.facts import SHARE, LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added, Adds
+from privrl.offline.returns import Returns, Telling, release_returns
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
@@ -32,10 +33,15 @@ _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
+_BY_RETURNS: Final = (0.7, 2.5)  # signals to noise between which returns come first,
+_RETURNS: Final = 0.12  # for this of the budget,
+_AFTER: Final = (0.15,)  # rounds before the last,
+_SLOPE: Final = 0.6  # and states differ by this much of what they did, when all do better
 _AHEAD: Final = 0.5  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 _GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
+_KEPT: Final = (0.3, 0.5, 0.7)  # of a purse, for moves: without returns, with them, chances known
 _LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
 
 
@@ -157,6 +163,9 @@ class _Learner:
         by_rounds: tuple[float, ...] = next(s for most, s in _SHARES if strength < most)
         if not self._stream.noise:
             by_rounds = (1.0 / _ROUNDS,) * _ROUNDS
+        by_returns = self._outcomes_tell() and _BY_RETURNS[0] <= strength < _BY_RETURNS[1]
+        if by_returns:
+            by_rounds = _AFTER
         hope = min(1.0, self._signal(1.0, size) / 2) if by_rounds or self._balanced else 0.0
         level = self._level(hope)
         bound = self._largest(level, size)
@@ -169,13 +178,19 @@ class _Learner:
             pass
         elif by_rounds:
             kind = "rounds"
-            action, values, value = self._in_rounds(by_rounds, level, bound)
+            action, values, value = self._in_rounds(by_rounds, level, bound, by_returns=by_returns)
         else:
             kind, action, value = "vote", self._vote_at_once(level, bound), None
         allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
         return Learned(
             action, kind, values, allowed, strength, value if self._discount == 1 else None
         )
+
+    def _outcomes_tell(self) -> bool:
+        """Return whether it is known which actions there are, and outcomes alone pay."""
+        low, high = self._space.step_rewards
+        known = self._allowed is not None and self._stream.noise > 0
+        return known and low == high and len(self._space.outcomes) > 0
 
     # What is public, or was released, of the size of things --------------------------------------
 
@@ -188,20 +203,19 @@ class _Learner:
         drift = facts.step_reward / facts.steps - rest * level
         return _Expected(np.full(self._shape[0], level), drift, self._discount)
 
-    def _ends(self, level: _Expected) -> float:
-        """Return the largest difference that an outcome can make."""
-        beyond = float(level.values[0]) + level.drift
-        return max((abs(each - beyond) for each in self._space.outcome_rewards), default=0.0)
+    def _ends(self, level: _Expected) -> FloatArray:
+        """Return the difference that each outcome makes."""
+        return np.array(self._space.outcome_rewards) - float(level.values[0]) - level.drift
 
     def _largest(self, level: _Expected, size: float) -> float:
         """Return what a person's differences sum to, nearly all persons': their bound."""
         earned = max(map(abs, (*self._space.step_rewards, *self._space.outcome_rewards)))
-        return max(self._facts.episodes * self._ends(level), 1.5 * size, _LEAST * earned)
+        return max(self._facts.episodes * _farthest(self._ends(level)), 1.5 * size, _LEAST * earned)
 
     def _moments(self, level: _Expected) -> tuple[float, float]:
         """Return the mean sum of a person's differences, and the mean square of a step's."""
         low, high = self._space.step_rewards
-        ends, varies = self._ends(level), high > low
+        ends, varies = _farthest(self._ends(level)), high > low
         of_steps = high - low + abs(level.drift) + (1 - self._discount) * abs(level.values[0])
         most = self._space.most_episodes * (ends + self._space.most_steps * of_steps * varies)
         most_square = most * (ends + of_steps * varies)
@@ -288,25 +302,35 @@ class _Learner:
         return np.where(chosen == n_actions, -1, chosen)
 
     def _in_rounds(
-        self, shares: tuple[float, ...], level: _Expected, bound: float
+        self, shares: tuple[float, ...], level: _Expected, bound: float, *, by_returns: bool
     ) -> tuple[IntArray, FloatArray, Estimate]:
         rest = 1 - SHARE - _MOMENTS - _VISITS
         by_vote = self._balanced and len(shares) < _ROUNDS
-        allowed, visits = self._release_visits(rest, level, bound)
+        kept = _KEPT[0] if not by_returns else _KEPT[1 if self._chances is None else 2]
+        allowed, visits = self._release_visits(rest, level, bound, kept)
+        expects, least, centre = level, bound, float(level.values[0])
+        telling, more, step = None, _MORE, _STEP
+        if by_returns:
+            returns = self._release_returns(rest, level, bound, kept, visits.sum(axis=1))
+            rest -= _RETURNS * rest
+            moved = centre + _SLOPE * returns.above
+            expects = replace(level, values=np.clip(moved, *self._possible()))
+            visits *= returns.times[:, None]
+            telling, step = returns.telling, 1.0
+            more *= float(telling.part.min())
         n_actions, of_state = self._shape[1], visits.sum(axis=1)
         told, precision = np.zeros(self._shape), np.zeros(self._shape)
         worth = effects = np.zeros(self._shape)
         variance = np.full(self._shape, np.inf)
-        expects, least, centre = level, bound, float(level.values[0])
         for number, share in enumerate([*shares, 1 - sum(shares)]):
             last = number == len(shares)
             if number:
-                bound = least + _MORE * float(
+                bound = least + more * float(
                     np.sqrt(np.average((expects.values - centre) ** 2, weights=of_state))
                 )
             unit = (share or 1.0) * rest / bound
             vote = last and by_vote
-            adds = _differences(expects, n_actions, unit, 1.0 if vote else share * rest)
+            adds = _differences(expects, telling, n_actions, unit, 1.0 if vote else share * rest)
             if vote:
                 noise = self._stream.noise / unit / np.sqrt(2.0)
                 of_vote = self._variance / visits + (noise / visits) ** 2
@@ -337,7 +361,7 @@ class _Learner:
             above = means - np.average(means, weights=of_state)
             gain = expected(above, of_means, self._spread.state) + worth.max(axis=1)
             gain -= np.average(gain, weights=of_state)
-            moved = expects.values + _STEP * (0.5 if number else 1.0) * gain
+            moved = expects.values + (step if not number else 1.0) * gain
             expects = replace(expects, values=np.clip(moved, *self._possible()))
         raise AssertionError("the last round returns")
 
@@ -356,6 +380,23 @@ class _Learner:
         above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gain)
         return estimate(done.value + gain, below, above, self._space.return_range())
 
+    def _release_returns(
+        self, rest: float, level: _Expected, bound: float, kept: float, visits: FloatArray
+    ) -> Returns:
+        ends = self._ends(level)
+        asked = np.minimum(1.0, np.abs(ends) * self._facts.episodes / bound + kept)
+        return release_returns(
+            self._stream,
+            self._space,
+            self._facts,
+            level.of,
+            share=_RETURNS * rest,
+            bound=bound,
+            visits=visits,
+            room=np.maximum(1 - SHARE - _MOMENTS - rest * asked, _VISITS),
+            ends=ends,
+        )
+
     def _possible(self) -> tuple[float, float]:
         """Return between what values are."""
         if self._space.step_rewards[0] < self._space.step_rewards[1]:
@@ -363,7 +404,7 @@ class _Learner:
         return min(0.0, *self._space.outcome_rewards), max(0.0, *self._space.outcome_rewards)
 
     def _release_visits(
-        self, rest: float, level: _Expected, bound: float
+        self, rest: float, level: _Expected, bound: float, kept: float
     ) -> tuple[BoolArray, FloatArray]:
         """Return which actions there are, and how often each was taken, > 0: smoothed."""
         noise, n_actions = self._stream.noise, self._shape[1]
@@ -375,7 +416,7 @@ class _Learner:
             differences = np.abs(level.of(part))
             wanted = np.bincount(part.person, weights=differences, minlength=n) / bound
             # What the rounds may still ask of a person is not touched.
-            room = np.maximum(left - rest * np.minimum(1.0, wanted + 0.3), _VISITS)
+            room = np.maximum(left - rest * np.minimum(1.0, wanted + kept), _VISITS)
             each = 1 / np.bincount(part.person, minlength=n)[part.person]
             return Added(part.person, cells, each, room, room)
 
@@ -401,11 +442,20 @@ class _Learner:
         return allowed, np.where(allowed, cells * factor, 1.0)
 
 
-def _differences(expects: _Expected, n_actions: int, unit: float, most: float) -> Adds:
+def _farthest(amounts: FloatArray) -> float:
+    return float(np.abs(amounts).max(initial=0.0))
+
+
+def _differences(
+    expects: _Expected, telling: Telling | None, n_actions: int, unit: float, most: float
+) -> Adds:
     """Return what persons add to a table of differences."""
 
     def adds(part: Log, _: FloatArray) -> Added:
-        return Added(part.person, _cells(part, n_actions), expects.of(part), unit, most)
+        amount = expects.of(part)
+        if telling is not None:
+            amount = amount * telling.weights(part)
+        return Added(part.person, _cells(part, n_actions), amount, unit, most)
 
     return adds
 

@@ -1,0 +1,149 @@
+"""What states are worth by what episodes come to that pass them, and who tells how these went.
+
+For worlds where outcomes alone tell episodes apart. Temporal differences carry what an outcome is
+worth back by one state in each round. But under values that are alike an episode comes to one
+amount, that of its end, and the mean amount of those who pass a state is what that state is worth,
+however far from an end it is: one table, with a cell for each state and not for each action.
+
+Under values that differ a person adds not only where they ended but where they moved, and who pays
+most for an outcome has nothing left for that. So they tell little of their moves, and others tell
+more instead: by how likely those who go to a state are to end so that they tell.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from privrl._typing import FloatArray
+from privrl.data.logs import Log, LogSpace
+from privrl.offline.facts import LogFacts
+from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
+from privrl.offline.shrinkage import expected
+
+_DIFFER: Final = 0.2  # of the deviation of outcomes: how much states differ in what they lead to
+_MOVES: Final = 0.1  # of their moves, told by those who pay most for their outcome
+_HEARD: Final = 0.3  # of moves to a state, at the least: else few would speak for many
+_ITERATIONS: Final = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Telling:
+    """Who tells how much of their moves.
+
+    Attributes
+    ----------
+    part : array, shape (O,)
+        By the outcome of an episode, from 0 to 1; of one that was cut off all is told.
+    heard : array, shape (S,)
+        Of all moves to a state, > 0.
+    """
+
+    part: FloatArray
+    heard: FloatArray
+
+    def weights(self, log: Log) -> FloatArray:
+        """Return by what to multiply the difference of each step, so that sums stay what they are.
+
+        What ends an episode is told in full.
+        """
+        ends = log.next_state[log.episode_starts[1:] - 1] - log.n_states
+        part = np.append(self.part, 1.0)[np.maximum(ends, -1)]
+        part = np.repeat(part, np.diff(log.episode_starts))
+        moves = (log.next_state >= 0) & (log.next_state < log.n_states)
+        return np.where(moves, part / self.heard[np.where(moves, log.next_state, 0)], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Returns:
+    """What was released of what states lead to.
+
+    Attributes
+    ----------
+    above : array, shape (S,)
+        What episodes come to that pass a state, beyond the mean: smoothed.
+    times : array, shape (S,)
+        How many times as often a state was passed than was told.
+    telling : Telling
+        Who is to tell of their moves.
+    """
+
+    above: FloatArray
+    times: FloatArray
+    telling: Telling
+
+
+def release_returns(
+    stream: PersonStream,
+    space: LogSpace,
+    facts: LogFacts,
+    differences: Callable[[Log], FloatArray],
+    *,
+    share: float,
+    bound: float,
+    visits: FloatArray,
+    room: FloatArray,
+    ends: FloatArray,
+) -> Returns:
+    """Release what episodes come to that pass each state.
+
+    Parameters
+    ----------
+    stream : PersonStream
+        About the persons of the log.
+    space, facts
+        What is public of the log, and what was released of it before.
+    differences : callable
+        What came of each step of a part of the log, beyond what was expected.
+    share : float
+        Of each person's budget.
+    bound : float
+        What a person's differences sum to.
+    visits : array, shape (S,)
+        How often states were passed, as it was told.
+    room, ends : array, shape (O,)
+        By outcome: how loudly visits were told, and what the outcome is beyond what was expected.
+    """
+    unit = share / bound
+
+    def adds(part: Log, _: FloatArray) -> Added:
+        lengths = np.diff(part.episode_starts)
+        episode = np.repeat(np.arange(len(lengths)), lengths)
+        comes_to = np.bincount(episode, differences(part), len(lengths))[episode]
+        steps = np.bincount(part.person, minlength=part.n_persons)[part.person]
+        return Added(part.person, part.state, comes_to / steps, unit, share)
+
+    table = stream.update(adds, space.n_states) / unit
+    noise = stream.noise / unit
+    often, worth = np.array(facts.outcomes), np.array(space.outcome_rewards)
+    variance = float(often @ (worth - facts.outcome_reward) ** 2)
+    above, times = np.zeros(space.n_states), np.ones(space.n_states)
+    for _ in range(_ITERATIONS):
+        # Who has more left told louder where they were.
+        times = 1 / _by_worth(room, above, often, worth)
+        times = times / np.average(times, weights=visits)
+        passed = times * visits * facts.persons / visits.sum()
+        means = table / passed
+        means = means - np.average(means, weights=passed)
+        of_means = variance / passed + (noise / passed) ** 2
+        above = expected(means, of_means, _DIFFER * np.sqrt(variance))
+    part = 1 - (1 - _MOVES) * np.abs(ends) / max(float(np.abs(ends).max()), bound * 1e-9)
+    part = part / part.max()
+    heard = np.maximum(_by_worth(part, above, often, worth), _HEARD)
+    return Returns(above, times, Telling(part, heard))
+
+
+def _by_worth(
+    of_outcomes: FloatArray, above: FloatArray, often: FloatArray, worth: FloatArray
+) -> FloatArray:
+    """Return what is expected in each state of something that goes by outcome.
+
+    A straight line through what outcomes are worth: exact where there are two.
+    """
+    weight = often + 1e-3
+    beyond = worth - np.average(worth, weights=weight)
+    slope = (weight * beyond * of_outcomes).sum() / max((weight * beyond**2).sum(), 1e-300)
+    line = np.average(of_outcomes, weights=weight) + slope * above
+    return np.clip(line, of_outcomes.min(), of_outcomes.max())
