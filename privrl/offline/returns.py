@@ -26,7 +26,7 @@ from privrl.offline.shrinkage import expected
 _DIFFER: Final = 0.2  # of the deviation of outcomes: how much states differ in what they lead to
 _MOVES: Final = 0.1  # of their moves, told by those who pay most for their outcome
 _HEARD: Final = 0.3  # of moves to a state, at the least: else few would speak for many
-_ITERATIONS: Final = 4
+_ITERATIONS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,10 @@ def release_returns(
         means = table / passed
         means = means - np.average(means, weights=passed)
         of_means = variance / passed + (noise / passed) ** 2
-        above = expected(means, of_means, _DIFFER * np.sqrt(variance))
+        shown = expected(means, of_means, _DIFFER * np.sqrt(variance))
+        # Half of the way, and no farther than outcomes are: else it may swing.
+        beyond = worth - facts.outcome_reward
+        above = np.clip((above + shown) / 2, beyond.min(), beyond.max())
     part = 1 - (1 - _MOVES) * np.abs(ends) / max(float(np.abs(ends).max()), bound * 1e-9)
     part = part / part.max()
     heard = np.maximum(_by_worth(part, above, often, worth), _HEARD)

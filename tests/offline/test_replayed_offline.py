@@ -99,12 +99,19 @@ def test_nothing_is_found(epsilon: float, given: dict[str, Any], replaced: bool)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "kind", "releases"),
-    [(0.01, "behaviour", 2), (1.0, "vote", 3), (1000.0, "rounds", 5), (20.0, "counts", 4)],
+    ("epsilon", "n_persons", "kind", "releases"),
+    [
+        (0.01, 300, "behaviour", 2),
+        (1.0, 300, "vote", 3),
+        (1000.0, 300, "rounds", 6),
+        (1000.0, 3000, "rounds", 7),
+        (20.0, 1500, "counts", 4),
+    ],
 )
-def test_each_kind_is_among_what_is_tried(epsilon: float, kind: str, releases: int) -> None:
-    """Of a few hundred persons; for counts they have to be more."""
-    persons = worth_choosing(300 if kind != "counts" else 1500)
+def test_each_kind_is_among_what_is_tried(
+    epsilon: float, n_persons: int, kind: str, releases: int
+) -> None:
+    persons = worth_choosing(n_persons)
     public = {"step_rewards": (0.0, 0.0), "most_steps": 1, "most_episodes": 1}
     discount = 1.0 if kind == "counts" else 0.999
     run = fit(epsilon, admissible=ALL, behaviour="uniform", discount=discount)
