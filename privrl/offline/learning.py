@@ -21,7 +21,7 @@ from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.facts import SHARE, LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added, Adds
-from privrl.offline.returns import Returns, Telling, release_returns
+from privrl.offline.returns import Telling, release_returns
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
@@ -306,18 +306,15 @@ class _Learner:
     ) -> tuple[IntArray, FloatArray, Estimate]:
         rest = 1 - SHARE - _MOMENTS - _VISITS
         by_vote = self._balanced and len(shares) < _ROUNDS
-        kept = _KEPT[0] if not by_returns else _KEPT[1 if self._chances is None else 2]
-        allowed, visits = self._release_visits(rest, level, bound, kept)
-        expects, least, centre = level, bound, float(level.values[0])
-        telling, more, step = None, _MORE, _STEP
+        expects, telling, step, more = level, None, _STEP, _MORE
         if by_returns:
-            returns = self._release_returns(rest, level, bound, kept, visits.sum(axis=1))
-            rest -= _RETURNS * rest
-            moved = centre + _SLOPE * returns.above
-            expects = replace(level, values=np.clip(moved, *self._possible()))
-            visits *= returns.times[:, None]
-            telling, step = returns.telling, 1.0
-            more *= float(telling.part.min())
+            visits, expects, telling = self._move_to_returns(rest, level, bound)
+            rest, step, more = rest * (1 - _RETURNS), 1.0, _MORE * float(telling.part.min())
+        else:
+            visits = self._release_visits(rest, level, bound, _KEPT[0])
+        allowed = self._allowed
+        assert allowed is not None
+        least, centre = bound, float(level.values[0])
         n_actions, of_state = self._shape[1], visits.sum(axis=1)
         told, precision = np.zeros(self._shape), np.zeros(self._shape)
         worth = effects = np.zeros(self._shape)
@@ -380,22 +377,27 @@ class _Learner:
         above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gain)
         return estimate(done.value + gain, below, above, self._space.return_range())
 
-    def _release_returns(
-        self, rest: float, level: _Expected, bound: float, kept: float, visits: FloatArray
-    ) -> Returns:
+    def _move_to_returns(
+        self, rest: float, level: _Expected, bound: float
+    ) -> tuple[FloatArray, _Expected, Telling]:
+        """Return visits, values moved to what states lead to, and who is to tell of moves."""
+        kept = _KEPT[1 if self._chances is None else 2]
+        visits = self._release_visits(rest, level, bound, kept)
         ends = self._ends(level)
         asked = np.minimum(1.0, np.abs(ends) * self._facts.episodes / bound + kept)
-        return release_returns(
+        found = release_returns(
             self._stream,
             self._space,
             self._facts,
             level.of,
             share=_RETURNS * rest,
             bound=bound,
-            visits=visits,
+            visits=visits.sum(axis=1),
             room=np.maximum(1 - SHARE - _MOMENTS - rest * asked, _VISITS),
             ends=ends,
         )
+        moved = np.clip(level.values + _SLOPE * found.above, *self._possible())
+        return visits * found.times[:, None], replace(level, values=moved), found.telling
 
     def _possible(self) -> tuple[float, float]:
         """Return between what values are."""
@@ -405,8 +407,8 @@ class _Learner:
 
     def _release_visits(
         self, rest: float, level: _Expected, bound: float, kept: float
-    ) -> tuple[BoolArray, FloatArray]:
-        """Return which actions there are, and how often each was taken, > 0: smoothed."""
+    ) -> FloatArray:
+        """Return how often each action was taken, > 0: a noisy table, smoothed."""
         noise, n_actions = self._stream.noise, self._shape[1]
 
         def adds(part: Log, left: FloatArray) -> Added:
@@ -439,7 +441,8 @@ class _Learner:
             prior = (0.7 * even) ** 2
             cells = even + (inside - even) * prior / (prior + noise**2 + even / 3)
             cells = np.maximum(cells, 0.15 * even)
-        return allowed, np.where(allowed, cells * factor, 1.0)
+        visits: FloatArray = np.where(allowed, cells * factor, 1.0)
+        return visits
 
 
 def _farthest(amounts: FloatArray) -> float:

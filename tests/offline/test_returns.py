@@ -9,7 +9,7 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.relations import AddRemovePerson
 from privrl.data.logs import CUT, Log
 from privrl.offline import fit_policy
-from privrl.offline.facts import LogFacts
+from privrl.offline.facts import release_facts
 from privrl.offline.persons import PersonStream
 from privrl.offline.returns import Returns, Telling, release_returns
 
@@ -32,8 +32,7 @@ def returns_of(log: Log, room: tuple[float, float]) -> Returns:
     """Without noise, where visits were told by outcome, as loudly as there was room."""
     stream = PersonStream(log, NoPrivacy(AddRemovePerson()), np.random.default_rng(0))
     ends = log.next_state[log.episode_starts[1:] - 1] - log.n_states
-    often = np.bincount(ends, minlength=2) / len(ends)
-    facts = LogFacts(len(ends), 1.0, 3.0, tuple(often), float(often @ [1.0, -1.0]), 0.0)
+    facts = release_facts(stream, log)
     loud = np.array(room)[np.repeat(ends, np.diff(log.episode_starts))]
     return release_returns(
         stream, log, facts, lambda part: part.reward - 0.5 * (part.next_state >= part.n_states),
