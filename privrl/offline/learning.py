@@ -41,6 +41,7 @@ _AHEAD: Final = 0.5  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 _GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
+_FUTURES: Final = 64  # of a vote
 _KEPT: Final = (0.3, 0.5, 0.7)  # of a purse, for moves: without returns, with them, chances known
 _LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
 
@@ -134,6 +135,57 @@ class _Expected:
 
 def _cells(steps: Decisions | Log, n_actions: int) -> IntArray:
     return steps.state * n_actions + steps.action
+
+
+class _Told:
+    """What rounds have told of actions, beyond their state's mean, and how sure that is."""
+
+    def __init__(
+        self, allowed: BoolArray, visits: FloatArray, of_step: float, spread: Spread
+    ) -> None:
+        self.visits, self._allowed, self._spread = visits, allowed, spread
+        self._by_chance = of_step / visits
+        self._mean, self._precision = np.zeros(allowed.shape), np.zeros(allowed.shape)
+        self._effects, self._variance = np.zeros(allowed.shape), np.full(allowed.shape, np.inf)
+        self.worth = np.zeros(allowed.shape)
+
+    def hear(self, deviations: FloatArray, noise: float) -> None:
+        """Take in one more round: its means, whose sums have this noise."""
+        if noise:
+            of_round = (self.visits / noise) ** 2
+            both = self._precision + of_round
+            self._mean = (self._mean * self._precision + deviations * of_round) / both
+            self._precision = both
+            self._variance = self._by_chance + 1 / both
+        else:
+            self._mean, self._variance = deviations, self._by_chance
+        self._effects = action_effects(self._mean, self._variance, self._allowed, self._spread)
+        worth = expected(self._mean - self._effects, self._variance, self._spread.cell)
+        self.worth = np.where(self._allowed, self._effects + worth, -np.inf)
+
+    def favour(self, noise: float) -> FloatArray:
+        """Return what is known beside a vote of sums with this noise: added, all tell as one."""
+        of_vote = self._by_chance + (noise / self.visits) ** 2
+        return self._mean * noise**2 * self._precision / self.visits + (
+            self._effects * self.visits * of_vote / self._spread.cell**2
+        )
+
+    def left(self, of_more: FloatArray | float = np.inf) -> FloatArray:
+        """Return the variance that is left of what actions are worth, and if more is told."""
+        precision = 1 / self._variance + 1 / self._spread.cell**2 + 1 / of_more
+        return 1 / precision
+
+    def gain_of_a_vote(self, noise: float) -> FloatArray:
+        """Return what the winners of a vote are expected to be worth, shape (S,).
+
+        Where it takes what is believed of an action is normal, as far as it tells more.
+        """
+        of_vote = self._by_chance + (noise / self.visits) ** 2
+        moves, gain = np.sqrt(self.left() - self.left(of_vote)), np.zeros(len(self.worth))
+        for normal in np.random.default_rng(0).standard_normal((_FUTURES, *self.worth.shape)):
+            after = np.where(self._allowed, self.worth + moves * normal, -np.inf)
+            gain += after.max(axis=1) / _FUTURES
+        return gain
 
 
 class _Learner:
@@ -316,9 +368,7 @@ class _Learner:
         assert allowed is not None
         least, centre = bound, float(level.values[0])
         n_actions, of_state = self._shape[1], visits.sum(axis=1)
-        told, precision = np.zeros(self._shape), np.zeros(self._shape)
-        worth = effects = np.zeros(self._shape)
-        variance = np.full(self._shape, np.inf)
+        told = _Told(allowed, visits, self._variance, self._spread)
         for number, share in enumerate([*shares, 1 - sum(shares)]):
             last = number == len(shares)
             if number:
@@ -330,52 +380,37 @@ class _Learner:
             adds = _differences(expects, telling, n_actions, unit, 1.0 if vote else share * rest)
             if vote:
                 noise = self._stream.noise / unit / np.sqrt(2.0)
-                of_vote = self._variance / visits + (noise / visits) ** 2
-                favour = told * visits * noise**2 * precision / visits**2 + (
-                    effects * visits * of_vote / self._spread.cell**2
-                )
-                action = self._vote(adds, allowed, favour * unit)
-                return action, expects.values, self._value(action, worth, variance, visits)
+                action = self._vote(adds, allowed, told.favour(noise) * unit)
+                gain = told.gain_of_a_vote(noise)
+                return action, expects.values, self._value(action, gain, told)
             table = self._stream.update(adds, allowed.size)
             table = np.where(allowed, table.reshape(self._shape) / unit, 0.0)
             noise = self._stream.noise / unit
             means = table.sum(axis=1) / of_state
-            deviations = np.where(allowed, table / visits - means[:, None], 0.0)
-            if noise:
-                of_round = (visits / noise) ** 2
-                told = (told * precision + deviations * of_round) / (precision + of_round)
-                precision = precision + of_round
-                variance = self._variance / visits + 1 / precision
-            else:
-                told, variance = deviations, self._variance / visits
-            effects = action_effects(told, variance, allowed, self._spread)
-            worth = effects + expected(told - effects, variance, self._spread.cell)
-            worth = np.where(allowed, worth, -np.inf)
+            told.hear(np.where(allowed, table / visits - means[:, None], 0.0), noise)
+            best = told.worth.max(axis=1)
             if last:
-                action = worth.argmax(axis=1)
-                return action, expects.values, self._value(action, worth, variance, visits)
+                action = told.worth.argmax(axis=1)
+                return action, expects.values, self._value(action, best, told)
             of_means = self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
             above = means - np.average(means, weights=of_state)
-            gain = expected(above, of_means, self._spread.state) + worth.max(axis=1)
+            gain = expected(above, of_means, self._spread.state) + best
             gain -= np.average(gain, weights=of_state)
             moved = expects.values + (step if not number else 1.0) * gain
             expects = replace(expects, values=np.clip(moved, *self._possible()))
         raise AssertionError("the last round returns")
 
-    def _value(
-        self, action: IntArray, worth: FloatArray, variance: FloatArray, visits: FloatArray
-    ) -> Estimate:
-        """Return what was done, and beyond it what actions are worth where persons were."""
+    def _value(self, action: IntArray, gain: FloatArray, told: "_Told") -> Estimate:
+        """Return what was done, and beyond it what is gained in each state, as often as it was."""
         chosen = np.arange(len(action)), np.maximum(action, 0)
-        often = np.where(action >= 0, visits.sum(axis=1), 0.0)
+        often = np.where(action >= 0, told.visits.sum(axis=1), 0.0)
         episodes = self._facts.persons * self._facts.episodes
-        gain = float((often * np.where(action >= 0, worth[chosen], 0.0)).sum()) / episodes
-        left = 1 / (1 / variance[chosen] + 1 / self._spread.cell**2)
-        off = float(np.sqrt((often**2 * left).sum())) / episodes
+        gained = float((often * np.where(action >= 0, gain, 0.0)).sum()) / episodes
+        off = float(np.sqrt((often**2 * told.left()[chosen]).sum())) / episodes
         done, (low, high) = self._facts.done, _GAINS
-        below = math.hypot(done.value - done.lower, DEVIATIONS * off) + (1 - low) * abs(gain)
-        above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gain)
-        return estimate(done.value + gain, below, above, self._space.return_range())
+        below = math.hypot(done.value - done.lower, DEVIATIONS * off) + (1 - low) * abs(gained)
+        above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gained)
+        return estimate(done.value + gained, below, above, self._space.return_range())
 
     def _move_to_returns(
         self, rest: float, level: _Expected, bound: float
