@@ -49,13 +49,8 @@ from privrl.costs.noise import (
 )
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, ChangeVector, Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
-from privrl.numerics.discrete_noise import (
-    SMALLEST,
-    IntArray,
-    check_drawable,
-    discrete_gaussian,
-    discrete_laplace,
-)
+from privrl.numerics.discrete_gaussian import discrete_gaussian, gaussian_on_grid
+from privrl.numerics.discrete_noise import SMALLEST, IntArray, check_drawable, discrete_laplace
 from privrl.numerics.special import FloatArray
 
 Noisy = TypeVar("Noisy", bound=NDArray[Any])
@@ -258,7 +253,7 @@ class GaussianMechanism(_Continuous):
 
     _named = "sigma"
     _costs = GaussianCost
-    _noise = staticmethod(discrete_gaussian)
+    _noise = staticmethod(gaussian_on_grid)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -38,7 +38,8 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log, PartitionedLog
-from privrl.numerics.discrete_noise import discrete_gaussian, discrete_laplace, permute_and_flip
+from privrl.numerics.discrete_gaussian import gaussian_on_grid
+from privrl.numerics.discrete_noise import discrete_laplace, permute_and_flip
 from privrl.offline.purses import FARTHEST, PURSE, Adds, Size, purses_of
 
 _SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in purses: what can be drawn on the grid
@@ -188,7 +189,7 @@ class PersonStream:
             case LaplaceCost(scale=scale):
                 noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
-                noise = discrete_gaussian(sigma * PURSE, data.shape, rng)
+                noise = gaussian_on_grid(sigma * PURSE, data.shape, rng)
             case _:
                 return data
         noisy: FloatArray = data + noise / PURSE
