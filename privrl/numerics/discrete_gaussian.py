@@ -36,7 +36,7 @@ LARGEST_ON_GRID: Final = 2.0**46
 _SPARE: Final = math.sqrt(41)  # the root of 40, and more than rounding takes from it
 _ONE: Final = 2**53
 _SLACK = 2.0**-43  # by how much the float for a probability may be off, at the most
-_CHUNK: Final = 1 << 15  # candidates drawn at once: so many stay in a processor's cache
+_CHUNK: Final = 1 << 14  # candidates drawn at once: so many stay in a processor's cache
 _REACH: Final = 11  # of a table, in sigmas: beyond is less than exp(−60)
 _GUIDES: Final = 1 << 12
 
@@ -237,7 +237,9 @@ def _is_taken(
 
 
 def exp_minus(g: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Return fractions around ``exp(−g)`` for ``g >= 0``, relatively ``2^-bits`` apart or less."""
+    """Return fractions around ``exp(−g)`` for ``g >= 0`` that are ``2^-bits`` apart or less."""
+    if g > bits:  # nats are more than bits
+        return Fraction(0), Fraction(1, 2**bits)
     # The quotient and its exponential are rounded correctly (General Decimal Arithmetic).
     digits = math.ceil(bits * math.log10(2)) + len(str(int(g))) + 3
     context = Context(prec=digits, Emin=-(10**17), Emax=10**17, traps=[])

@@ -28,7 +28,7 @@ from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations
 _LARGEST = 10_000  # a matrix of 0.8 GB
 _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
 _LARGEST_BUFFERED = 1_000_000  # a second or so of steps
-_ROUNDED_AWAY = 2.0**-30  # relative: more than rounding takes from the norm of C
+_ROUNDED_AWAY = 2.0**-35  # relative: more than rounding takes from the norm of C
 _MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
 FactorisationName = Literal["square-root", "optimal", "tree", "independent", "buffered"]

@@ -78,9 +78,7 @@ class Innovations:
                 )
         return drawn.reshape(len(factors), *self.shape)
 
-    def _noise(
-        self, size: float, shape: tuple[int, ...], rng: np.random.Generator
-    ) -> FloatArray:
+    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         if size == 0:
             return np.zeros(shape)
         noise = gaussian_on_grid(size, shape, rng)

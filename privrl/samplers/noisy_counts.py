@@ -438,4 +438,3 @@ def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> 
         lambda sigma: GaussianCost(sigma=sigma, relation=relation, table=table),
         rises=False,
     )
-
