@@ -147,7 +147,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
     @staticmethod
     @abstractmethod
-    def _noise(size: float, shape: tuple[int, ...], rng: np.random.Generator, /) -> IntArray:
+    def _noise(size: float, shape: tuple[int, ...], rng: np.random.Generator, /) -> NDArray[Any]:
         """Draw discrete noise of a size for every cell."""
 
 

@@ -20,7 +20,6 @@ a whole number by 2^53. The draws are as random as the generator: for noise that
 not predict, it should be a cryptographic one. How long a draw takes depends on its value.
 """
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real

@@ -185,6 +185,7 @@ class PersonStream:
         return cost
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
+        noise: FloatArray | IntArray
         match self.cost:
             case LaplaceCost(scale=scale):
                 noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
