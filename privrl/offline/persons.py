@@ -24,6 +24,8 @@ with each grain, which is dearer than Laplace noise on the line at the same scal
 share: ``2 log((1 + exp(1/t)) / 2)`` against ``1/t``, for a scale of ``t`` grains. So sums are drawn
 with a quarter of a grain more, under which one grain is no dearer than on the line, nor are as many
 as there are, one after the other. Rényi divergences are then those of `LaplaceCost`, at the most.
+Gaussian noise too is a little louder, and hides as much as on the line, in delta as well
+(`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 """
 
 import math

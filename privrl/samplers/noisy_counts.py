@@ -105,10 +105,16 @@ class NoisyCounts(PaidSampler):
     Raises
     ------
     ValueError
-        If a number is out of range or a name unknown.
+        If a number is out of range or a name unknown, or ``sigma`` above 2^29 over the largest of
+        `deviations` there would be for 1: noise is drawn on the grid of counts.
 
     Notes
     -----
+    Noise is discrete, on a grid, and what is released is private as it is computed, not only as it
+    is written: rounding can move neighbours farther apart by `Factors.rounding` for the root of how
+    many cells there are, and the noise is louder by what that takes, a part in a million or so. See
+    docs/finite-precision.md. Noise that it would take a sixteenth of is refused.
+
     The batches may depend on what was released before, as an agent's do. Their counts are whole,
     or other multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record
     changes them by no more than the relation says is for whoever made them fractional to show, as
