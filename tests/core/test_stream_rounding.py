@@ -145,7 +145,7 @@ def test_noise_that_rounding_would_drown_is_refused() -> None:
     draw(accountant, [(sampler, np.zeros((2, 2)))], rng)
     largest = LARGEST_DEVIATION / factorise("independent", 1).column_norm
     NoisyCounts(sigma=largest, updates=1, factorisation="independent")
-    with pytest.raises(ValueError, match="sigma must be at most 5.37e"):
+    with pytest.raises(ValueError, match=r"sigma must be at most 5\.37e"):
         NoisyCounts(sigma=largest * 1.01, updates=1, factorisation="independent")
 
 
