@@ -8,9 +8,9 @@ Discrete noise is drawn exactly as accounted for (`privrl.numerics.discrete_nois
 real line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise
 leaves in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must
 lie on the grid: rounding them to it could double a small change. Whole numbers always do, for the
-grid is a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact, and
-its other divergences are above the continuous ones by less than 1e-15; the Gaussian's are not above
-them, nor is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
+grid is a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact,
+and its other divergences are above the continuous ones by less than 1e-15; the Gaussian's are not
+above them, nor is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 
 References
 ----------

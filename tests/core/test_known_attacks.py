@@ -9,6 +9,7 @@ under both are what the guarantee allows; the limit on differences has a false-a
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
 from privrl.numerics.discrete_gaussian import discrete_gaussian
 from privrl.numerics.exact_dirichlet import posterior_rows, rounded_log_gammas
 from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
 from privrl.samplers import NoisyCounts
 
 Array = np.ndarray
@@ -181,9 +183,9 @@ def test_the_order_of_a_floating_point_sum_is_seen_in_it() -> None:
     cost = LaplaceCost(scale=1.0, relation=AddRemovePerson(), table=SUMS)
     released = []
     for order in (slice(None), slice(None, None, -1)):
-        persons = PersonStream(4001, cost, rng(6))
-        who = np.arange(4001)[order]
-        released.append(persons.update(who, np.zeros(4001, int), amounts[order], 1, unit=0.3))
+        crowd: Any = SimpleNamespace(n_persons=4001)  # all that is asked of a log here
+        adds = Added(np.arange(4001)[order], np.zeros(4001, int), amounts[order], unit=0.3)
+        released.append(PersonStream(crowd, cost, rng(6)).update(lambda *_, a=adds: a, 1))
     np.testing.assert_array_equal(*released)
 
 
