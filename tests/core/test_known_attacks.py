@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.costs import LaplaceCost
-from privrl.costs.relations import SUMS, AddRemovePerson, AddRemoveRecord, ReplaceRecord
+from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
 from privrl.numerics.discrete_gaussian import discrete_gaussian
 from privrl.numerics.exact_dirichlet import posterior_rows, rounded_log_gammas
-from privrl.offline.persons import PersonStream
-from privrl.offline.purses import Added
+from privrl.offline.purses import Added, full, pay
 from privrl.samplers import NoisyCounts
 
 Array = np.ndarray
@@ -180,13 +178,12 @@ def test_the_order_of_a_floating_point_sum_is_seen_in_it() -> None:
     """Thousands of amounts of 0.1 and one large: ours are the same in every order."""
     amounts = np.concatenate([[1e9], np.full(4000, 0.1)])
     assert float(np.add.reduce(amounts.tolist())) != sum(amounts[::-1].tolist())
-    cost = LaplaceCost(scale=1.0, relation=AddRemovePerson(), table=SUMS)
-    released = []
+    crowd: Any = SimpleNamespace(n_persons=4001)  # all that is asked of a log here
+    summed = []
     for order in (slice(None), slice(None, None, -1)):
-        crowd: Any = SimpleNamespace(n_persons=4001)  # all that is asked of a log here
         adds = Added(np.arange(4001)[order], np.zeros(4001, int), amounts[order], unit=0.3)
-        released.append(PersonStream(crowd, cost, rng(6)).update(lambda *_, a=adds: a, 1))
-    np.testing.assert_array_equal(*released)
+        summed.append(pay(crowd, full(crowd, "sums"), lambda *_, a=adds: a, 1, "sums")[0])
+    np.testing.assert_array_equal(*summed)
 
 
 def test_whole_numbers_that_overflow() -> None:
