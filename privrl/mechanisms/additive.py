@@ -9,8 +9,8 @@ real line is discrete noise on a grid 2^30 times finer than its size: what float
 leaves in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must
 lie on the grid: rounding them to it could double a small change. Whole numbers always do, for the
 grid is a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact,
-the Gaussian's divergences are below the continuous ones (Canonne, Kamath and Steinke), and the
-Laplace's other ones above them by less than 1e-15.
+and its other divergences are above the continuous ones by less than 1e-15; the Gaussian's are not
+above them, nor is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 
 References
 ----------
@@ -49,13 +49,8 @@ from privrl.costs.noise import (
 )
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, ChangeVector, Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
-from privrl.numerics.discrete_noise import (
-    SMALLEST,
-    IntArray,
-    check_drawable,
-    discrete_gaussian,
-    discrete_laplace,
-)
+from privrl.numerics.discrete_gaussian import discrete_gaussian, gaussian_on_grid
+from privrl.numerics.discrete_noise import SMALLEST, IntArray, check_drawable, discrete_laplace
 from privrl.numerics.special import FloatArray
 
 Noisy = TypeVar("Noisy", bound=NDArray[Any])
@@ -152,7 +147,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
     @staticmethod
     @abstractmethod
-    def _noise(size: float, shape: tuple[int, ...], rng: np.random.Generator, /) -> IntArray:
+    def _noise(size: float, shape: tuple[int, ...], rng: np.random.Generator, /) -> NDArray[Any]:
         """Draw discrete noise of a size for every cell."""
 
 
@@ -258,7 +253,7 @@ class GaussianMechanism(_Continuous):
 
     _named = "sigma"
     _costs = GaussianCost
-    _noise = staticmethod(discrete_gaussian)
+    _noise = staticmethod(gaussian_on_grid)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -24,7 +24,7 @@ from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
-from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
 
 
@@ -113,8 +113,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
     def _draw(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return probabilities, shape (..., K), each row summing to 1."""
         counts = np.maximum(data, self.lower_bound)
-        concentrations = self.weight * counts + np.asarray(self.alpha)
-        return dirichlet_rows(concentrations, rng, least=self.cost.alpha)
+        return posterior_rows(counts, np.asarray(self.weight), np.asarray(self.alpha), rng)
 
     @classmethod
     def calibrated(

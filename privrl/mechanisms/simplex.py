@@ -20,7 +20,7 @@ from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.simplex import SimplexCost, simplex_relation
 from privrl.mechanisms.base import Mechanism
-from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
 
 SimplexBound = Literal["exact", "sim"]
@@ -164,7 +164,8 @@ class SimplexMechanism(Mechanism[FloatArray]):
             concentrations[..., columns], self.weight * self.eta
         )
         absent = concentrations == 0  # never sensitive: a component of 0 stays 0
-        rows = dirichlet_rows(np.where(absent, 1.0, concentrations), rng)
+        concentrations[absent] = 1.0
+        rows = posterior_rows(concentrations, np.asarray(1.0), np.asarray(0.0), rng)
         rows[absent] = 0.0
         return rows / rows.sum(-1, keepdims=True)
 

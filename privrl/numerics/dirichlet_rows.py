@@ -1,4 +1,8 @@
-"""Dirichlet rows, drawn safely for every concentration, and posteriors made of them."""
+"""Dirichlet rows of concentrations that are released, and posteriors made of them.
+
+They are drawn quickly, and safely for every concentration. Rows that are to hide their
+concentrations are drawn by `privrl.numerics.exact_dirichlet`.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +13,6 @@ from privrl._checks import check_positive_array
 from privrl.numerics.special import FloatArray
 
 _PLAIN_FROM = 0.5  # a gamma draw of this shape underflows with probability below 1e-150
-_DROPPED = 22  # of the 52 bits of a float's mantissa
 
 
 def dirichlet_rows(alpha: ArrayLike, rng: np.random.Generator, *, least: float = 0.0) -> FloatArray:
@@ -22,15 +25,12 @@ def dirichlet_rows(alpha: ArrayLike, rng: np.random.Generator, *, least: float =
     rng : numpy.random.Generator
         Where the randomness comes from.
     least : float
-        What no concentration is below, by public knowledge: the prior. From 1/2 on a quicker
-        way of drawing is taken. It must not depend on private counts, because the way that was
-        taken can be told from what is drawn.
+        What no concentration is below. From 1/2 on a quicker way of drawing is taken.
 
     Returns
     -------
     array, shape (..., K)
-        Probabilities of 30 significant bits, divided by their sum; each row sums to 1 within
-        rounding.
+        Probabilities; each row sums to 1 within rounding.
 
     Raises
     ------
@@ -46,31 +46,19 @@ def dirichlet_rows(alpha: ArrayLike, rng: np.random.Generator, *, least: float =
     if least >= _PLAIN_FROM:
         rows = rng.standard_gamma(alpha)
         rows /= row_sums(rows)
-        return _coarse(rows)
+        return rows
     with np.errstate(over="ignore"):
         logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
     logs = np.maximum(logs, -np.finfo(np.float64).max)  # below 1e-308 log(U) / a overflows
     rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
     rows /= row_sums(rows)
-    return _coarse(rows)
+    return rows
 
 
 def row_sums(rows: FloatArray) -> FloatArray:
     """Sum along the last axis, which is kept: several times as fast as ``sum`` if it is short."""
     sums: FloatArray = np.einsum("...k->...", rows)[..., None]
     return sums
-
-
-def _coarse(rows: FloatArray) -> FloatArray:
-    """Keep 30 significant bits, then make every row sum to 1 again; in place.
-
-    The last bits of a gamma draw tell its shape: some floats are reached under one only.
-    """
-    bits = rows.view(np.int64)
-    bits += 1 << (_DROPPED - 1)
-    bits &= -(1 << _DROPPED)
-    rows /= row_sums(rows)
-    return rows
 
 
 @dataclass(frozen=True, eq=False)

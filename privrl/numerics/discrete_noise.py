@@ -1,7 +1,7 @@
-"""Exact samplers of discrete Gaussian and discrete Laplace noise.
+"""Exact samplers of discrete Laplace noise, and of choices by exponential noise.
 
 After Canonne, Kamath and Steinke, *The discrete Gaussian for differential privacy* (2020),
-Algorithms 1 to 3, for whole arrays at a time.
+Algorithms 1 and 2, for whole arrays at a time.
 
 **Why this is exact.** Noise that is computed in floating point has holes and steps in its law
 that tell neighbouring data apart (Mironov, 2012). Here every draw is made of whole numbers and of
@@ -20,7 +20,6 @@ a whole number by 2^53. The draws are as random as the generator: for noise that
 not predict, it should be a cryptographic one. How long a draw takes depends on its value.
 """
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real
@@ -44,54 +43,6 @@ LARGEST = 2.0**40
 _SLACK = 2.0**-45  # by how much the float for a probability may be off, at the most
 _BIT = 2.0**-53  # the last bit of Generator.random
 _CHUNK = 1 << 18  # candidates drawn at once: so many stay in a processor's cache
-
-
-def discrete_gaussian(
-    sigma: float, shape: int | tuple[int, ...], rng: np.random.Generator
-) -> IntArray:
-    """Draw whole numbers ``x`` with probability proportional to ``exp(−x² / (2 sigma²))``.
-
-    Parameters
-    ----------
-    sigma : float
-        From 1e-3 to 2**40. From about 1 on the standard deviation is ``sigma``.
-    shape : int or tuple of int
-        Of the array to return.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    array of int64
-        Independent draws.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` is out of range, or a length is negative.
-
-    Notes
-    -----
-    Algorithm 3: a discrete Laplace draw ``y`` of scale ``t = floor(sigma) + 1`` is accepted with
-    probability ``exp(−(|y| − sigma²/t)² / (2 sigma²))``.
-    """
-    sigma = check_drawable("sigma", sigma)
-    t = math.floor(sigma) + 1
-    square = Fraction(sigma) ** 2
-    centre = sigma * sigma / t  # at most sigma, and off by less than 2^-52 of it
-
-    def candidates(size: int) -> IntArray:
-        y = _laplace(t, 1, size, rng)
-        # In units of sigma the distance d is off by less than 2^-51 (1 + d), so g = d²/2 by less
-        # than 2^-50 (1/2 + 3g); cut below into at least g parts, and one, by less than 2^-48.
-        half = ((np.abs(y) - centre) / sigma) ** 2 / 2
-
-        def exactly(i: int) -> Fraction:
-            return (abs(int(y[i])) - square / t) ** 2 / (2 * square)
-
-        return y[_bernoulli_exp(half, exactly, rng)]
-
-    return _fill(shape, candidates)
 
 
 def discrete_laplace(

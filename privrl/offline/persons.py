@@ -24,6 +24,8 @@ with each grain, which is dearer than Laplace noise on the line at the same scal
 share: ``2 log((1 + exp(1/t)) / 2)`` against ``1/t``, for a scale of ``t`` grains. So sums are drawn
 with a quarter of a grain more, under which one grain is no dearer than on the line, nor are as many
 as there are, one after the other. Rényi divergences are then those of `LaplaceCost`, at the most.
+Gaussian noise too is a little louder, and hides as much as on the line, in delta as well
+(`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 """
 
 import math
@@ -38,7 +40,8 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log, PartitionedLog
-from privrl.numerics.discrete_noise import discrete_gaussian, discrete_laplace, permute_and_flip
+from privrl.numerics.discrete_gaussian import gaussian_on_grid
+from privrl.numerics.discrete_noise import discrete_laplace, permute_and_flip
 from privrl.offline.purses import FARTHEST, PURSE, Adds, Size, purses_of
 
 _SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in purses: what can be drawn on the grid
@@ -184,11 +187,12 @@ class PersonStream:
         return cost
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
+        noise: FloatArray | IntArray
         match self.cost:
             case LaplaceCost(scale=scale):
                 noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
-                noise = discrete_gaussian(sigma * PURSE, data.shape, rng)
+                noise = gaussian_on_grid(sigma * PURSE, data.shape, rng)
             case _:
                 return data
         noisy: FloatArray = data + noise / PURSE

@@ -15,6 +15,7 @@ import numpy as np
 
 from privrl.numerics.scipy_lazily import linalg, special
 from privrl.numerics.special import FloatArray
+from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations
 
 _AT_ONCE = 2**14  # cells that are worked on at a time, in cache
 #: Relative: more than rounding can take from the norm of a million coefficients.
@@ -122,35 +123,65 @@ class BufferedFactorisation:
         """See `privrl.samplers.factorisations.Factorisation.deviations`."""
         return self.column_norm * np.sqrt(np.cumsum(self._left**2))
 
-    def noise(self, shape: tuple[int, ...]) -> "Buffers":
-        """Return the noise of a stream of sums of this shape."""
-        return Buffers(self, shape)
+    @cached_property
+    def fresh(self) -> FloatArray:
+        """The diagonal of B, shape (n,): how loud the fresh noise in each sum is."""
+        return _frozen(np.full(self.updates, self._left[0]))
+
+    @cached_property
+    def entering(self) -> FloatArray:
+        """How much of a step's fresh noise is in each buffer."""
+        return _frozen(self.weights / self._left[0])
+
+    @cached_property
+    def rounding(self) -> float:
+        """See `privrl.samplers.factorisations.Factors.rounding`.
+
+        In a step a buffer is multiplied and added to, off by less than four roundings of its
+        largest value, which is that of its deviation. Errors are filtered as noise is: the
+        inverse of B takes those of a buffer to ``C (1 − x) / (1 − rate x)`` of them, whose
+        coefficients sum to less than twice those of C. The sum of the buffers is rounded too, and
+        then to half a grain, of which it takes 2 at the most.
+        """
+        n, roundoff = self.updates, 2.0**-53 * FARTHEST
+        sizes = self.entering * (1 + 1 / np.sqrt(1 - self.rates**2))
+        coefficients = float(self._right.sum()) * float(self._left[0])
+        filtered = 2 * coefficients * 4 * roundoff * float(sizes.sum())
+        at_once = 2 * (len(sizes) * roundoff * float(sizes.sum()) + FINENESS / 2)
+        return 2.01 * math.sqrt(n) * (filtered + at_once)
+
+    def noise(self, innovations: Innovations) -> "Buffers":
+        """Return the noise of a stream of sums, made of its fresh noises."""
+        return Buffers(self, innovations)
 
 
 class Buffers:
     """The noise in the sums of one stream, from one to the next; it keeps a table each buffer."""
 
-    def __init__(self, factors: BufferedFactorisation, shape: tuple[int, ...]) -> None:
-        self._factors, self._shape = factors, shape
-        self._buffers = np.zeros((len(factors.rates), math.prod(shape)))
+    def __init__(self, factors: BufferedFactorisation, innovations: Innovations) -> None:
+        self._factors, self._innovations, self._left = factors, innovations, factors.updates
+        cells = math.prod(innovations.shape)
+        self._buffers = np.zeros((len(factors.rates), cells))
+        self._at_once = max(1, _AT_ONCE // max(cells, 1))  # updates whose fresh noise is drawn
+        self._ahead: list[FloatArray] = []
 
     def next(self, rng: np.random.Generator) -> FloatArray:
-        """Return a new table: the noise in the next sum, ``B z`` for standard normal z."""
-        factors, mixed = self._factors, np.empty(self._shape)
-        flat = mixed.reshape(-1)
+        """Return a new table: the noise in the next sum, in whole grains."""
+        factors = self._factors
+        if not self._ahead:
+            number = min(self._at_once, self._left)
+            drawn = self._innovations.draw(factors.fresh[:number], rng)
+            # Each by itself: next to what is released is no noise that is still to come.
+            self._ahead = [drawn[0]] if number == 1 else [each.copy() for each in drawn[::-1]]
+        noise, self._left = self._ahead.pop(), self._left - 1
+        flat = noise.reshape(-1)
         for start in range(0, flat.size, _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            z = rng.standard_normal(out=flat[part])
-            total = factors.direct * z
-            for rate, weight, buffer in zip(
-                factors.rates, factors.weights, self._buffers, strict=True
-            ):
-                kept = buffer[part]
-                kept *= rate
-                kept += weight * z
-                total += kept
-            flat[part] = total
-        return mixed
+            kept, fresh = self._buffers[:, start : start + _AT_ONCE], flat[start : start + _AT_ONCE]
+            kept *= factors.rates[:, None]
+            older = kept.sum(axis=0)
+            kept += factors.entering[:, None] * fresh
+            fresh += np.rint(older, out=older)
+        return noise
 
 
 def _frozen(values: FloatArray) -> FloatArray:

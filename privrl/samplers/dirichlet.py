@@ -16,7 +16,7 @@ from privrl.costs.base import Cost
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import Relation, ReplaceStep
 from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
 
@@ -140,9 +140,8 @@ class DirichletSampler(PaidSampler):
         """
         self.check(counts)
         total = sum(self._past, start=counts.copy())
-        concentrations = lead(self._weight, counts.ndim) * total
-        concentrations += lead(self._alpha, counts.ndim)
-        rows = dirichlet_rows(concentrations, rng, least=float(self._alpha.min()))
+        weight, alpha = lead(self._weight, counts.ndim), lead(self._alpha, counts.ndim)
+        rows = posterior_rows(total, weight, alpha, rng)
         # Only now: a failed update leaves the sampler as it was.
         self._done += 1
         self._shape = counts.shape

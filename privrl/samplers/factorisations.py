@@ -11,7 +11,8 @@ That holds for streams that react to what was released, if B and C are lower tri
 optimal private linear operators on adaptive streams*, 2022).
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, Protocol, get_args
@@ -22,10 +23,12 @@ from privrl._checks import check_count
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
 from privrl.samplers.buffered import BufferedFactorisation
+from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
 _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
 _LARGEST_BUFFERED = 1_000_000  # a second or so of steps
+_ROUNDED_AWAY = 2.0**-35  # relative: more than rounding takes from the norm of C
 _MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
 FactorisationName = Literal["square-root", "optimal", "tree", "independent", "buffered"]
@@ -63,7 +66,7 @@ class Noise(Protocol):
     """The noise in the sums of one stream, from one to the next."""
 
     def next(self, rng: np.random.Generator) -> FloatArray:
-        """Return a new table: the noise in the next sum, ``B z`` for standard normal z."""
+        """Return a new table: the noise in the next sum, in whole grains."""
 
 
 class Factors(Protocol):
@@ -82,6 +85,17 @@ class Factors(Protocol):
         """Standard deviation of the noise in each sum, shape (n,), per unit of one record's."""
 
     @property
+    def fresh(self) -> FloatArray:
+        """The diagonal of B, shape (n,): how loud the fresh noise in each sum is."""
+
+    @property
+    def rounding(self) -> float:
+        """What rounding adds to the distance of neighbours, see `privrl.samplers.NoisyCounts`.
+
+        At the most, for each cell that they differ in, in deviations of the noise.
+        """
+
+    @property
     def left(self) -> FloatArray:
         """The factor B."""
 
@@ -89,8 +103,8 @@ class Factors(Protocol):
     def right(self) -> FloatArray:
         """The factor C."""
 
-    def noise(self, shape: tuple[int, ...]) -> Noise:
-        """Return the noise of a stream of sums of this shape."""
+    def noise(self, innovations: Innovations) -> Noise:
+        """Return the noise of a stream of sums, made of its fresh noises."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +113,9 @@ class Factorisation:
 
     Attributes
     ----------
-    left : array, shape (n, m)
-        The factor B: row t says which noises are in the sum after batch t. Noise j is first
-        in the sum of row ``j`` or a later one, in order.
-    right : array, shape (m, n)
+    left : array, shape (n, n)
+        The factor B, lower triangular: row t says which noises are in the sum after batch t.
+    right : array, shape (n, n)
         The factor C.
     """
 
@@ -118,7 +131,8 @@ class Factorisation:
     @cached_property
     def column_norm(self) -> float:
         """Largest Euclidean norm of a column of C: what one record's change is multiplied by."""
-        return float(np.sqrt((self.right**2).sum(axis=0).max()))
+        norm = float(np.sqrt((self.right**2).sum(axis=0).max()))
+        return norm if self._is_whole else norm * (1 + _ROUNDED_AWAY)
 
     @cached_property
     def deviations(self) -> FloatArray:
@@ -134,33 +148,71 @@ class Factorisation:
         """How many sums there are."""
         return len(self.left)
 
-    def noise(self, shape: tuple[int, ...]) -> "Mixed":
-        """Return the noise of a stream of sums of this shape."""
-        return Mixed(self.left, shape)
+    @cached_property
+    def fresh(self) -> FloatArray:
+        """The diagonal of B, shape (n,): how loud the fresh noise in each sum is."""
+        return np.diagonal(self.left)
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether a sum is of whole multiples of fresh noises, so that nothing is rounded."""
+        return all(np.array_equal(rows, np.rint(rows)) for rows in self._mixtures())
+
+    @cached_property
+    def rounding(self) -> float:
+        """See `Factors.rounding`.
+
+        A mixture of n terms is off by less than ``3n + 8`` roundings of the norms of both
+        factors: coefficients by n, or 2n, their product by n (Higham, *Accuracy and stability of
+        numerical algorithms*, 2002, section 3.1), and by half a grain. Both neighbours' are, in
+        each of n sums. What this moves fresh noise by is multiplied by the inverse of B, of which
+        ``C A⁻¹``, differences of neighbouring columns of C, gives the norm.
+        """
+        if self._is_whole:
+            return 0.0
+        n = self.updates
+        inverse = np.abs(-np.diff(self.right, axis=1, append=0.0))
+        norm = math.sqrt(float(inverse.sum(axis=0).max() * inverse.sum(axis=1).max()))
+        longest = math.sqrt(float((self.left**2).sum(axis=1).max()))
+        off = (3 * n + 8) * 2.0**-53 * longest * (math.sqrt(n) + FARTHEST)
+        return 2.01 * norm * math.sqrt(n) * (off + FINENESS / 2 * float(self.fresh.max()))
+
+    def noise(self, innovations: Innovations) -> "Mixed":
+        """Return the noise of a stream of sums, made of its fresh noises."""
+        return Mixed(self, innovations)
+
+    def mixture(self, rows: slice) -> FloatArray:
+        """Return how much of earlier fresh noises is in some sums, shape (rows, n)."""
+        fresh = np.where(self.fresh > 0, self.fresh, 1.0)
+        return np.tril(self.left[rows] / fresh, rows.start - 1)
+
+    def _mixtures(self) -> Iterator[FloatArray]:
+        for start in range(0, self.updates, _MIXED_AT_ONCE):
+            yield self.mixture(slice(start, start + _MIXED_AT_ONCE))
 
 
 class Mixed:
     """The noise in the sums of one stream; it keeps all that may be in a later one."""
 
-    def __init__(self, left: FloatArray, shape: tuple[int, ...]) -> None:
-        self._left, self._done = left, 0
-        self._drawn = np.empty((0, *shape))
-        self._ahead = np.empty((0, *shape))  # the sums of a block of updates
+    def __init__(self, factors: Factorisation, innovations: Innovations) -> None:
+        self._factors, self._innovations, self._done = factors, innovations, 0
+        self._drawn = np.empty((0, *innovations.shape))
+        self._ahead = self._drawn  # the sums of a block of updates
 
     def next(self, rng: np.random.Generator) -> FloatArray:
-        """Return a new table: the noise in the next sum, ``B z`` for standard normal z.
+        """Return a new table: the noise in the next sum, in whole grains.
 
         One matrix product for a block reads the noises once, where a sum for each update reads
         all of them each time.
         """
         place = self._done % _MIXED_AT_ONCE
         if place == 0:
-            rows = self._left[self._done : self._done + _MIXED_AT_ONCE]
-            needed = int(np.max(np.nonzero(rows)[1], initial=-1)) + 1
-            shape, before = self._drawn.shape[1:], self._drawn
-            drawn = rng.standard_normal((needed - len(before), *shape))
-            self._drawn = np.concatenate([before, drawn])
-            self._ahead = np.tensordot(rows[:, :needed], self._drawn, axes=1)
+            block = slice(self._done, self._done + _MIXED_AT_ONCE)
+            drawn = self._innovations.draw(self._factors.fresh[block], rng)
+            self._drawn = np.concatenate([self._drawn, drawn])
+            mixture = self._factors.mixture(block)[:, : len(self._drawn)]
+            self._ahead = np.rint(np.tensordot(mixture, self._drawn, axes=1))
+            self._ahead += drawn
         self._done += 1
         return self._ahead[place].copy()  # by itself: next to it is noise that is still to come
 

@@ -17,12 +17,13 @@ from privrl._checks import check_positive
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
-from privrl.costs.noise import GaussianCost
+from privrl.costs.noise import GaussianCost, largest_square
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
 from privrl.samplers.factorisations import FactorisationName, LocalNoise, Noise, factorise
+from privrl.samplers.innovations import LARGEST_DEVIATION, Innovations
 
 DEFAULT_THRESHOLD = 1.5  # deviations
 
@@ -104,10 +105,16 @@ class NoisyCounts(PaidSampler):
     Raises
     ------
     ValueError
-        If a number is out of range or a name unknown.
+        If a number is out of range or a name unknown, or ``sigma`` above 2^29 over the largest of
+        `deviations` there would be for 1: noise is drawn on the grid of counts.
 
     Notes
     -----
+    Noise is discrete, on a grid, and what is released is private as it is computed, not only as it
+    is written: rounding can move neighbours farther apart by `Factors.rounding` for the root of how
+    many cells there are, and the noise is louder by what that takes, a part in a million or so. See
+    docs/finite-precision.md. Noise that it would take a sixteenth of is refused.
+
     The batches may depend on what was released before, as an agent's do. Their counts are whole,
     or other multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record
     changes them by no more than the relation says is for whoever made them fractional to show, as
@@ -133,7 +140,14 @@ class NoisyCounts(PaidSampler):
         self._cost: Cost = cost
         self._sigma = frozen(np.asarray(cost.sigma))
         self._alpha = frozen(np.asarray(check_positive("alpha", alpha)))
+        self._norm = math.sqrt(largest_square(cost.changes))
         self._factors = factorise(factorisation, updates)
+        largest = LARGEST_DEVIATION / self._factors.column_norm / max(self._factors.fresh.max(), 1)
+        if not cost.sigma <= largest:
+            raise ValueError(
+                f"sigma must be at most {largest:.3g} for these updates, got {cost.sigma!r}: "
+                "noise is drawn on the grid of counts; take a larger budget."
+            )
         self._factorisation = factorisation
         self._loops = None if loops is None else _check_loops(loops, cost.table)
         self._threshold = _check_threshold(threshold)
@@ -216,6 +230,12 @@ class NoisyCounts(PaidSampler):
                 f"counts must end with the axes of loops, {self._loops.shape}, got {counts.shape}."
             )
         check_batch(counts, self._sigma.shape, before, past)
+        if before is None and not (self._rounded(counts.shape) <= _MOST_ROUNDED).all():
+            raise ValueError(
+                f"sigma must be smaller for so many updates and cells, got {self!r} for shape "
+                f"{counts.shape}: what rounding adds to the distance of neighbours would be "
+                "noticeable; take a larger budget or fewer updates."
+            )
         local = self._factorisation if isinstance(self._factorisation, LocalNoise) else None
         if local is not None and local.users[self._done] == 0 and counts.any():
             raise ValueError(
@@ -235,18 +255,22 @@ class NoisyCounts(PaidSampler):
         # would be two releases with less noise between them than is paid for.
         self._spoiled = True
         if self._total is None or self._noise is None:
-            self._total, self._noise = np.zeros(counts.shape), self._factors.noise(counts.shape)
+            self._total = np.zeros(counts.shape)
+            # Louder noise in place of damped counts: sums of counts stay exact.
+            fresh = Innovations(
+                self._sigma * self._factors.column_norm / (1 - self._rounded(counts.shape)),
+                float(self._factors.fresh.max()),
+                counts.shape,
+                self._loops,
+            )
+            self._noise, self._grain = self._factors.noise(fresh), lead(fresh.grain, counts.ndim)
         self._total += counts
         released = self._noise.next(rng)
+        # Both terms are exact, so their sum is rounded as the exact sum is: post-processing.
+        released *= self._grain
+        released += self._total
         deviation = lead(self._sigma * self._factors.deviations[self._done], counts.ndim)
-        if self._loops is None:
-            self._add_to_sums(released, self._total)
-        else:
-            # Louder noise in place of damped counts: the same law, and sums that are exact.
-            louder = released[..., self._loops]
-            self._add_to_sums(louder, self._total[..., self._loops], math.sqrt(2))
-            self._add_to_sums(released, self._total)
-            released[..., self._loops] = louder
+        if self._loops is not None:
             deviation = np.where(self._loops, deviation * math.sqrt(2), deviation)
         posterior = NoisyPosterior(
             released, deviation, lead(self._alpha, counts.ndim), self._threshold
@@ -255,12 +279,12 @@ class NoisyCounts(PaidSampler):
         self._spoiled = False
         return posterior
 
-    def _add_to_sums(self, noise: FloatArray, sums: FloatArray, louder: float = 1.0) -> None:
-        """Turn standard noise into sums under noise of the stream's size, in its place."""
-        size = lead(self._sigma * self._factors.column_norm, noise.ndim) * louder
-        noise *= size
-        noise += sums
-        _round(noise, size)
+    def _rounded(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return which part of the distance of neighbours is left to what rounding adds to it."""
+        if not self._norm:
+            return np.zeros_like(self._sigma)
+        cells = math.prod(shape[self._sigma.ndim :])
+        return self._factors.rounding * math.sqrt(cells) / self._norm * self._sigma
 
     @classmethod
     def calibrated(
@@ -408,6 +432,7 @@ def _check_threshold(threshold: float) -> float:
     return float(threshold)
 
 
+_MOST_ROUNDED = 1 / 16
 _NOTHING_TO_HIDE = 1e-6  # standard deviation for a table that no neighbour changes
 
 
@@ -419,11 +444,3 @@ def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> 
         lambda sigma: GaussianCost(sigma=sigma, relation=relation, table=table),
         rises=False,
     )
-
-
-def _round(values: FloatArray, size: FloatArray) -> None:
-    """Round to a grid far finer than the noise: the last bits of a sum can tell its terms."""
-    grid = 2.0 ** (np.floor(np.log2(size)) - 30)  # a power of two: nothing else is rounded
-    values *= 1 / grid
-    np.round(values, out=values)
-    values *= grid

@@ -214,8 +214,8 @@ def test_poisoned_counts_do_not_reach_the_policy(make: Make) -> None:
 def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> None:
     """Replace what the samplers release by constants: then the data make no difference."""
     monkeypatch.setattr(
-        "privrl.samplers.dirichlet.dirichlet_rows",
-        lambda alpha, rng, **_: np.full(alpha.shape, 1 / alpha.shape[-1]),
+        "privrl.samplers.dirichlet.posterior_rows",
+        lambda counts, *_: np.full(counts.shape, 1 / counts.shape[-1]),
     )
     monkeypatch.setattr(
         "privrl.samplers.noisy_counts.NoisyPosterior",

@@ -113,19 +113,6 @@ def test_any_relation() -> None:
     assert episode.alpha >= 0.5
 
 
-def test_the_way_of_drawing_is_told_by_the_prior_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which way was taken can be seen in what is drawn, so it must not depend on the counts."""
-    told: list[float] = []
-    monkeypatch.setattr(
-        "privrl.mechanisms.dirichlet.dirichlet_rows",
-        lambda alpha, rng, least: [told.append(least), alpha][1],
-    )
-    mechanism = DirichletMechanism(weight=1, alpha=0.2, lower_bound=0.1)
-    for counts in ([0, 0, 3], [500, 500, 500]):
-        mechanism.release(counts, np.random.default_rng(0))
-    assert told == [mechanism.cost.alpha] * 2
-
-
 def test_synthetic_counts_are_multinomial() -> None:
     """Chi-square over the joint outcomes of three records, 200,000 draws; 5 % off is rejected."""
     p, rng = np.array([0.2, 0.5, 0.3]), np.random.default_rng(3)

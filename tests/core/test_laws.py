@@ -14,7 +14,8 @@ from scipy import stats
 
 from privrl import audit
 from privrl.numerics.dirichlet_rows import dirichlet_rows
-from privrl.numerics.discrete_noise import discrete_gaussian, discrete_laplace
+from privrl.numerics.discrete_gaussian import discrete_gaussian
+from privrl.numerics.discrete_noise import discrete_laplace
 from privrl.samplers.factorisations import factorise
 
 Array = np.ndarray

@@ -41,7 +41,7 @@ VECTORS = [[0.05, 0.25, 0.7], [0.3, 0.3, 0.4]]
 
 ALL_MECHANISMS: list[Case] = [
     Case(DirichletMechanism(weight=1, alpha=5), [1, 0, 300], [0, 1, 300]),
-    Case(DirichletMechanism(weight=0.5, alpha=(1.0, 2.0, 3.0)), [1, 0, 3], [0, 1, 3]),
+    Case(DirichletMechanism(weight=0.5, alpha=(1.0, 2.0, 3.0)), [1, 0, 3], [0, 1, 3], 0.7),
     Case(DirichletMechanism(weight=1, alpha=1, lower_bound=2), [3, 2, 3], [2, 3, 3]),
     Case(
         DirichletMechanism(weight=1, alpha=1, relation=AddRemoveRecord()),

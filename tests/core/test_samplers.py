@@ -20,7 +20,6 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.samplers.base import GRID, LARGEST_TOTAL, Sampler, check_table, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.factorisations import LocalNoise
@@ -290,8 +289,8 @@ def test_a_record_takes_part_in_a_window_of_updates(sampler, window: int, monkey
     """Brute force: batch j puts one record into cell j; see in which draws it is."""
     drawn = []
     monkeypatch.setattr(
-        "privrl.samplers.dirichlet.dirichlet_rows",
-        lambda concentrations, rng, **_: drawn.append(concentrations) or concentrations,
+        "privrl.samplers.dirichlet.posterior_rows",
+        lambda total, weight, alpha, rng: drawn.append(weight * total + alpha) or total,
     )
     used = sampler(alpha=2.0, window=window, **({"weight": 0.5} if sampler is Diffuse else {}))
     accountant = RdpAccountant()
@@ -400,18 +399,6 @@ def test_samplers_in_use_are_not_stacked() -> None:
     used.update(COUNTS, rng())
     with pytest.raises(ValueError, match="samplers must be at least one, unused"):
         stack([Diffuse(weight=0.1, window=1), used])
-
-
-def test_the_way_of_drawing_is_told_by_the_prior_alone(monkeypatch) -> None:
-    """Which way was taken can be seen in what is drawn, so it must not depend on the counts."""
-    told = []
-    monkeypatch.setattr(
-        "privrl.samplers.dirichlet.dirichlet_rows",
-        lambda alpha, rng, least: [told.append(least), dirichlet_rows(alpha, rng, least=least)][1],
-    )
-    for counts in (0 * COUNTS, COUNTS + 100.0):
-        Diffuse(weight=1.0, alpha=0.2).update(counts, rng())
-    assert told == [0.2, 0.2]
 
 
 def test_batches_keep_their_shape() -> None:

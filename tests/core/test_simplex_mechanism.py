@@ -12,7 +12,7 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.mechanisms import SimplexMechanism
-from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.exact_dirichlet import posterior_rows
 
 FALSE_ALARM = 1e-6
 #: Section VI of the paper, components counted from 0.
@@ -145,8 +145,8 @@ def test_what_rounding_takes_from_the_bound_is_put_back(monkeypatch: pytest.Monk
     """The cost rests on concentrations of at least weight times eta, to the last bit."""
     drawn: list[Any] = []
     monkeypatch.setattr(
-        "privrl.mechanisms.simplex.dirichlet_rows",
-        lambda alpha, rng: [drawn.append(alpha.copy()), dirichlet_rows(alpha, rng)][1],
+        "privrl.mechanisms.simplex.posterior_rows",
+        lambda counts, *rest: [drawn.append(counts.copy()), posterior_rows(counts, *rest)][1],
     )
     mechanism = SimplexMechanism(weight=40, eta=0.05, sensitive=(0, 1), distance=0.2)
     least = 0.05 - 0.9e-9  # within what a vector may miss its bound by

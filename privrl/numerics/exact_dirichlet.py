@@ -1,0 +1,209 @@
+"""Dirichlet rows whose privacy is that of ideal ones: logarithms of gammas, rounded exactly.
+
+A Dirichlet row is a row of independent gammas over their sum, and what bounds its privacy is the
+gammas' (docs/exact-accounting.md, Theorem 1). So what is drawn here is, for each cell, the
+logarithm of a gamma, rounded to 30 bits after the point, or to 30 bits in all if it is above 1 in
+size. Rows are computed from these: post-processing, in which floats may round and underflow.
+
+**Why this is exact.** A candidate is a function of uniform numbers of which 53 random bits are
+known at first. Whether it is accepted, and what it is rounded to, is computed in floats with a
+bound on their error. Where that leaves a doubt, about once in 2^16 times, the same is computed
+from as many further bits, with as many digits, as are needed; shapes are exact fractions. The
+outcome is that of infinitely precise numbers, so floats decide how fast it is found and never
+which. How long a draw takes depends on the shape and on its value.
+
+The sampler is Cheng's (*The generation of gamma variables with non-integral shape parameter*,
+1977, GB): for a shape ``A >= 1`` and ``λ = √(2A − 1)``, ``V = logit(U₁) / λ`` has a density that
+is nowhere less than that of ``log(G / A)`` but for a constant, and the candidate ``log A + V`` is
+accepted if
+
+    −A (exp(V) − 1 − V) − log 4 >= log U₁ + log(1 − U₁) + log U₂.
+
+For a shape ``a < 1`` it is that of ``A = a + 1`` and ``log(U₃) / a`` more.
+"""
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from privrl.numerics.dirichlet_rows import row_sums
+from privrl.numerics.discrete_noise import BoolArray, IntArray
+from privrl.numerics.special import FloatArray, expm1mx
+
+BITS: Final = 30
+_SLACK = 2.0**-47  # relative: more than floats are off
+_KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
+_CHUNK: Final = 1 << 14
+
+Exactly = Callable[[int], Fraction]
+"""The exact shape of the element of a flat array that has this index."""
+
+
+def posterior_rows(
+    counts: FloatArray, weight: FloatArray, alpha: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Draw each row from ``Dirichlet(weight * counts + alpha)``, as private as an ideal draw.
+
+    Parameters
+    ----------
+    counts : array, shape (..., K)
+        Numbers >= 0. Concentrations are exactly what they are written as, not rounded.
+    weight, alpha : array
+        Broadcast against counts; concentrations are from 1e-30 to 1e30.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    array, shape (..., K)
+        Probabilities; each row sums to 1 within rounding. One that is below all floats is 0.
+    """
+    weights, alphas = (np.broadcast_to(x, counts.shape).flat for x in (weight, alpha))
+
+    def exactly(i: int) -> Fraction:
+        return Fraction(weights[i]) * Fraction(counts.flat[i]) + Fraction(alphas[i])
+
+    logs = rounded_log_gammas((weight * counts + alpha).reshape(-1), exactly, rng)
+    logs = logs.reshape(counts.shape)
+    rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    rows /= row_sums(rows)
+    return rows
+
+
+def rounded_log_gammas(
+    shapes: FloatArray, exactly: Exactly, rng: np.random.Generator
+) -> FloatArray:
+    """Draw logarithms of gammas of rate 1, rounded to 2^-30, or to 30 bits where above 1 in size.
+
+    Parameters
+    ----------
+    shapes : array, shape (n,)
+        From 1e-30 to 1e30, each within 2^-50 of what it is.
+    exactly : callable
+        What each is exactly, by its index.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    array, shape (n,)
+        Independent draws.
+    """
+    drawn, left = np.empty(len(shapes)), np.arange(len(shapes))
+    while left.size:
+        rejected = []
+        for start in range(0, left.size, _CHUNK):
+            some = left[start : start + _CHUNK]
+            accepted, values = _candidates(shapes[some], partial(_at, exactly, some), rng)
+            drawn[some[accepted]] = values[accepted]
+            rejected.append(some[~accepted])
+        left = np.concatenate(rejected)
+    return drawn
+
+
+def _at(exactly: Exactly, some: IntArray, i: int) -> Fraction:
+    return exactly(int(some[i]))
+
+
+def _candidates(
+    shapes: FloatArray, exactly: Exactly, rng: np.random.Generator
+) -> tuple[BoolArray, FloatArray]:
+    """Return which of a candidate for each shape are accepted, and what they are rounded to."""
+    first, second, third = rng.random((3, len(shapes)))
+    small = shapes < 1
+    least = np.minimum(first, np.minimum(second, third))
+    one, two, three = (np.maximum(u, 2.0**-53) for u in (first, second, third))
+    shape = np.where(small, shapes + 1, shapes)
+    root = np.sqrt(2 * shape - 1)
+    log, log_other, log_two = np.log(one), np.log1p(-one), np.log(two)
+    v = (log - log_other) / root
+    bent = shape * expm1mx(v)
+    margin = -bent - math.log(4) - log - log_other - log_two
+    spread = one * (1 - one)
+    off = _SLACK * (bent * (3 + np.abs(v)) - log - log_other - log_two + 2)
+    off += _KNOWN * ((np.abs(bent + shape * v) / root + 1) / spread + 1 / two)
+    centre = np.log(shape)
+    value, wide = centre + v, _KNOWN / (root * spread)
+    size = np.abs(centre) + np.abs(v) + 1
+    more = np.where(small, np.log(three) / shapes, 0.0)
+    value += more
+    size -= more
+    wide += np.where(small, _KNOWN / (shapes * three), 0.0) + _SLACK / 4 * size
+    grain = np.ldexp(1.0, np.maximum(np.frexp(value)[1], 0) - BITS)
+    steps = value / grain
+    rounded = np.rint(steps)
+    accepted = margin > 0
+    unclear = accepted & (0.5 - np.abs(steps - rounded) <= wide / grain)
+    values = rounded * grain
+    for i in np.flatnonzero(unclear | (np.abs(margin) <= off) | (least < 2.0**-48)):
+        known = [int(u[i] * 2.0**53) for u in (first, second, third)]
+        outcome = _outcome(exactly(int(i)), known, rng)
+        accepted[i] = outcome is not None
+        values[i] = 0.0 if outcome is None else outcome
+    return accepted, values
+
+
+class _Candidate(NamedTuple):
+    """What decides on a candidate, and how far both are off at the most."""
+
+    margin: Fraction
+    margin_off: Fraction
+    value: Fraction
+    value_off: Fraction
+
+
+def _outcome(shape: Fraction, known: list[int], rng: np.random.Generator) -> float | None:
+    """Return what a candidate is rounded to, or None if it is rejected, whatever it takes.
+
+    ``known`` are the first 53 bits of its uniform numbers.
+    """
+    count = 53
+    while True:
+        if all(8 <= bits < 2**count - 8 for bits in known):
+            candidate = _evaluated(shape, known, count)
+            if candidate.margin < -candidate.margin_off:
+                return None
+            low, high = (_rounded(candidate.value + sign * candidate.value_off) for sign in (-1, 1))
+            if candidate.margin > candidate.margin_off and low == high:
+                return float(low)
+        known = [bits << 32 | int(rng.integers(1 << 32)) for bits in known]
+        count += 32
+
+
+def _evaluated(shape: Fraction, known: list[int], count: int) -> _Candidate:
+    """Evaluate a candidate in the middle of what is known of its uniform numbers."""
+    small = shape < 1
+    a = shape + 1 if small else shape
+    # Digits that cancel, or stand before the point, are added to those that are wanted.
+    digits = math.ceil(count * math.log10(2)) + 30 + 2 * len(str(int(a))) + len(str(int(1 / shape)))
+    c = Context(prec=digits, Emin=-(10**17), Emax=10**17, traps=[])
+
+    def decimal(x: Fraction) -> Decimal:
+        return c.divide(Decimal(x.numerator), Decimal(x.denominator))
+
+    one, two, three = (Fraction(2 * bits + 1, 2 ** (count + 1)) for bits in known)
+    root = c.sqrt(decimal(2 * a - 1))
+    log, log_other, log_two = (c.ln(decimal(u)) for u in (one, 1 - one, two))
+    v = c.divide(c.subtract(log, log_other), root)
+    rise = Fraction(c.exp(v)) - 1
+    margin = -a * (rise - Fraction(v)) - Fraction(c.ln(Decimal(4)))
+    margin -= Fraction(log) + Fraction(log_other) + Fraction(log_two)
+    value = Fraction(c.ln(decimal(a))) + Fraction(v)
+    # Four times half of what is not known: slopes change by less than that, digits by far less.
+    width, slope = Fraction(2, 2**count), 1 / (one * (1 - one))
+    margin_off = width * ((a * abs(rise) / Fraction(root) + 1) * slope + 1 / two)
+    value_off = width * slope / Fraction(root)
+    if small:
+        value += Fraction(c.ln(decimal(three))) / shape
+        value_off += width / (three * shape)
+    return _Candidate(margin, margin_off, value, value_off)
+
+
+def _rounded(value: Fraction) -> Fraction:
+    grain = Fraction(2) ** (int(abs(value)).bit_length() - BITS)
+    return math.floor(value / grain + Fraction(1, 2)) * grain

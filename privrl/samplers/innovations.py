@@ -1,0 +1,91 @@
+"""The fresh noise in each sum of a stream: discrete Gaussians on a grid, drawn exactly.
+
+Everything that a stream adds to its sums is a whole number of *grains*, a power of two. What is
+fresh in a sum is drawn exactly (`privrl.numerics.discrete_gaussian`). What is left in it of earlier
+noise is a mixture that is computed in floating point and rounded to whole grains. That needs no
+perfect arithmetic. Given what was released, the fresh noise under a neighbour is moved by what the
+mixture is moved by, and rounding adds to this; how much at the most is `Factors.rounding`, and the
+noise is made louder by as much, see the notes of `privrl.samplers.NoisyCounts`.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from privrl._typing import BoolArray
+from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
+from privrl.numerics.special import FloatArray
+from privrl.samplers.base import GRID
+
+FINENESS: Final = 2.0**-40
+"""Grains are no larger than this, in deviations of the loudest fresh noise."""
+#: No noise, nor any mixture of noises, is farther out than so many deviations, ever: discrete
+#: Gaussians are subgaussian, and ``exp(−800)`` times all noise there could be is below all floats.
+FARTHEST: Final = 40.0
+#: Of the loudest fresh noise, but for the loops': where grains as wide as `GRID` end.
+LARGEST_DEVIATION: Final = LARGEST_ON_GRID * GRID / 2
+
+
+class Innovations:
+    """The fresh noise of one stream.
+
+    Parameters
+    ----------
+    deviation : array, shape runs
+        Of noise of factor 1, in counts, for each run.
+    loudest : float
+        The largest factor there will be.
+    shape : tuple of int
+        Of the counts: leading axes are the runs.
+    loops : array of bool, optional
+        Shape of the last axes: where noise is √2 times as large.
+    """
+
+    def __init__(
+        self,
+        deviation: FloatArray,
+        loudest: float,
+        shape: tuple[int, ...],
+        loops: BoolArray | None = None,
+    ) -> None:
+        self.shape, self._loops = shape, loops
+        # Powers of two, none wider than the grid of counts: counts are whole numbers of grains.
+        exponent = np.floor(np.log2(deviation * loudest * FINENESS))
+        self.grain: FloatArray = np.minimum(2.0**exponent, GRID)
+        sizes = np.ravel(deviation / self.grain)
+        self._groups = [(size, np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
+
+    def draw(self, factors: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return fresh noise for so many sums, shape (n, *shape), in whole grains.
+
+        Parameters
+        ----------
+        factors : array, shape (n,)
+            By which the noise of each sum is larger; 0 for none.
+        rng : numpy.random.Generator
+            Where the randomness comes from.
+        """
+        cells = self.shape[self.grain.ndim :]
+        if len(self._groups) == 1 and (factors == factors[0]).all():
+            size = float(self._groups[0][0] * factors[0])
+            return self._noise(size, (len(factors), *self.shape), rng)
+        drawn = np.empty((len(factors), self.grain.size, *cells))
+        for factor in np.unique(factors):
+            sums = np.flatnonzero(factors == factor)
+            for size, members in self._groups:
+                drawn[np.ix_(sums, members)] = self._noise(
+                    float(size * factor), (len(sums), len(members), *cells), rng
+                )
+        return drawn.reshape(len(factors), *self.shape)
+
+    def _noise(self, size: float, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        if size == 0:
+            return np.zeros(shape)
+        noise = gaussian_on_grid(size, shape, rng)
+        if self._loops is not None:
+            louder = noise[..., self._loops]
+            noise[..., self._loops] = gaussian_on_grid(size * _ROOT, louder.shape, rng)
+        return noise
+
+
+_ROOT: Final = float(np.nextafter(np.sqrt(2.0), 2))  # never below the root of 2
