@@ -81,7 +81,7 @@ def histogram(
     Examples
     --------
     >>> from privrl.accounting.targets import ApproxDP
-    >>> rng = np.random.default_rng(0)  # for a real release: np.random.default_rng()
+    >>> rng = np.random.default_rng(0)  # for a real release: privrl.secret_rng()
     >>> ages = rng.normal(40, 15, 5000)
     >>> released = histogram(ages, 4, (0, 80), target=ApproxDP(1, 1e-5), rng=rng)
     >>> released.labels
