@@ -42,7 +42,7 @@ from privrl.models.naive_bayes.temperature import (
     least_loss,
 )
 from privrl.models.saving import Saved
-from privrl.numerics.randomness import secret_rng
+from privrl.numerics.randomness import randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
 
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
@@ -87,6 +87,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         What the fit has spent, and under which relation.
     mechanism_ : TablesMechanism
         What released the tables: its name, and the sizes of noise or draws.
+    randomness_ : str
+        What `privrl.numerics.randomness.randomness_of` says of the generator.
     classes_ : array, shape (J,)
         The classes, sorted, as scikit-learn expects; numbers before texts.
     class_log_prior_ : array, shape (J,)
@@ -199,6 +201,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             vars(checked),
             cost_=whole.cost,
             mechanism_=whole,
+            randomness_=randomness_of(rng),
             classes_=class_array(labels),
             n_records_=n_records,
             class_log_prior_=log_prior,
