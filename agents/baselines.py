@@ -11,6 +11,7 @@ from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
+from privrl.numerics.randomness import secret_rng
 from privrl.samplers.base import Posterior
 
 
@@ -53,7 +54,7 @@ class Oracle(_Baseline):
     def __init__(
         self, n_states: int, n_actions: int, horizon: int, *, policy: ArrayLike, **options: Any
     ) -> None:
-        unused = np.random.default_rng()
+        unused = secret_rng()
         super().__init__(n_states, n_actions, horizon, **{"rng": unused, **options})
         wanted = (*self.batch_shape, self.horizon, self.n_states)
         given = as_policy(policy, self.n_states, self.n_actions)

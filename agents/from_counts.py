@@ -8,6 +8,7 @@ import numpy as np
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import BetaPosterior, KnownRewards
 from privrl.agents.tabular import TabularAgent
+from privrl.numerics.randomness import secret_rng
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -38,7 +39,7 @@ class CountsAgent(TabularAgent, ABC):
     def __init__(self, n_states: int, n_actions: int, horizon: int, **options: Any) -> None:
         super().__init__(n_states, n_actions, horizon, **options)
         self._known = isinstance(self._rewards, KnownRewards)
-        throwaway = np.random.default_rng()  # there are no data yet: this shows the kind only
+        throwaway = secret_rng()  # there are no data yet: this shows the kind only
         self._check_released(
             self._sampler.fresh().update(self._new.counts, throwaway),
             self._rewards.fresh().update(self._new.rewards, throwaway),

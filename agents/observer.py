@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from privrl._checks import check_count, check_rng
+from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
 from privrl.agents.tally import Tally
@@ -81,7 +82,7 @@ class Observer:
         check_rng(rng)
         self.terminates = terminates
         self.support = support
-        self._rng = rng
+        self._rng, self._made_in = rng, this_process()
         self._rewards = rewards.fresh()
         # Remembered now: what is paid for once tells no cost later on.
         self._uncovered = _without_arrival(self._rewards.cost)

@@ -16,6 +16,7 @@ from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.randomness import secret_rng
 from privrl.samplers.noisy_counts import NoisyCounts
 
 REWARD_SHARE = 1 / 3
@@ -53,7 +54,7 @@ def private_agent(
     support : Support, optional
         Which next states are possible, if that is public.
     rng : numpy.random.Generator, optional
-        The agent's randomness; by default fresh.
+        The agent's randomness; by default secret, see `privrl.secret_rng`.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def private_agent(
         accountant=RdpAccountant(budget=Rdp(order, epsilon)),
         terminates=facts.terminates,
         support=support,
-        rng=np.random.default_rng() if rng is None else rng,
+        rng=secret_rng() if rng is None else rng,
     )
 
 

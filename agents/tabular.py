@@ -12,6 +12,8 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
+from privrl._checks import check_rng
+from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.agents.observer import Observer
@@ -166,8 +168,10 @@ class TabularAgent(Observer, ABC):
             If the draw would exceed the accountant's budget; nothing is drawn or spent, and
             the policy stays as it was.
         ValueError
-            If a reward observed since the last draw lies outside its declared range; likewise.
+            If a reward observed since the last draw lies outside its declared range; likewise. And
+            if the agent, or its generator, is from before a fork.
         """
+        self._check_made_here()
         self._begin()
         due = self.schedule.is_due(episode)
         if self._behaviour is None and not due:
@@ -310,8 +314,18 @@ class TabularAgent(Observer, ABC):
                     f"{str(relation)!r}; use ReplaceEpisode({self.horizon})."
                 )
 
+    def _check_made_here(self) -> None:
+        if self._made_in != this_process():
+            raise ValueError(
+                "agent must be used in the process that made it: two that go on from a fork have "
+                "the same records and budget, and their difference shows what noise hides. Make "
+                "it where it is used."
+            )
+        check_rng(self._rng)
+
     def __copy__(self) -> Self:
         """Return an unused agent like this one, with random numbers of its own."""
+        self._check_made_here()
         new = self._new
         if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
             raise ValueError(

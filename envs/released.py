@@ -152,6 +152,7 @@ def privacy_statement(
     released: str,
     delta: float | None = None,
     order: float | None = None,
+    randomness: str | None = None,
     caveats: Iterable[str] = (),
     details: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -171,6 +172,8 @@ def privacy_statement(
         In 0..1, less than 1: 0 for pure differential privacy.
     order : float, optional
         Rényi order > 1 that ``epsilon`` is of, in place of ``delta``.
+    randomness : str, optional
+        What `privrl.numerics.randomness.randomness_of` says of the generator.
     caveats : iterable of str
         What the promise does not cover.
     details : mapping, optional
@@ -180,7 +183,7 @@ def privacy_statement(
     -------
     dict
         With the entries ``unit``, ``relation``, ``epsilon``, ``delta`` or ``order``,
-        ``released``, ``caveats``, ``version``, and perhaps ``details``.
+        ``released``, ``caveats``, ``version``, and perhaps ``randomness`` and ``details``.
 
     Raises
     ------
@@ -194,6 +197,7 @@ def privacy_statement(
         "delta": delta,
         "order": order,
         "released": released,
+        "randomness": randomness,
         "caveats": caveats if isinstance(caveats, str) else list(caveats),
         "version": __version__,
         "details": details,
@@ -217,7 +221,7 @@ def checked_statement(statement: object) -> dict[str, Any]:
     entries = _plain("statement", statement, _DEEPEST + 1)
     needed = {*_TEXTS, "epsilon", "caveats"}
     missing = sorted(needed - set(entries))
-    unknown = sorted(set(entries) - needed - {"delta", "order", "details"})
+    unknown = sorted(set(entries) - needed - {"delta", "order", "randomness", "details"})
     if missing:
         raise ValueError(
             f"statement must say {listed(missing)}, got {listed(entries)}; tables without a "
@@ -239,7 +243,7 @@ def checked_statement(statement: object) -> dict[str, Any]:
         _check_number("delta", ">= 0 and < 1", entries["delta"], lambda x: 0 <= x < 1)
     else:
         _check_number("order", "> 1 and finite", entries["order"], lambda x: 1 < x < math.inf)
-    for name in _TEXTS:
+    for name in (*_TEXTS, *({"randomness"} & entries.keys())):
         if not isinstance(entries[name], str) or not entries[name].strip():
             raise ValueError(
                 f"statement's {name!r} must be a text that is not empty, got {entries[name]!r}."

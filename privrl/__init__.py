@@ -3,6 +3,20 @@
 Importing `privrl.envs` registers its environments with Gymnasium.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from privrl._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from privrl.numerics.randomness import secret_rng
+
+__all__ = ["__version__", "secret_rng"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load NumPy only for those who use it: the command line's help is there at once."""
+    if name == "secret_rng":
+        from privrl.numerics.randomness import secret_rng  # noqa: PLC0415
+
+        return secret_rng
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

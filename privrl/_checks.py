@@ -6,6 +6,8 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privrl._processes import check_made_here
+
 
 def check_positive(name: str, value: float, hint: str = "") -> float:
     """Return ``value`` as a float if it is a number > 0 and finite."""
@@ -44,12 +46,12 @@ def check_positive_array(name: str, values: ArrayLike, hint: str = "") -> NDArra
 
 
 def check_rng(rng: object) -> None:
-    """Check that ``rng`` is a generator, before anything is spent on its draws."""
+    """Check that ``rng`` is a generator of this process, before anything is spent on its draws."""
     if not isinstance(rng, np.random.Generator):
         raise ValueError(
-            f"rng must be a numpy.random.Generator, got {rng!r}; numpy.random.default_rng() "
-            "makes one."
+            f"rng must be a numpy.random.Generator, got {rng!r}; privrl.secret_rng() makes one."
         )
+    check_made_here(rng)
 
 
 def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:

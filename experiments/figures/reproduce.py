@@ -15,6 +15,7 @@ from privrl import _files
 from privrl.experiments.figures import FIGURES
 from privrl.experiments.names import lookup
 from privrl.experiments.workers import on_workers
+from privrl.numerics.randomness import SEEDED
 
 _PACKAGES = ("privrl", "privrl.envs", "privrl.agents", "privrl.experiments")
 
@@ -104,7 +105,7 @@ def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
     except (OSError, ImportError) as error:  # no data, no network, or an extra is missing
         return str(error)
     picture, caption = figure.draw(table), figure.caption(table)
-    page = f"**{figure.title}** ({figure.source})\n\n{caption}\n"
+    page = f"**{figure.title}** ({figure.source})\n\n{caption}\n\nRandomness: {SEEDED}.\n"
     written = _files.save_all(
         out,
         {

@@ -30,6 +30,7 @@ from privrl.experiments.names import (
 )
 from privrl.experiments.specs import Delta, Order, Spec, Unit
 from privrl.experiments.training.loop import Progress, train
+from privrl.numerics.randomness import randomness_of, secret_rng
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +95,8 @@ class TrainSpec(Spec):
     ] = None
     seed: Annotated[
         int | None,
-        "For repeatable research only: who knows the seed can undo the noise. By default fresh "
-        "randomness.",
+        "For repeatable research only, with --reproducible: who knows the seed can undo the noise. "
+        "By default randomness is secret.",
     ] = None
 
     def __post_init__(self) -> None:
@@ -131,7 +132,7 @@ class TrainResult:
         What the agent earned, see `privrl.experiments.train`; not covered by the
         guarantee.
     guarantee : dict
-        What the policy cost: relation, order and epsilon, delta and epsilon, draws, and
+        What the policy cost: relation, order and epsilon, delta and epsilon, draws, randomness, and
         caveats: reasons why this is no guarantee. Epsilons are None without privacy.
     worth : Worth or None
         What the policy is worth by the environment's tables, beside optimum and chance; None
@@ -160,9 +161,7 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
             spec.relation, horizon=facts.horizon, arrival_rewards=facts.arrival_rewards
         )
         private = spec.method.is_private
-        rng, env_rng = (
-            np.random.default_rng(s) for s in np.random.SeedSequence(spec.seed).spawn(2)
-        )
+        rng, env_rng = _generators(spec.seed)
         task = Task(
             n_states=facts.n_states,
             n_actions=facts.n_actions,
@@ -191,9 +190,17 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         "delta": spec.delta,
         "epsilon_delta": float(spent.epsilon(spec.delta)) if private else None,
         "draws": agent.draws,
+        "randomness": randomness_of(rng),
         "caveats": _caveats(spec),
     }
     return TrainResult(agent.policy, record, guarantee, value)
+
+
+def _generators(seed: int | None) -> list[np.random.Generator]:
+    """Return the agent's randomness and the environment's."""
+    if seed is None:
+        return [secret_rng(), secret_rng()]
+    return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2)]
 
 
 def _two(reward_range: tuple[float, ...] | None) -> tuple[float, float] | None:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from privrl.cli import released
-from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
+from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
@@ -33,6 +34,7 @@ def bayes_net_command(
     ] = None,
     separator: Separator = ",",
     seed: Seed = None,
+    reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
 ) -> None:
     """Fit the probabilities of a Bayesian network, whose structure is public, privately.
@@ -47,7 +49,8 @@ def bayes_net_command(
         from privrl.data.schema import Schema
         from privrl.models.bayes_net import PrivateBayesNet
 
-        target, rng = released.target_of(epsilon, delta, order), released.rng_of(seed)
+        target = released.target_of(epsilon, delta, order)
+        rng = rng_of(seed, reproducible=reproducible)
         if synthetic is not None:
             check_count("synthetic", synthetic)
         plan = PrivateBayesNet(

@@ -9,7 +9,8 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import logs, released
-from privrl.cli.released import Epsilon, Seed, Separator
+from privrl.cli.released import Epsilon, Separator
+from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 
@@ -29,6 +30,7 @@ def fit_model_command(
     workers: logs.Workers = None,
     address: logs.Address = None,
     seed: Seed = None,
+    reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
@@ -42,7 +44,8 @@ def fit_model_command(
         from privrl.offline import fit_model
         from privrl.offline.model import check_model
 
-        budget, rng = logs.budget_of(epsilon, delta, order, relation, seed), released.rng_of(seed)
+        budget = logs.budget_of(epsilon, delta, order, relation, seed)
+        rng = rng_of(seed, reproducible=reproducible)
         where = logs.Where(separator, workers, address)
         where.check()
         public = logs.public_log(

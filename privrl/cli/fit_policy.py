@@ -9,11 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import logs, released
-from privrl.cli.released import Epsilon, Seed, Separator
+from privrl.cli.released import Epsilon, Separator
+from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from privrl.offline import ReleasedPolicy
 
 _MOST_SHOWN = 20  # states that are printed
@@ -44,6 +47,7 @@ def fit_policy_command(
     workers: logs.Workers = None,
     address: logs.Address = None,
     seed: Seed = None,
+    reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
@@ -65,6 +69,7 @@ def fit_policy_command(
             raise ValueError("give a log and its --schema, or --from-model.")
         else:
             budget = logs.budget_of(epsilon, delta, order, relation, seed)
+            rng = rng_of(seed, reproducible=reproducible)
             where = logs.Where(separator, workers, address)
             where.check()
             public = logs.public_log(
@@ -73,7 +78,7 @@ def fit_policy_command(
                 admissible=admissible,
                 behaviour=behaviour,
             )
-            policy = _fitted(data, where, public, budget, discount=discount, out=out)
+            policy = _fitted(data, where, public, budget, rng, discount=discount, out=out)
             guarantee, only = budget.guarantee(), None
         written = _files.save_all(
             out,
@@ -116,16 +121,17 @@ def _fitted(
     where: logs.Where,
     public: logs.PublicLog,
     budget: logs.Budget,
+    rng: "np.random.Generator",
     *,
     discount: float,
     out: Path,
 ) -> "ReleasedPolicy":
     from privrl import _files
     from privrl.envs.released import check_labels
+    from privrl.numerics.randomness import randomness_of
     from privrl.offline import ReleasedPolicy, fit_policy
     from privrl.offline.policy import check_policy
 
-    rng = released.rng_of(budget.seed)
     check_policy(public.space, budget.cost, discount)
     if public.space.n_states > _MOST_STATES:
         raise ValueError(
@@ -141,6 +147,7 @@ def _fitted(
         epsilon=budget.epsilon,
         delta=budget.delta,
         order=budget.order,
+        randomness=randomness_of(rng),
         caveats=tuple(budget.guarantee()["caveats"]),
         state_names=public.state_names,
         action_names=public.action_names,

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import released
-from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
+from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def histogram_command(
     ] = None,
     separator: Separator = ",",
     seed: Seed = None,
+    reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
 ) -> None:
     """Release a private histogram of one column.
@@ -65,7 +67,8 @@ def histogram_command(
 
         chosen = Schema.load(schema)
         released.check_name("column", column, chosen.names)
-        target, rng = released.target_of(epsilon, delta, order), released.rng_of(seed)
+        target = released.target_of(epsilon, delta, order)
+        rng = rng_of(seed, reproducible=reproducible)
         units = {name: RELATIONS[name] for name in ("replace-record", "add-remove-record")}
         unit = lookup("relation", relation, units)(1, False)
         options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}

@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import released
-from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Seed, Separator
+from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
+from privrl.cli.seeds import Reproducible, Seed, check_seed
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 
@@ -28,6 +29,7 @@ def naive_bayes_command(
     ] = None,
     separator: Separator = ",",
     seed: Seed = None,
+    reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/naive-bayes"),
 ) -> None:
     """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
@@ -44,7 +46,7 @@ def naive_bayes_command(
         released.check_name("target-column", target_column, chosen.names)
         is_private = mechanism != "none"
         target = released.target_of(epsilon, delta, order)
-        released.rng_of(seed)
+        check_seed(seed, reproducible=reproducible)
         model = PrivateNaiveBayes(
             chosen,
             classes=target_column,

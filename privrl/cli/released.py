@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privrl.cli.seeds import randomness_with
 from privrl.cli.terminal import OUT, command_line
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from privrl.accounting.targets import Target
@@ -33,13 +33,6 @@ Delta = Annotated[
 Order = Annotated[
     float | None,
     typer.Option(help="Rényi order of the budget, > 1; without it the budget is (epsilon, delta)."),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        help="For repeatable research only: who knows the seed can undo the noise. By default "
-        "fresh randomness."
-    ),
 ]
 Separator = Annotated[str, typer.Option(help="One character between fields, or tab.")]
 
@@ -79,17 +72,6 @@ def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
     return ApproxDP(epsilon, delta) if order is None else Rdp(order, epsilon)
 
 
-def rng_of(seed: int | None) -> "np.random.Generator":
-    """Return a generator: a fresh one unless there is a seed."""
-    import numpy as np
-
-    from privrl._checks import check_count
-
-    if seed is not None:
-        check_count("seed", seed, least=0)
-    return np.random.default_rng(seed)
-
-
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
     """Check that an option is one of the names that there are."""
     if name not in known:
@@ -116,7 +98,7 @@ def guarantee_of(
     caveats = [] if seed is None else ["whoever knows the seed can undo the noise"]
     guarantee: dict[str, Any] = {
         "relation": str(cost.relation), "order": None, "epsilon": None, "delta": delta,
-        "epsilon_delta": None, "caveats": caveats,
+        "epsilon_delta": None, "randomness": randomness_with(seed), "caveats": caveats,
     }  # fmt: skip
     if target is None:
         return guarantee

@@ -81,6 +81,7 @@ def suite(
         from privrl import _files
         from privrl.experiments import suites
         from privrl.experiments.suites.plots import shares_of_the_optimum
+        from privrl.numerics.randomness import SEEDED
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
@@ -104,6 +105,7 @@ def suite(
         saved = {
             "command": command_line("suite", base | own | options),
             "spec": todo.to_dict(),
+            "randomness": SEEDED,
         }
         written = _files.save_all(
             out,

@@ -63,6 +63,7 @@ def sweep(
     with friendly():
         from privrl import _files
         from privrl.experiments import sweeps
+        from privrl.numerics.randomness import SEEDED
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
@@ -84,6 +85,7 @@ def sweep(
             "command": command_line("sweep", base | options),
             "spec": todo.to_dict(),
             "optimal_value": result.optimal_value,
+            "randomness": SEEDED,
         }
         files = _tables(result, parquet=parquet) | _pictures(result, todo)
         written = _files.save_all(out, files | {"sweep.json": _files.json_writer(saved)})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privrl.cli.options import options_of, takes_options, values_of
+from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def _options() -> list[Parameter]:
 @takes_options(_options)
 def train(
     *,
+    reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
     **options: Any,
 ) -> None:
@@ -50,6 +52,8 @@ def train(
 
         method = Method(**values_of(Method, options))
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))
+        check_seed(spec.seed, reproducible=reproducible)
+        own = {"reproducible": reproducible}
         _files.check_folder(out)
         if ":" in spec.env and not sys.flags.safe_path:
             sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
@@ -61,7 +65,7 @@ def train(
                 "policy.npy": _files.array_writer(result.policy),
                 "record.csv": _files.table_writer(result.record),
                 "train.json": _files.json_writer(
-                    {"command": command_line("train", options), "spec": spec.to_dict()}
+                    {"command": command_line("train", own | options), "spec": spec.to_dict()}
                     | {"guarantee": result.guarantee, "worth": _shares(result.worth)}
                 ),
             },

@@ -14,6 +14,7 @@ from privrl._files import save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.tables import Rows, TablesMechanism
+from privrl.numerics.randomness import SECRET, SEEDED
 
 
 class Saved(ABC):
@@ -77,6 +78,14 @@ def check_format(data: Mapping[str, Any], known: str) -> None:
     """Check that plain data say that they are of the known format."""
     if data["format"] != known:
         raise ValueError(f"format must be {known!r}, got {data['format']!r}.")
+
+
+def randomness_said(data: Mapping[str, Any]) -> str | None:
+    """Return what plain data say of the randomness: one of two things, or nothing."""
+    said: Any = data["randomness"]
+    if said not in (None, SECRET, SEEDED):
+        raise ValueError(f"randomness must be {SECRET!r}, {SEEDED!r} or null, got {said!r}.")
+    return said
 
 
 SPENT = ("relation", "mechanism", "sizes", "alpha")

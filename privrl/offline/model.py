@@ -12,6 +12,7 @@ from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.randomness import randomness_of
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     ReleasedCounts,
@@ -110,6 +111,7 @@ def fit_model(
             delta=delta,
             order=order,
             released="sums over persons",
+            randomness=randomness_of(rng),
             details=said,
         ),
         outcomes=outcomes,

@@ -33,6 +33,8 @@ from typing import Final, NoReturn
 
 import numpy as np
 
+from privrl._checks import check_rng
+from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
@@ -69,7 +71,8 @@ class PersonStream:
     BudgetExceeded
         If the accountant's budget does not cover the cost.
     ValueError
-        If the cost is of something else, or of noise that cannot be drawn; nothing is charged.
+        If the cost is of something else, or of noise that cannot be drawn, or ``rng`` is no
+        generator of this process; nothing is charged.
     """
 
     def __init__(
@@ -80,7 +83,8 @@ class PersonStream:
         accountant: Accountant | None = None,
     ) -> None:
         _check_cost(cost)
-        self.cost, self._rng = cost, rng
+        check_rng(rng)
+        self.cost, self._rng, self._made_in = cost, rng, this_process()
         self._size: Size = "sums"
         if not isinstance(cost, LaplaceCost):
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
@@ -139,9 +143,9 @@ class PersonStream:
         ValueError
             If there is no such person or cell.
         """
-        sums = self._purses.pay(adds, n_cells)
+        sums = self._pay(adds, n_cells)
         cost = self._pay_once()
-        return gate.release(self, cost, sums / PURSE, self._rng, self._add_noise)
+        return gate.release(self, cost, sums, self._rng, self._add_noise)
 
     def vote(self, adds: Adds, allowed: BoolArray, favour: FloatArray) -> IntArray:
         """Return the option of each row with the largest sum, nearly: nothing else leaves.
@@ -167,7 +171,7 @@ class PersonStream:
         """
         if self._size == "norms":
             raise ValueError("a vote must be paid by sums, got a GaussianCost; give no delta.")
-        sums = self._purses.pay(adds, allowed.size)
+        sums = self._pay(adds, allowed.size)
         # Whole numbers are added, not floats: one person's grain stays one beside what is known.
         known = np.rint(np.where(allowed, favour, 0.0) * PURSE)
         known = np.clip(known, -FARTHEST, FARTHEST).astype(np.int64)
@@ -180,11 +184,22 @@ class PersonStream:
             whole: IntArray = scores.astype(np.int64) + known
             return permute_and_flip(whole, allowed, self.cost.scale * PURSE, rng)
 
-        return gate.release(self, self._pay_once(), sums / PURSE, self._rng, draw)
+        return gate.release(self, self._pay_once(), sums, self._rng, draw)
 
     def _pay_once(self) -> PersonCost | None:
         cost, self._paid = None if self._paid else self.cost, True
         return cost
+
+    def _pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        """Return the sums of what persons add, in purses; it is taken from what they have left."""
+        if self._made_in != this_process():
+            raise ValueError(
+                "a stream about persons must be used in the process that made it: two that go on "
+                "from a fork would share their noise and spend one budget. Make one in each, which "
+                "pays anew."
+            )
+        check_rng(self._rng)
+        return self._purses.pay(adds, n_cells) / PURSE
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         noise: FloatArray | IntArray

@@ -119,13 +119,15 @@ class ReleasedPolicy:
         epsilon: float,
         delta: float | None = None,
         order: float | None = None,
+        randomness: str | None = None,
         caveats: tuple[str, ...] = (),
         **labels: Any,
     ) -> Self:
         """Return a policy that `fit_policy` made with a budget.
 
         ``labels`` are ``state_names``, ``action_names`` and ``outcomes``; ``caveats`` are what the
-        promise does not cover.
+        promise does not cover; ``randomness`` is what `privrl.numerics.randomness.randomness_of`
+        says of the generator.
 
         Raises
         ------
@@ -147,6 +149,7 @@ class ReleasedPolicy:
                 delta=delta,
                 order=order,
                 released="a policy from sums and votes of persons",
+                randomness=randomness,
                 caveats=caveats,
             ),
             facts=policy.facts,

@@ -15,6 +15,7 @@ def statement_of(
     delta: float | None,
     order: float | None,
     released: str,
+    randomness: str | None,
     caveats: Iterable[str] = (),
     details: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def statement_of(
         The budget, as `privrl.offline.person_cost` took it.
     released : str
         What left, in words: sums, votes.
-    caveats, details
+    randomness, caveats, details
         As `privrl.envs.privacy_statement` takes them.
 
     Returns
@@ -42,6 +43,7 @@ def statement_of(
         relation=str(cost.relation),
         epsilon=epsilon,
         released=f"{released}, each scaled to a size of 1, with {noise} noise",
+        randomness=randomness,
         caveats=caveats,
         details=details,
         **given,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_numbers, check_rng
+from privrl._processes import this_process
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import BatchCost, Cost, tables_released, together
@@ -139,6 +140,7 @@ class PaidSampler(ABC):
     _alpha: FloatArray
     _cost: Cost
     _done: int
+    _used_in: tuple[int, int]
     _spoiled: bool
 
     @property
@@ -165,6 +167,14 @@ class PaidSampler(ABC):
         self._spoiled = True
 
     def _check_unspoiled(self) -> None:
+        if not self._done:
+            self._used_in = this_process()  # until then it is settings alone
+        elif self._used_in != this_process():
+            raise ValueError(
+                f"sampler must be used in one process, got {self!r} after {self._done} updates in "
+                "another: two that go on from there share their noise. sampler.fresh() has its "
+                "settings, and pays anew."
+            )
         if self._spoiled:
             raise ValueError(
                 f"sampler must not be used after a draw that failed midway, got {self!r}; start "

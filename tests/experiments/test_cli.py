@@ -22,6 +22,7 @@ from privrl.cli import app
 from privrl.experiments import Method, SweepSpec, TrainSpec, run_training
 from privrl.experiments.suites import SuiteSpec
 from privrl.numerics.printing import up
+from privrl.numerics.randomness import SECRET, SEEDED
 
 RUNNER = CliRunner()
 HERE = ["--backend", "sequential"]  # without processes that import everything anew
@@ -200,7 +201,7 @@ def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
     env: str, options: str, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    arguments = ["--env", env, "--episodes", "4", "--seed", "1", *options.split()]
+    arguments = ["--env", env, "--episodes", "4", "--reproducible", "--seed", "1", *options.split()]
     result = run("train", *arguments, "--out", str(first))
     assert result.exit_code == 0, result.output
     saved = json.loads((first / "train.json").read_text())
@@ -275,11 +276,16 @@ def test_training_without_a_seed_is_fresh(tmp_path: Path) -> None:
 
 def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
     result = run(
-        "train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--seed", "1",
+        "train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--reproducible", "--seed", "1",
         "--out", str(tmp_path),
     )  # fmt: skip
     assert "no guarantee: whoever knows the seed" in " ".join(result.output.split())
-    assert json.loads((tmp_path / "train.json").read_text())["guarantee"]["caveats"]
+    guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
+    assert guarantee["caveats"]
+    assert guarantee["randomness"] == SEEDED
+    run("train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--out", str(tmp_path))
+    guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
+    assert (guarantee["caveats"], guarantee["randomness"]) == ([], SECRET)
 
 
 def test_one_draw_in_all(tmp_path: Path) -> None:
@@ -377,6 +383,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["train", "--env", "Taxi-v4", "--reward-range", "0,1"], "must hold all rewards"),
         (["train", "--env", "FrozenLake-v1", "--relation", "replace-record"], "relation must be"),
         (["train", "--env", "FrozenLake-v1", "--horizon", "0"], "horizon must be"),
+        (["train", "--env", "FrozenLake-v1", "--seed", "1"], "add --reproducible"),
         (["account", "--weight", "1"], "give --alpha"),
         # Python's own error has no words.
         (["sweep", "--episodes", str(10**16)], "error: out of memory"),

@@ -156,7 +156,13 @@ def test_arguments_reach_the_environment_and_the_record(tmp_path: Path) -> None:
     mdp, path = garnet(6, 3, 2, 7, seed=1), tmp_path / "a, b.npz"
     save_tables(path, mdp)
     out = tmp_path / "out"
-    run("--env=privrl/Tabular-v0", f"--env-arg=path={path}", "--seed=1", f"--out={out}")
+    run(
+        "--env=privrl/Tabular-v0",
+        f"--env-arg=path={path}",
+        "--reproducible",
+        "--seed=1",
+        f"--out={out}",
+    )
     saved = json.loads((out / "train.json").read_text())
     assert saved["spec"]["env_args"] == [f"path={path}"]
     assert f"--env-arg=path={path}" in shlex.split(saved["command"])

@@ -19,6 +19,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.models.bayes_net import BayesNet
 from privrl.models.histograms import PrivateHistogram
 from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.numerics import randomness
 
 RUNNER = CliRunner()
 SCHEMA = Schema(
@@ -122,8 +123,8 @@ def test_a_private_number_of_records_is_not_told(folder: Path, monkeypatch) -> N
     for data in ("data.csv", "none.csv"):
         result = run(
             "histogram", data, "--schema", "schema.toml", "--column", "age", "--order", 2,
-            "--relation", "add-remove-record", "--mechanism", "gaussian", "--seed", 1,
-            "--out", "out",
+            "--relation", "add-remove-record", "--mechanism", "gaussian",
+            "--reproducible", "--seed", 1, "--out", "out",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "age of about" in said(result)
@@ -162,11 +163,20 @@ def test_fresh_randomness_unless_a_seed_is_given(
     monkeypatch.chdir(folder)
     start = [command, "data.csv", "--schema", "schema.toml", "--order", 2, *options]
     contents = {}
-    for out, seed in (("a", []), ("b", []), ("c", ["--seed", 1]), ("d", ["--seed", 1])):
+    for out, seed in (
+        ("a", []),
+        ("b", []),
+        ("c", ["--reproducible", "--seed", 1]),
+        ("d", ["--reproducible", "--seed", 1]),
+    ):
         result = run(*start, *seed, "--out", out)
         assert result.exit_code == 0, result.output
         warned = "no guarantee: whoever knows the seed can undo the noise" in said(result)
         assert warned == bool(seed)
+        wanted = randomness.SEEDED if seed else randomness.SECRET
+        guarantee = json.loads(Path(out, "release.json").read_text())["guarantee"]
+        model = json.loads(Path(out, name).read_text())
+        assert guarantee["randomness"] == model["randomness"] == wanted
         contents[out] = [
             p.read_bytes() for p in sorted(Path(out).iterdir()) if p.name != "release.json"
         ]
@@ -223,7 +233,7 @@ def test_bayes_net(folder: Path) -> None:
         out = folder / f"bn{number}"
         result = run(
             "bayes-net", folder / "data.csv", "--schema", folder / "schema.toml", "--network", file,
-            "--order", 2, "--seed", 3, "--synthetic", 50, "--out", out,
+            "--order", 2, "--reproducible", "--seed", 3, "--synthetic", 50, "--out", out,
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "3 nodes and 2 edges, from 400 records" in said(result)
@@ -284,6 +294,10 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
             "n_records must be given",
         ),
         ([*HISTOGRAM, "--seed", "-1"], "seed must be"),
+        ([*HISTOGRAM, "--seed", "1"], "add --reproducible"),
+        ([*BAYES, "--seed", "1"], "add --reproducible"),
+        ([*NET, "--seed", "1"], "add --reproducible"),
+        ([*HISTOGRAM, "--reproducible"], "goes with a seed"),
         ([*HISTOGRAM, "--separator", ";"], "--separator"),
         ([*HISTOGRAM, "--separator", "ab"], "separator must be one character"),
         ([*HISTOGRAM, "--schema", "none.toml"], "No such file"),

@@ -159,7 +159,7 @@ def test_commands(command, tmp_path: Path, monkeypatch):
     files = [records] + [[*records[:4], last] for last in (
         "x,a,u", '"1,5","""",w', "1e999,NA,u", '"\n",True,w', "0,0,u", "18446744073709551615,a\0,w",
     )]  # fmt: skip
-    options = ["--seed", "1", "--schema", "schema.toml", "--out", "out"]
+    options = ["--reproducible", "--seed", "1", "--schema", "schema.toml", "--out", "out"]
     if command == "add-remove":
         arguments = ["histogram", *COMMANDS["histogram"], "--relation", "add-remove-record"]
         files += [[], records[:1], records * 10]

@@ -717,6 +717,7 @@ def test_saved_and_loaded(mechanism: str, relation, tmp_path) -> None:
             "scale must be",
         ),
         ({"column": {"edges": [1]}}, "edges must"),
+        ({"randomness": "fine"}, "randomness must"),
     ],
     ids=repr,
 )

@@ -214,7 +214,9 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
         verb, *options = COMMANDS[command]
         options = [str(folder / each) if each.endswith(".toml") else each for each in options]
         given = [verb, str(csv), "--schema", str(folder / "schema.toml"), *options]
-        result = CliRunner().invoke(app, [*given, "--seed", "1", "--out", str(out)])
+        result = CliRunner().invoke(
+            app, [*given, "--reproducible", "--seed", "1", "--out", str(out)]
+        )
         files = {path.name: path.read_bytes() for path in sorted(out.glob("*"))}
         return result.exit_code, result.output, repr(result.exception), files
 

@@ -17,6 +17,7 @@ from privrl.cli import app
 from privrl.data import Bins, Categories
 from privrl.data.logs import LogSchema
 from privrl.envs import load_released
+from privrl.numerics import randomness
 from privrl.offline import ReleasedPolicy, load_policy, plan_for, save_policy
 
 RUNNER = CliRunner()
@@ -140,7 +141,18 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
 def test_a_policy_of_each_budget(options: list[str], cost: str, folder: Path) -> None:
-    result = run("fit-policy", *FIT, "--epsilon", 1, *options, "--seed", 2, "--out", "policy")
+    result = run(
+        "fit-policy",
+        *FIT,
+        "--epsilon",
+        1,
+        *options,
+        "--reproducible",
+        "--seed",
+        2,
+        "--out",
+        "policy",
+    )
     assert result.exit_code == 0, result.output
     assert f"policy.json cost: {cost}" in said(result)
     policy = load_policy("policy/policy.json")
@@ -177,7 +189,9 @@ def test_a_policy_without_steps(folder: Path) -> None:
 
 
 def test_as_before_where_nothing_can_be_told(folder: Path) -> None:
-    result = run("fit-policy", *FIT, "--epsilon", 0.001, "--seed", 1, "--out", "policy")
+    result = run(
+        "fit-policy", *FIT, "--epsilon", 0.001, "--reproducible", "--seed", 1, "--out", "policy"
+    )
     assert result.exit_code == 0, result.output
     assert "As before everywhere: at this budget" in said(result)
     assert "which actions are admissible." in said(result)
@@ -204,7 +218,9 @@ def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     for name in ("log.csv", "log.csv.gz", "semi.csv", "log.parquet", "parts"):
         more = ["--separator", ";"] if name == "semi.csv" else []
         for command in ("fit-model", "fit-policy"):
-            result = run(command, name, *FIT[1:], *more, "--seed", 5, "--out", "out")
+            result = run(
+                command, name, *FIT[1:], *more, "--reproducible", "--seed", 5, "--out", "out"
+            )
             assert result.exit_code == 0, result.output
         files = ("model.json", "tables.npz", "policy.json")
         found.add(tuple(Path("out", file).read_bytes() for file in files))
@@ -221,7 +237,9 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
     frame[400:].to_parquet("parts/b.parquet")
     for where in ([], ["--workers", 2]):
         for command in ("fit-model", "fit-policy"):
-            result = run(command, "parts", *FIT[1:], *where, "--seed", 5, "--out", "out")
+            result = run(
+                command, "parts", *FIT[1:], *where, "--reproducible", "--seed", 5, "--out", "out"
+            )
             assert result.exit_code == 0, result.output
         files = ("model.json", "tables.npz", "policy.json")
         found.add(tuple(Path("out", file).read_bytes() for file in files))
@@ -232,9 +250,18 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
 def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> None:
     name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
     written = {}
-    for out, seed in (("a", []), ("b", []), ("c", ["--seed", 7]), ("d", ["--seed", 7])):
+    for out, seed in (
+        ("a", []),
+        ("b", []),
+        ("c", ["--reproducible", "--seed", 7]),
+        ("d", ["--reproducible", "--seed", 7]),
+    ):
         assert run(command, *FIT, "--out", out, *seed).exit_code == 0
         written[out] = Path(out, name).read_bytes()
+        guarantee = json.loads(Path(out, "release.json").read_text())["guarantee"]
+        statement = json.loads(written[out])["statement"]
+        wanted = randomness.SEEDED if seed else randomness.SECRET
+        assert guarantee["randomness"] == statement["randomness"] == wanted
     assert written["a"] != written["b"]
     assert written["c"] == written["d"]
     assert b"whoever knows the seed" in written["c"]
@@ -244,7 +271,7 @@ def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> 
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_the_command_in_release_json_repeats_the_run(command: str, folder: Path) -> None:
     name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
-    options = ["--epsilon", 2, "--order", 3, "--relation", "replace", "--seed", 3]
+    options = ["--epsilon", 2, "--order", 3, "--relation", "replace", "--reproducible", "--seed", 3]
     assert run(command, *FIT, *options, "--out", "a").exit_code == 0
     again = shlex.split(json.loads(Path("a/release.json").read_text())["command"])
     assert run(*again[1:], "--out", "b").exit_code == 0
@@ -268,7 +295,7 @@ def test_what_is_public_of_actions_comes_from_files(folder: Path) -> None:
         ("words.csv", "chances.csv"),
     ):  # fmt: skip
         public = ["--admissible", admissible, "--behaviour", behaviour]
-        result = run("fit-policy", *FIT, *public, "--seed", 1, "--out", "a")
+        result = run("fit-policy", *FIT, *public, "--reproducible", "--seed", 1, "--out", "a")
         assert result.exit_code == 0, result.output
         written.add(Path("a/policy.json").read_bytes())
     assert len(written) == 1
@@ -310,7 +337,9 @@ def test_a_person_changes_nothing_but_what_was_paid_for(
 ) -> None:
     def pipeline(frame: pd.DataFrame) -> dict[str, str]:
         frame.to_csv("log.csv", index=False)
-        result = run(*command.split(), "log.csv", *FIT[1:], "--seed", 1, "--out", "out")
+        result = run(
+            *command.split(), "log.csv", *FIT[1:], "--reproducible", "--seed", 1, "--out", "out"
+        )
         shown = {"exit": str(result.exit_code), "stdout": result.stdout, "stderr": result.stderr}
         assert result.exit_code == 0, result.output
         return shown | {path.name: path.read_bytes().hex() for path in Path("out").iterdir()}
@@ -334,7 +363,18 @@ def test_a_log_of_nobody_looks_like_others(command: str, folder: Path) -> None:
     Path("none.csv").write_text("patient,hour,glucose,ward,dose,left\n")
     shapes = set()
     for data in ("none.csv", "visits.csv"):
-        result = run(command, data, *FIT[1:], "--epsilon", 0.001, "--seed", 4, "--out", "out")
+        result = run(
+            command,
+            data,
+            *FIT[1:],
+            "--epsilon",
+            0.001,
+            "--reproducible",
+            "--seed",
+            4,
+            "--out",
+            "out",
+        )
         assert result.exit_code == 0, result.output
         assert "3000" not in result.output
         assert str(len(visits(3000))) not in result.output
@@ -356,6 +396,8 @@ BAD = [
     (["--order", "2", "--delta", "0.1"], "delta or order must be left out"),
     (["--relation", "add-remov"], "did you mean 'add-remove'"),
     (["--seed", "-1"], "seed must be"),
+    (["--seed", "1"], "add --reproducible"),
+    (["--reproducible"], "goes with a seed"),
     (["--separator", "ab"], "separator must be one character"),
     (["--separator", ";"], "--separator"),
     (["--schema", "none.toml"], "No such file"),
@@ -472,7 +514,7 @@ def spoil(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_lines_are_short_and_help_is_there(command: str, folder: Path) -> None:
-    for arguments in (["--help"], [*FIT, "--order", 2, "--seed", 1]):
+    for arguments in (["--help"], [*FIT, "--order", 2, "--reproducible", "--seed", 1]):
         result = run(command, *arguments, columns=80)
         assert result.exit_code == 0, result.output
         assert max(map(len, result.output.splitlines())) <= 80

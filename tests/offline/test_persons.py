@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from crowds import crowd, left_of, one_says, says
+from forks import forked, needs_forks
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -31,6 +32,7 @@ from privrl.costs.relations import (
 )
 from privrl.data.logs import Log
 from privrl.numerics.discrete_noise import permute_and_flip
+from privrl.numerics.randomness import secret_rng
 from privrl.offline import PersonStream, persons, purses
 
 Array = np.ndarray
@@ -536,3 +538,36 @@ def test_without_privacy_all_is_exact() -> None:
     favour = np.array([[20.0, 0.0], [0.0, 99.0]])
     chosen = stream.vote(says(person, cell, amount), allowed, favour)
     np.testing.assert_array_equal(chosen, [0, 0])
+
+
+# One process --------------------------------------------------------------------------------------
+
+
+@needs_forks
+@pytest.mark.parametrize("make", [secret_rng, np.random.default_rng])
+def test_a_stream_stays_in_its_process(make: Any) -> None:
+    rng = make()
+    stream = PersonStream(crowd(3), LAPLACE, rng)
+    scores = np.ones((1, 1), bool), np.zeros((1, 1))
+    for ask in (lambda: stream.update(one_says(), 1), lambda: stream.vote(one_says(), *scores)):
+        assert "in the process that" in str(forked(ask))
+
+    def begin() -> float:
+        accountant = RdpAccountant()
+        with pytest.raises(ValueError, match="in the process that"):
+            PersonStream(crowd(3), LAPLACE, rng, accountant)
+        return float(accountant.spent(2.0))
+
+    assert forked(begin) == 0
+    stream.update(one_says(), 1)
+
+
+@needs_forks
+def test_a_stream_stays_though_its_generator_is_replaced() -> None:
+    stream = PersonStream(crowd(3), LAPLACE, secret_rng())
+
+    def go_on() -> None:
+        stream._rng = secret_rng()
+        stream.update(one_says(), 1)
+
+    assert "a stream about persons must" in str(forked(go_on))

@@ -24,6 +24,7 @@ from privrl.models.bayes_net.backoff import family_probabilities
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
+from privrl.numerics.randomness import randomness_of
 
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
@@ -137,7 +138,8 @@ class PrivateBayesNet:
             {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
         )
         released = mechanism.release(counts, rng, accountant=accountant)
-        return BayesNet(self.parents, self.schema, self._estimate(released, n_records), mechanism)
+        rows = self._estimate(released, n_records)
+        return BayesNet(self.parents, self.schema, rows, mechanism, randomness_of(rng))
 
     def _plan(self, n_records: int) -> TablesMechanism:
         """Return what releases all tables, for the public number of records."""

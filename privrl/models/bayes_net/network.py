@@ -30,10 +30,11 @@ from privrl.models.saving import (
     check_format,
     mechanism_of,
     plain_spent,
+    randomness_said,
 )
 
 _FORMAT = "privrl.BayesNet 1"
-_ENTRIES = ("format", "schema", "parents", "probabilities", "spent")
+_ENTRIES = ("format", "schema", "parents", "probabilities", "spent", "randomness")
 _CHUNK = 2**22  # numbers at once while drawing
 _ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
 
@@ -55,6 +56,8 @@ class BayesNet(Saved):
         the last parent fastest, and in the row a probability for each cell.
     mechanism : TablesMechanism, optional
         What released the counts that the probabilities were made of; None if they were not.
+    randomness : str, optional
+        What `privrl.numerics.randomness.randomness_of` says of the generator.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class BayesNet(Saved):
     schema: Schema
     probabilities: Mapping[str, FloatArray] = field(repr=False)
     mechanism: TablesMechanism | None = None
+    randomness: str | None = None
     structure: Structure = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -232,6 +236,7 @@ class BayesNet(Saved):
             "parents": {node: list(parents) for node, parents in self.parents.items()},
             "probabilities": {node: self.probabilities[node].tolist() for node in self.nodes},
             "spent": None if self.mechanism is None else plain_spent(self.mechanism),
+            "randomness": self.randomness,
         }
 
     @classmethod
@@ -245,7 +250,8 @@ class BayesNet(Saved):
         if data["spent"] is not None:
             check_entries("spent", data["spent"], SPENT)
             mechanism = mechanism_of(data["spent"], tuple(map(structure.shape, structure.nodes)))
-        return cls(data["parents"], schema, data["probabilities"], mechanism)
+        said = randomness_said(data)
+        return cls(data["parents"], schema, data["probabilities"], mechanism, said)
 
     def _encode(self, frame: pd.DataFrame) -> dict[str, IntArray]:
         codes = self.schema.encode(frame)
@@ -266,6 +272,7 @@ class BayesNet(Saved):
             self.schema,
             dict(self.probabilities),
             self.mechanism,
+            self.randomness,
         )
 
 

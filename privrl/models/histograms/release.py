@@ -19,6 +19,7 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.models.estimates.frequencies import frequencies, total_records
 from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
 from privrl.models.histograms.result import PrivateHistogram
+from privrl.numerics.randomness import randomness_of
 
 
 def histogram(
@@ -81,7 +82,7 @@ def histogram(
     Examples
     --------
     >>> from privrl.accounting.targets import ApproxDP
-    >>> rng = np.random.default_rng(0)  # for a real release: np.random.default_rng()
+    >>> rng = np.random.default_rng(0)  # for a real release: privrl.secret_rng()
     >>> ages = rng.normal(40, 15, 5000)
     >>> released = histogram(ages, 4, (0, 80), target=ApproxDP(1, 1e-5), rng=rng)
     >>> released.labels
@@ -111,13 +112,14 @@ def histogram(
         loss=loss,
         relation=relation,
     )
-    released = used.release(counts, rng, accountant=accountant)
+    released, said = used.release(counts, rng, accountant=accountant), randomness_of(rng)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
-        return PrivateHistogram(column, released, n_records, used, None)
+        return PrivateHistogram(column, released, n_records, used, None, said)
     total = n_records if is_public else total_records(released, used)
     assert total is not None
-    return PrivateHistogram(column, frequencies(released, used, total), total, used, released)
+    shares = frequencies(released, used, total)
+    return PrivateHistogram(column, shares, total, used, released, said)
 
 
 def value_counts(

@@ -23,10 +23,12 @@ from privrl.models.histograms.choice import (
     settings_of,
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
-from privrl.models.saving import Saved, check_entries, check_format
+from privrl.models.saving import Saved, check_entries, check_format, randomness_said
 
 _FORMAT = "privrl.PrivateHistogram 1"
-_ENTRIES = ("format", "column", "labels", "probabilities", "n_records", "noisy", "spent")
+_ENTRIES = (
+    "format", "column", "labels", "probabilities", "n_records", "noisy", "spent", "randomness",
+)  # fmt: skip
 _SHOWN = 24  # cells of a histogram that is printed
 _BAR = 30  # characters
 
@@ -48,6 +50,8 @@ class PrivateHistogram(Saved):
     noisy : array, shape (K,), or None
         The counts with noise; they may be negative. They are unbiased, and so are sums of them.
         None where a Dirichlet draw was released.
+    randomness : str, optional
+        What `privrl.numerics.randomness.randomness_of` says of the generator.
     """
 
     column: Column
@@ -55,6 +59,7 @@ class PrivateHistogram(Saved):
     n_records: float
     mechanism: HistogramMechanism
     noisy: FloatArray | None
+    randomness: str | None = None
 
     _indent: ClassVar[int | None] = 2
 
@@ -253,6 +258,7 @@ class PrivateHistogram(Saved):
                 "mechanism": mechanism_name(self.mechanism),
                 **settings_of(self.mechanism),
             },
+            "randomness": self.randomness,
         }
 
     @classmethod
@@ -271,7 +277,8 @@ class PrivateHistogram(Saved):
         if isinstance(mechanism, DirichletMechanism) != (data["noisy"] is None):
             raise ValueError("noisy must be counts unless the mechanism is 'dirichlet'.")
         noisy = None if data["noisy"] is None else _numbers("noisy", data["noisy"], column.size)
-        return cls(column, probabilities, n_records, mechanism, noisy)
+        said = randomness_said(data)
+        return cls(column, probabilities, n_records, mechanism, noisy, said)
 
     def __repr__(self) -> str:
         """Return lines of facts, and one with a bar for each cell."""

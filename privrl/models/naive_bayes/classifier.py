@@ -42,6 +42,7 @@ from privrl.models.naive_bayes.temperature import (
     least_loss,
 )
 from privrl.models.saving import Saved
+from privrl.numerics.randomness import randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
 
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
@@ -77,7 +78,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         A public temperature, > 0. By default measured under ``"auto"``, and 1 otherwise, which
         is naive Bayes as in the books.
     random_state : int, optional
-        By default fresh noise from the operating system's entropy. A seed is for experiments
+        By default secret randomness, see `privrl.secret_rng`. A seed is for experiments
         only: whoever knows it can subtract the noise, and two fits with one seed have the same.
 
     Attributes
@@ -86,6 +87,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         What the fit has spent, and under which relation.
     mechanism_ : TablesMechanism
         What released the tables: its name, and the sizes of noise or draws.
+    randomness_ : str
+        What `privrl.numerics.randomness.randomness_of` says of the generator.
     classes_ : array, shape (J,)
         The classes, sorted, as scikit-learn expects; numbers before texts.
     class_log_prior_ : array, shape (J,)
@@ -165,7 +168,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             of the records.
         """
         self.check_parameters()
-        rng = np.random.default_rng(self.random_state)
+        seed = self.random_state
+        rng = secret_rng() if seed is None else np.random.default_rng(seed)
         labels = class_labels(self.schema, self.classes)
         table, checked = as_table(self._features(X)), BaseEstimator()
         validate_data(checked, table, reset=True, skip_check_array=True)
@@ -197,6 +201,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             vars(checked),
             cost_=whole.cost,
             mechanism_=whole,
+            randomness_=randomness_of(rng),
             classes_=class_array(labels),
             n_records_=n_records,
             class_log_prior_=log_prior,

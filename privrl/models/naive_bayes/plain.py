@@ -14,7 +14,14 @@ from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.naive_bayes.encoding import check_sizes, class_array, class_labels, class_order
 from privrl.models.naive_bayes.temperature import SHAPES
-from privrl.models.saving import SPENT, check_entries, check_format, mechanism_of, plain_spent
+from privrl.models.saving import (
+    SPENT,
+    check_entries,
+    check_format,
+    mechanism_of,
+    plain_spent,
+    randomness_said,
+)
 from privrl.numerics.scipy_lazily import special
 
 _FORMAT = "privrl.PrivateNaiveBayes 1"
@@ -22,6 +29,7 @@ _PARAMETERS = ("mechanism", "shares", "alpha", "temperature")
 _ENTRIES = (
     "format", "schema", "classes", "target", *_PARAMETERS, "n_records", "n_features",
     "feature_names", "measured_temperature", "class_log_prior", "feature_log_prob", "spent",
+    "randomness",
 )  # fmt: skip
 _ROUNDING = 1e-9  # by which probabilities may miss 1
 
@@ -57,6 +65,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         "class_log_prior": _plain_logs(state["class_log_prior_"][stated]),
         "feature_log_prob": [_plain_logs(table[stated]) for table in state["feature_log_prob_"]],
         "spent": {"relation": str(used.relation), "is_private": is_private} | plain_spent(used),
+        "randomness": state["randomness_"],
     }
 
 
@@ -103,6 +112,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         **({} if names is None else {"feature_names_in_": _names_of(names, n_features)}),
         "mechanism_": used,
         "cost_": used.cost,
+        "randomness_": randomness_said(data),
         "class_log_prior_": prior[order],
         "feature_log_prob_": [
             _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size))[order]

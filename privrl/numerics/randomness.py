@@ -1,0 +1,106 @@
+"""Randomness that nobody can foretell or undo, for noise that protects persons.
+
+NumPy's own generators are made for simulation: from some hundred of their outputs, or from the
+seed, all others follow. A `SecretGenerator` is the block cipher AES in counter mode, under a key of
+128 bits from the operating system: to tell its numbers from random ones is to break the cipher.
+"""
+
+import os
+import secrets
+import weakref
+from importlib import import_module
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+
+from privrl._processes import from_elsewhere, this_process
+
+#: What statements of privacy say of the randomness.
+SECRET: Final = "secret"
+SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
+
+
+class SecretGenerator(np.random.Generator):
+    """A NumPy generator keyed by the operating system, for the process that made it.
+
+    Notes
+    -----
+    After a fork the child's copy has another key and refuses all draws. A copy, a pickle that is
+    loaded, and what is spawned are new generators, each with a key of its own. Nothing of it is
+    known twice, so no two releases share their noise. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_keyed())
+        self.made_in = this_process()
+        _living.add(self)
+
+    def spawn(self, n_children: int) -> list[np.random.Generator]:
+        """Return generators with keys of their own."""
+        return [SecretGenerator() for _ in range(n_children)]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return secret_rng, ()
+
+
+class _Forked(SecretGenerator):
+    """What a secret generator is in the child of a fork."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            raise from_elsewhere()
+        return super().__getattribute__(name)
+
+    def __repr__(self) -> str:
+        return "SecretGenerator of another process"
+
+    __str__ = __repr__
+
+
+def secret_rng() -> np.random.Generator:
+    """Return a generator for real data: cryptographic, keyed by the operating system.
+
+    Returns
+    -------
+    numpy.random.Generator
+        A `SecretGenerator`; it goes wherever a generator is asked for.
+
+    Notes
+    -----
+    The state in memory tells past and future numbers, as AES can be run backwards: it protects
+    what is released from those who see releases, not from those who can read the process. A
+    snapshot of a virtual machine that is started twice has one generator twice.
+
+    References
+    ----------
+    NIST FIPS 197, *Advanced Encryption Standard*; NIST SP 800-38A, counter mode. The generator is
+    that of the package ``randomgen``.
+    """
+    return SecretGenerator()
+
+
+def randomness_of(rng: np.random.Generator) -> str:
+    """Return what a statement of privacy says of a generator: `SECRET` or `SEEDED`.
+
+    Whether NumPy's own was made with a seed is not known, and it is not made for secrets either.
+    """
+    return SECRET if isinstance(rng, SecretGenerator) else SEEDED
+
+
+def _keyed() -> Any:
+    # Loaded here: importing the library is quicker without.
+    return import_module("randomgen").AESCounter(key=secrets.randbits(128))
+
+
+_living: weakref.WeakSet[SecretGenerator] = weakref.WeakSet()
+
+
+def _disown() -> None:
+    for rng in list(_living):
+        rng.bit_generator.state = _keyed().state  # for those who hold a method, or what drives it
+        rng.__class__ = _Forked
+    _living.clear()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_disown)
