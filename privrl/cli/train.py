@@ -64,11 +64,12 @@ def train(
             {
                 "policy.npy": _files.array_writer(result.policy),
                 "record.csv": _files.table_writer(result.record),
-                "train.json": _files.json_writer(
-                    {"command": command_line("train", own | options), "spec": spec.to_dict()}
-                    | {"guarantee": result.guarantee, "worth": _shares(result.worth)}
-                ),
             },
+            (
+                "train.json",
+                {"command": command_line("train", own | options), "spec": spec.to_dict()}
+                | {"guarantee": result.guarantee, "worth": _shares(result.worth)},
+            ),
         )
         _print_rewards(result)
         print_cost(

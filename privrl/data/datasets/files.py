@@ -2,14 +2,14 @@
 
 import hashlib
 import importlib
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
+
+from privrl._files import bytes_writer, save_all
 
 ARCHIVES = "https://archive.ics.uci.edu/static/public"
 MOST_BYTES = 2**26  # of one file in an archive; the largest in use has 6 MB
@@ -106,12 +106,7 @@ def _download(files: Files, where: Path, *, progress: bool) -> None:
         if name not in contents:
             raise ValueError(f"{url} must hold {name!r}, and does not; give a folder that has it.")
         _check(contents[name], digest, f"{name} in {url}")
-    where.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=where, prefix=".writing-") as scratch:
-        for name in files.digests:
-            (Path(scratch) / name).write_bytes(contents[name])
-        for name in files.digests:
-            os.replace(Path(scratch) / name, where / name)
+    save_all(where, {name: bytes_writer(contents[name]) for name in files.digests})
 
 
 def _members(archive: BinaryIO, names: Mapping[str, str]) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from privrl._checks import check_count
+from privrl._files import save_new
 from privrl._plain import listed
 from privrl.data.schema.columns import Bins
 from privrl.data.schema.plain import check_names, dump, is_unfilled, plain
@@ -102,8 +103,7 @@ def write_template(
     unfilled = tuple(name for name, column in data["columns"].items() if is_unfilled(column))
     if path.suffix.lower() == ".toml":
         content = _ADVICE.encode() + content
-    with path.open("xb") as file:
-        file.write(content)
+    save_new(path, content)
     return unfilled
 
 
