@@ -35,6 +35,18 @@ def dies_always(job: int, folder: Path) -> int:
     return job
 
 
+def listening(job: int, shared: int) -> list[str]:
+    """Return on which addresses this process listens, and the one that started it."""
+    import psutil
+
+    return [
+        connection.laddr.ip
+        for process in (psutil.Process(), psutil.Process(shared))
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
+
+
 def raises(job: int, folder: Path) -> int:
     (folder / f"{job} {time.monotonic_ns()}").touch()
     if job == 2:
@@ -84,6 +96,14 @@ def test_dask_does_every_job_though_all_workers_are_killed(cluster) -> None:
         os.kill(nanny.pid, signal.SIGKILL)
     done |= dict(results)
     assert done == {i: 2 * i + 5 for i in JOBS}
+
+
+def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
+    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
+    done = on_workers(listening, [0], os.getpid(), backend="dask", workers=1)
+    ((_, addresses),) = done
+    assert len(addresses) >= 4  # worker, nanny, scheduler, dashboard
+    assert set(addresses) <= {"127.0.0.1", "::1"}
 
 
 def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:
