@@ -32,7 +32,7 @@ from privrl._checks import check_count
 from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import ApproxDP
-from privrl.costs.base import Cost, check_delta, check_epsilons
+from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.printing import up
@@ -123,6 +123,7 @@ class PldAccountant(KeepsLedger):
             hashed, or if ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
+        check_cost(cost)
         if not isinstance(cost, Hashable):
             raise ValueError(
                 f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "

@@ -17,6 +17,7 @@ from privrl.costs.base import (
     Cost,
     InBulk,
     Together,
+    check_cost,
     check_delta,
     check_epsilons,
     have_bulk,
@@ -138,6 +139,8 @@ class RdpAccountant(KeepsLedger):
             ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
+        if not hasattr(cost, "relation"):
+            check_cost(cost)
         relation, ours = cost.relation, self._relation
         if ours is not None and relation is not ours and relation != ours:
             raise ValueError(

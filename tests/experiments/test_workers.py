@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from privrl.experiments.workers import JobFailed, WorkersDied, check_workers, on_workers
@@ -37,8 +38,6 @@ def dies_always(job: int, folder: Path) -> int:
 
 def listening(job: int, shared: int) -> list[str]:
     """Return on which addresses this process listens, and the one that started it."""
-    import psutil
-
     return [
         connection.laddr.ip
         for process in (psutil.Process(), psutil.Process(shared))

@@ -55,7 +55,8 @@ def template(
     names = check_names(names)
     numeric = {} if numeric is None else numeric
     bins = check_count("bins", bins, least=2)
-    unknown = [name for name in numeric if name not in names]
+    known = set(names)
+    unknown = [name for name in numeric if name not in known]
     if unknown:
         raise ValueError(
             f"numeric must name columns, got {listed(unknown)}; the columns are {listed(names)}."
