@@ -258,7 +258,7 @@ class DiscreteGaussianPair:
         return [(c, _log_theta(c, self._width) - 2 * one) for c in (0.0, 0.5)]
 
 
-_FAR = 1e150  # its square, and that over a sigma's, are floats
+_FAR = 1e120  # whose square over that of any sigma is a float
 _NODES: FloatArray
 _WEIGHTS: FloatArray
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)

@@ -102,6 +102,7 @@ def in_a_child(call: Callable[[], object]) -> int:
     """Return how a child process ended that makes a call: 0, or minus the signal."""
     child = os.fork()
     if child == 0:
+        signal.alarm(120)  # whatever becomes of the test
         try:
             call()
             os._exit(0)
@@ -232,22 +233,26 @@ def hang_while_writing(ready: int) -> None:
     _files.save_all(Path("out"), {"it.txt": write})
 
 
+def end(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
 def test_the_next_run_removes_what_a_killed_one_left_and_not_what_is_in_use() -> None:
     readable, ready = os.pipe()
     children = []
-    for _ in range(2):
-        child = os.fork()
-        if child == 0:
-            hang_while_writing(ready)
-            os._exit(1)
-        os.read(readable, 1)
-        children.append(child)
-    killed, alive = children
-    both = set(Path("out").glob(".writing-*"))
-    assert len(both) == 2
     try:
-        os.kill(killed, signal.SIGKILL)
-        os.waitpid(killed, 0)
+        for _ in range(2):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # whatever becomes of the test
+                hang_while_writing(ready)
+                os._exit(1)
+            children.append(child)
+            os.read(readable, 1)
+        both = set(Path("out").glob(".writing-*"))
+        assert len(both) == 2
+        end(children.pop(0))
         kept = [Path("out/.writing-mine"), Path("out/.writing-other_name"), Path("out/writing")]
         for each in kept:
             each.mkdir()
@@ -260,8 +265,8 @@ def test_the_next_run_removes_what_a_killed_one_left_and_not_what_is_in_use() ->
         assert all(each.is_dir() for each in kept)
         assert Path(elsewhere, "precious").exists()
     finally:
-        os.kill(alive, signal.SIGKILL)
-        os.waitpid(alive, 0)
+        for child in children:
+            end(child)
     _files.save_all(Path("out"), {"other.txt": _files.text_writer("x")})
     assert not both & set(Path("out").glob(".writing-*"))
 
