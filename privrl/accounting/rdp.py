@@ -139,8 +139,7 @@ class RdpAccountant(KeepsLedger):
             ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
-        if not hasattr(cost, "relation"):
-            check_cost(cost)
+        check_cost(cost)
         relation, ours = cost.relation, self._relation
         if ours is not None and relation is not ours and relation != ours:
             raise ValueError(

@@ -79,6 +79,11 @@ def train(
             also=f"; draws: {result.guarantee['draws']}",
         )
         print_files(written)
+        OUT.print(
+            "record.csv holds what the agent earned in each episode, without any privacy: it is "
+            "for research on simulations, and not to be shared where an episode is a person's",
+            soft_wrap=True,
+        )
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:

@@ -219,6 +219,7 @@ def test_train_says_what_its_numbers_mean(tmp_path: Path) -> None:
     said = " ".join(result.output.split())
     assert re.search(r"\(share \S+\) over all 1000, 0\.\d+ \(share \S+\) over the last 100", said)
     assert "policy.npy is worth 0.7442 (share 1) by the environment's tables" in said
+    assert "record.csv holds what the agent earned in each episode, without any privacy" in said
     assert "random actions, 0.01394, to the optimum, 0.7442" in said
     worth = json.loads((tmp_path / "train.json").read_text())["worth"]
     assert worth["policy"] == pytest.approx(0.7442, abs=5e-5)

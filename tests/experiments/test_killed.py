@@ -328,3 +328,27 @@ def test_a_schema_that_cannot_be_written_whole_is_not_there(
     before = Path("new.toml").read_bytes()
     assert RUNNER.invoke(app, ["schema", "--columns=c", "--out=new.toml", *log]).exit_code == 2
     assert Path("new.toml").read_bytes() == before
+
+
+# Interrupted -------------------------------------------------------------------------------------
+
+
+AT_ONCE = [*COMMANDS.values(), "predict model.json data.csv", "reproduce dps-fig1 --quick"]
+LATE = [text for name, text in COMMANDS.items() if name not in ("sweep", "suite")]
+
+
+@pytest.mark.parametrize(
+    ("command", "when"),
+    [*((each, "check_folder") for each in AT_ONCE), *((each, "save_all") for each in LATE)],
+)
+def test_who_interrupts_a_command_is_answered(
+    command: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_files, when, interrupted)
+    monkeypatch.setattr(PrivateNaiveBayes, "load", interrupted)
+    result = RUNNER.invoke(app, command.split())
+    assert result.exit_code == 130, result.output
+    assert "stopped; every file is whole" in " ".join(result.output.split())

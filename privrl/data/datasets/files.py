@@ -109,7 +109,9 @@ def _download(files: Files, where: Path, *, progress: bool) -> None:
     save_all(where, {name: bytes_writer(contents[name]) for name in files.digests})
 
 
-def _members(archive: BinaryIO, names: Mapping[str, str]) -> dict[str, bytes]:
+def _members(
+    archive: BinaryIO, names: Mapping[str, str], *, inside: bool = False
+) -> dict[str, bytes]:
     """Return what a ZIP file, or one inside it, holds under some names, whatever the folder."""
     contents: dict[str, bytes] = {}
     with zipfile.ZipFile(archive) as opened:
@@ -117,8 +119,8 @@ def _members(archive: BinaryIO, names: Mapping[str, str]) -> dict[str, bytes]:
             name = PurePosixPath(member.filename).name
             if name in names:
                 contents[name] = _content(opened, member)
-            elif name.endswith(".zip"):  # Bank's
-                contents |= _members(BytesIO(_content(opened, member)), names)
+            elif name.endswith(".zip") and not inside:  # Bank's; a file may hold itself
+                contents |= _members(BytesIO(_content(opened, member)), names, inside=True)
     return contents
 
 
