@@ -10,6 +10,7 @@ import pytest
 
 from privrl.accounting import PldAccountant, Rdp, RdpAccountant
 from privrl.costs import (
+    AddRemoveRecord,
     DirichletCost,
     DiscreteGaussianCost,
     DiscreteLaplaceCost,
@@ -17,6 +18,7 @@ from privrl.costs import (
     LaplaceCost,
     ReplaceEpisode,
     ReplaceRecord,
+    Together,
 )
 from privrl.costs.noise_pairs import DiscreteGaussianPair
 from privrl.data import Bins, Categories
@@ -104,3 +106,20 @@ def test_discrete_gaussians_far_away(sigma: float, cells: Any) -> None:
     cost = DiscreteGaussianCost(sigma=sigma, relation=RECORD)
     deltas = cost.delta([0.0, 1.0, 1e290, 1e300, 1.7e308])
     assert (np.diff(deltas) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda size: LaplaceCost(scale=size, relation=RECORD),
+        lambda size: GaussianCost(sigma=size, relation=RECORD),
+        lambda size: DirichletCost(weight=1 / size, alpha=3.0, relation=RECORD),
+        lambda size: DirichletCost(weight=1 / size, alpha=3.0, relation=AddRemoveRecord()),
+    ],
+)
+@pytest.mark.parametrize("power", [*range(-24, -6), -3])
+def test_two_releases_are_never_cheaper_than_one(make: Callable[..., Any], power: int) -> None:
+    """However little noise there is: no grid of floats holds losses of 1e20 nats."""
+    one = make(10.0**power)
+    epsilons = np.array([0.0, 1.0, 100.0, 0.5 / 10.0**power])
+    assert (Together([one, one]).delta(epsilons) >= one.delta(epsilons) * (1 - 1e-9)).all()

@@ -154,6 +154,10 @@ def test_a_file_that_is_no_database_stays(tmp_path: Path) -> None:
         ("no JSON", "spec must be a JSON file"),
         ('{"runz": 3}', "spec has no field 'runz'; did you mean 'runs'"),
         ('{"spec": {"runs": "3"}}', "spec.runs must be of type int"),
+        ("[" * 100_000, "spec.json': brackets must not be nested so deeply."),
+        ('{"spec":' * 50_000, "brackets must not be nested so deeply."),
+        ('{"runs": 3, "runs": 4}', "entries must be there once"),
+        ('{"runs": 1' + "0" * 400 + "}", "numbers must be finite"),
     ],
 )
 def test_a_bad_spec_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
