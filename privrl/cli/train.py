@@ -81,7 +81,7 @@ def train(
         print_files(written)
         OUT.print(
             "record.csv holds what the agent earned in each episode, without any privacy: it is "
-            "for research on simulations, and not to be shared where an episode is a person's",
+            "for research on simulations; keep it to yourself where an episode is a person's",
             soft_wrap=True,
         )
 
