@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl._checks import check_count
-from privrl._files import Write, save_all, text_writer
+from privrl._files import Write, check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._typing import FloatArray
 from privrl.envs.released import Released, check_cells
@@ -101,8 +101,9 @@ def load_released(path: str | PathLike[str]) -> Released:
     Raises
     ------
     ValueError
-        If the folder lacks a file, ``tables.npz`` is not what ``model.json`` was written for, or
-        they hold no released model; the message begins with the file's name.
+        If the folder lacks a file, ``tables.npz`` is not what ``model.json`` was written for, that
+        is not what a ``release.json`` in the folder is about, or they hold no released model; the
+        message begins with the file's name.
     OSError
         If there is no such folder, or it cannot be read.
     """
@@ -143,6 +144,7 @@ def _read_files(folder: Path) -> tuple[Any, bytes]:
         )
     text, raw = (folder / _PAGE).read_bytes(), (folder / _TABLES).read_bytes()
     try:
+        check_stated(folder / _PAGE, text)
         return parse_json(text.decode()), raw
     except ValueError as error:
         raise ValueError(f"{_PAGE}: {error}") from None

@@ -15,6 +15,7 @@ from privrl._checks import check_count
 from privrl.experiments.names import lookup
 
 _DEATHS = 3  # in a row, without any job finished
+_LOOPBACK = "127.0.0.1"
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -166,7 +167,10 @@ def dask_client(workers: int | None, address: str | None) -> Iterator[Any]:
     with ExitStack() as stack:
         cluster = address or stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers or cpu_count(), threads_per_worker=1, dashboard_address=":0"
+                n_workers=workers or cpu_count(),
+                threads_per_worker=1,
+                host=_LOOPBACK,  # whoever reaches a scheduler can run code in its workers
+                dashboard_address=f"{_LOOPBACK}:0",
             )
         )
         yield stack.enter_context(distributed.Client(cluster, set_as_default=False))

@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl._processes import check_made_here
 
+_QUICK = 2**63
+
 
 def check_positive(name: str, value: float, hint: str = "") -> float:
     """Return ``value`` as a float if it is a number > 0 and finite."""
@@ -27,22 +29,36 @@ def check_between(name: str, value: float, low: float, high: float, hint: str = 
 
 def check_count(name: str, value: int, least: int = 1) -> int:
     """Return ``value`` as an int if it is a whole number of at least ``least``."""
-    if type(value) is int and value >= least:  # nearly always, and quick
+    if type(value) is int and least <= value < _QUICK:  # nearly always
         return value
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
+    if math.isnan(_as_float(value)):
+        raise ValueError(f"{name} must be a whole number >= {least}, got one beyond all floats.")
     return int(value)
 
 
 def check_positive_array(name: str, values: ArrayLike, hint: str = "") -> NDArray[np.float64]:
     """Return ``values`` as floats if all of them are > 0 and finite."""
-    array = np.asarray(values, np.float64)
+    array = as_floats(name, values)
     wrong = array[~((array > 0) & np.isfinite(array))]
     if wrong.size:
         raise ValueError(
             f"{name} must be > 0 and finite everywhere, got {wrong.flat[0]!s}{_hint(hint)}."
         )
     return array
+
+
+def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers as floats, if they are public and such."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass  # whose words name no argument
+    raise ValueError(
+        f"{name} must be numbers that floats hold, in rows of one length, got "
+        f"{type(values).__name__} that is none."
+    )
 
 
 def check_rng(rng: object) -> None:
@@ -81,7 +97,7 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
 
 def check_orders(orders: ArrayLike) -> NDArray[np.float64]:
     """Return Rényi orders as floats if all of them are > 1 and finite."""
-    array = np.asarray(orders, np.float64)
+    array = as_floats("orders", orders)
     wrong = array[~((array > 1) & np.isfinite(array))]
     if wrong.size:
         raise ValueError(f"orders must be > 1 and finite, got {wrong.flat[0]!s}.")

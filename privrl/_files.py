@@ -1,10 +1,20 @@
-"""The files that runs leave: written whole or not at all."""
+"""The files that runs leave: written whole or not at all, and never beside another's statement.
 
+A statement is a JSON file that says what the files with it cost and how they were made. It holds
+their digests, is taken away before any of them is replaced, and comes after all of them: whoever
+is killed in between leaves files without a statement. Who reads a file that is not the one its
+statement is about, refuses it (`check_stated`).
+"""
+
+import hashlib
 import json
 import os
 import platform
+import re
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -13,11 +23,24 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
+from privrl._plain import parse_json
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where what a killed process left is left
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:  # whoever has a table or a figure has loaded these
     import pandas as pd
     from matplotlib.figure import Figure
 
 Write = Callable[[BinaryIO], object]
+
+#: What a release cost, beside what was released.
+STATEMENT = "release.json"
+_DIGESTS = "sha256"  # the entry of a statement
+_PREFIX = ".writing-"
+_OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 
 def check_folder(out: Path) -> None:
@@ -35,7 +58,9 @@ def check_folder(out: Path) -> None:
         raise ValueError(f"out must be a folder that can be written to, got {str(out)!r}.")
 
 
-def save_all(out: Path, files: dict[str, Write]) -> list[Path]:
+def save_all(
+    out: Path, files: dict[str, Write], statement: tuple[str, dict[str, Any]] | None = None
+) -> list[Path]:
     """Write several files into a folder; none of them is ever seen half-written.
 
     Parameters
@@ -45,18 +70,134 @@ def save_all(out: Path, files: dict[str, Write]) -> list[Path]:
     files : dict
         For each name, a function that writes the contents to a binary file. Files of these
         names that were there before are replaced.
+    statement : tuple of str and dict, optional
+        The name of a JSON file about all the others, and the plain data in it, to which their
+        digests and the versions that made them are added.
 
     Returns
     -------
     list of pathlib.Path
-        Where the files are.
+        Where the files are, the statement last.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".writing-") as scratch:
+    with _scratch(out) as scratch:
         for name, write in files.items():
-            with (Path(scratch) / name).open("wb") as file:
+            with (scratch / name).open("wb") as file:
                 write(file)
-        return [(Path(scratch) / name).replace(out / name) for name in files]
+        if statement is None:
+            return [(scratch / name).replace(out / name) for name in files]
+        about, data = statement
+        digests = {name: _digest((scratch / name).read_bytes()) for name in files}
+        with (scratch / about).open("wb") as file:
+            text = json.dumps(data | {_DIGESTS: digests, "versions": _versions()}, indent=2)
+            file.write(f"{text}\n".encode())
+        (out / about).unlink(missing_ok=True)
+        return [(scratch / name).replace(out / name) for name in (*files, about)]
+
+
+def save_new(path: Path, content: bytes) -> None:
+    """Write a file whole, where there is none.
+
+    Raises
+    ------
+    FileExistsError
+        If there is one; it is left as it was.
+    """
+    with _scratch(path.parent) as scratch:
+        (scratch / path.name).write_bytes(content)
+        try:
+            os.link(scratch / path.name, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a disk without links
+            path.open("xb").close()
+            (scratch / path.name).replace(path)
+
+
+def check_stated(path: Path, content: bytes) -> None:
+    """Check that a file that was released is the one that `STATEMENT` beside it is about.
+
+    Raises
+    ------
+    ValueError
+        If the statement is about another file of this name, or cannot be read. Without a
+        statement, or where it does not name the file, nothing is said.
+    """
+    try:
+        said = parse_json(path.with_name(STATEMENT).read_bytes().decode())
+    except FileNotFoundError:
+        return
+    except ValueError as error:
+        raise ValueError(
+            f"{STATEMENT} beside it must be a statement, got one that is not: {error}"
+        ) from None
+    digests = said.get(_DIGESTS) if isinstance(said, dict) else None
+    if not isinstance(digests, dict) or path.name not in digests:
+        return
+    digest = _digest(content)
+    if digests[path.name] != digest:
+        raise ValueError(
+            f"must be the file that {STATEMENT} beside it is about, with SHA-256 "
+            f"{digests[path.name]}, got {digest}; fetch or write both anew, or move that away."
+        )
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    """Make a folder to write in, inside another; those that killed processes left are removed."""
+    for left in out.glob(f"{_PREFIX}*"):
+        if _OURS.fullmatch(left.name):
+            _remove_left(left)
+    while True:
+        with tempfile.TemporaryDirectory(dir=out, prefix=_PREFIX) as name:
+            held = None
+            try:
+                held = _hold(Path(name))
+            except (BlockingIOError, FileNotFoundError):  # another took it for one that was left
+                continue
+            except OSError:  # a disk without locks, where nothing is removed either
+                pass
+            try:
+                yield Path(name)
+            finally:
+                if held is not None:
+                    os.close(held)
+            return
+
+
+def _hold(folder: Path) -> int | None:
+    """Return what holds a folder until it is closed, or its process ends, however that is.
+
+    Raises
+    ------
+    OSError
+        If another holds it, it is gone, is no folder, or this disk has no locks.
+    """
+    if fcntl is None:
+        return None
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.stat()
+    except OSError:
+        os.close(held)
+        raise
+    return held
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove a folder that was written in, if nobody holds it."""
+    with suppress(OSError):
+        held = _hold(folder)
+        if held is not None:
+            try:
+                shutil.rmtree(folder)
+            finally:
+                os.close(held)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def table_writer(table: "pd.DataFrame") -> Write:
@@ -95,15 +236,14 @@ def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Writ
     return write
 
 
+def bytes_writer(content: bytes) -> Write:
+    """Return what writes bytes."""
+    return lambda file: file.write(content)
+
+
 def text_writer(text: str) -> Write:
     """Return what writes a text."""
-    return lambda file: file.write(text.encode())
-
-
-def json_writer(data: dict[str, Any]) -> Write:
-    """Return what writes plain data as JSON, with the versions that made it."""
-    stamped = data | {"versions": _versions()}
-    return lambda file: file.write((json.dumps(stamped, indent=2) + "\n").encode())
+    return bytes_writer(text.encode())
 
 
 def array_writer(array: np.ndarray[Any, Any]) -> Write:

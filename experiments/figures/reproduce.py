@@ -8,12 +8,11 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-import pandas as pd
-from joblib import Memory  # type: ignore[import-untyped] # has no types
-
 from privrl import _files
 from privrl.experiments.figures import FIGURES
+from privrl.experiments.figures.kept import kept
 from privrl.experiments.names import lookup
+from privrl.experiments.sweeps.jobs import versions
 from privrl.experiments.workers import on_workers
 from privrl.numerics.randomness import SEEDED
 
@@ -55,7 +54,7 @@ def reproduce(
         Of `FIGURES`; all of them for ``"all"``.
     out : pathlib.Path
         Folder for the files. Tables are kept in its ``.cache`` and not computed again while
-        privrl's code is the same.
+        privrl's code and the libraries' versions are the same. Nothing in it is run.
     quick : bool
         Smaller sizes, in which the papers' claims can still be seen.
     workers : int, optional
@@ -99,9 +98,13 @@ def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
     """Make a figure, wherever this is, or say why it cannot be made."""
     out, quick, digest = shared
     figure = FIGURES[name]
-    compute = Memory(out / ".cache", verbose=0).cache(_compute)
+    size = "quick" if quick else "full"
     try:
-        table: pd.DataFrame = compute(name, quick, digest)
+        table = kept(
+            out / ".cache" / f"{name}-{size}.json",
+            " ".join([name, size, digest, *versions().values()]),
+            lambda: figure.compute(quick),
+        )
     except (OSError, ImportError) as error:  # no data, no network, or an extra is missing
         return str(error)
     picture, caption = figure.draw(table), figure.caption(table)
@@ -116,11 +119,6 @@ def _make_there(name: str, shared: tuple[Path, bool, str]) -> Reproduced | str:
         },
     )
     return Reproduced(name, figure.title, figure.source, caption, tuple(written))
-
-
-def _compute(name: str, quick: bool, digest: str) -> pd.DataFrame:
-    del digest  # part of the key under which the table is kept
-    return FIGURES[name].compute(quick)
 
 
 @cache

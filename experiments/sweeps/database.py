@@ -1,9 +1,11 @@
 """Results of jobs in a SQLite file, each kept as soon as it is there."""
 
+import hashlib
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +16,8 @@ import numpy as np
 from privrl.experiments.sweeps.jobs import Job, JobResult
 
 _APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
-_SCHEMA = 3
+_SCHEMA = 4
+_PATIENCE = (2.0, 58.0)  # seconds in silence, and once more when it is said what is waited for
 _NUMBERS = ("seconds", "draws", "spent", "epsilon_delta", "weight", "alpha", "sigma")
 
 # `rewards` holds little-endian doubles: a run's reward up to each of `curve_episodes`.
@@ -25,6 +28,7 @@ _TABLES = (
         key TEXT NOT NULL,
         conditions TEXT NOT NULL,
         job TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
         {", ".join(f"{name} REAL" for name in _NUMBERS)},
         UNIQUE (key, conditions)
     )
@@ -76,15 +80,23 @@ class Database:
     ------
     ValueError
         If the file cannot be made, or is something else; it is left as it was.
+    OSError
+        Here and later, if another process holds the file for a minute.
+
+    Warns
+    -----
+    UserWarning
+        If another process has held it for seconds.
     """
 
     def __init__(self, path: Path, conditions: Mapping[str, str]) -> None:
         self._conditions = json.dumps(dict(conditions), sort_keys=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+            self._connection = sqlite3.connect(path, isolation_level=None)
         except sqlite3.Error as error:
             raise ValueError(f"database {str(path)!r} cannot be made: {error}.") from error
+        self._wait_at_most(_PATIENCE[0])
         try:
             self._make_or_check(path)
         except sqlite3.Error as error:
@@ -93,7 +105,7 @@ class Database:
                 f"database {str(path)!r} cannot be read and written: {error}; move it away, or "
                 "choose another folder."
             ) from error
-        except ValueError:
+        except (ValueError, OSError):
             self.close()
             raise
 
@@ -103,14 +115,14 @@ class Database:
         Raises
         ------
         OSError
-            If the file is damaged.
+            If the file is damaged: it cannot be read, or is not what was written.
         """
-        query = f"SELECT key, id, {', '.join(_NUMBERS)} FROM jobs WHERE conditions = ?"
+        query = f"SELECT key, id, sha256, job, {', '.join(_NUMBERS)} FROM jobs WHERE conditions = ?"
         try:
-            rows = self._connection.execute(query, (self._conditions,)).fetchall()
-            there = {key: (number, values) for key, number, *values in rows}
-            return {job: self._result(*there[job.key]) for job in jobs if job.key in there}
-        except sqlite3.DatabaseError as error:
+            rows = self._execute(query, (self._conditions,)).fetchall()
+            there = {key: rest for key, *rest in rows}
+            return {job: self._result(job.key, *there[job.key]) for job in jobs if job.key in there}
+        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
             raise OSError(
                 f"database cannot be read: {error}; move the file away, and all is computed anew."
             ) from error
@@ -148,29 +160,48 @@ class Database:
         self.close()
 
     def _save(self, job: Job, result: JobResult) -> None:
-        numbers = [getattr(result, name) for name in _NUMBERS]
+        numbers = [_to_sql(getattr(result, name)) for name in _NUMBERS]
+        text, rewards = json.dumps(job.to_dict()), result.rewards.astype("<f8")
+        runs = [
+            (job.first_run + i, _to_sql(run[-1]), _to_sql(final), run.tobytes())
+            for i, (run, final) in enumerate(zip(rewards.T, result.final, strict=True))
+        ]
+        digest = self._digest(job.key, text, numbers, runs)
         with self._transaction() as connection:
             added = connection.execute(
-                f"INSERT OR IGNORE INTO jobs (key, conditions, job, {', '.join(_NUMBERS)}) "
-                f"VALUES (?, ?, ?{', ?' * len(_NUMBERS)})",
-                (job.key, self._conditions, json.dumps(job.to_dict()), *map(_to_sql, numbers)),
+                "INSERT OR IGNORE INTO jobs "
+                f"(key, conditions, job, sha256, {', '.join(_NUMBERS)}) "
+                f"VALUES (?, ?, ?, ?{', ?' * len(_NUMBERS)})",
+                (job.key, self._conditions, text, digest, *numbers),
             )
             if added.rowcount == 1:
-                rewards = result.rewards.astype("<f8")
-                found = zip(rewards.T, result.final.tolist(), strict=True)
                 connection.executemany(
                     "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
-                    [
-                        (added.lastrowid, job.first_run + i, float(run[-1]), final, run.tobytes())
-                        for i, (run, final) in enumerate(found)
-                    ],
+                    [(added.lastrowid, *run) for run in runs],
                 )
 
-    def _result(self, number: int, values: list[Any]) -> JobResult:
-        runs = self._connection.execute(
-            "SELECT rewards, final_value FROM runs WHERE job = ? ORDER BY run", (number,)
-        )
-        blobs, finals = zip(*runs, strict=True)
+    def _digest(self, key: str, text: str, numbers: list[Any], runs: list[Any]) -> str:
+        """Return the digest of a job's rows, of which one that was changed or is gone has another.
+
+        Raises
+        ------
+        TypeError
+            If a row holds values of other types.
+        """
+        digest = hashlib.sha256()
+        for *values, blob in runs:
+            digest.update(json.dumps(values).encode() + blob)
+        digest.update(json.dumps([key, self._conditions, text, numbers, len(runs)]).encode())
+        return digest.hexdigest()
+
+    def _result(self, key: str, number: int, digest: str, text: str, *values: Any) -> JobResult:
+        runs = self._execute(
+            "SELECT run, total_reward, final_value, rewards FROM runs WHERE job = ? ORDER BY run",
+            (number,),
+        ).fetchall()
+        if self._digest(key, text, list(values), runs) != digest:
+            raise ValueError("a job in it is not what was written")
+        _, _, finals, blobs = zip(*runs, strict=True)
         rewards = np.stack([np.frombuffer(blob, "<f8") for blob in blobs], axis=-1)
         found: dict[str, Any] = dict(zip(_NUMBERS, map(_from_sql, values), strict=True))
         found["draws"] = int(found["draws"])
@@ -202,18 +233,50 @@ class Database:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit what is done inside, or, on an error, none of it."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
         try:
             yield self._connection
         except BaseException:
             if self._connection.in_transaction:  # a full disk has rolled back already
                 self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
+        self._execute("COMMIT")
+
+    def _execute(self, statement: str, given: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Execute a statement; where another process holds the file, say so, and wait on."""
+        try:
+            return self._connection.execute(statement, given)
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise
+        seconds = round(_PATIENCE[1])
+        warnings.warn(
+            f"another process holds the database; it is waited for, {seconds} s at the most.",
+            stacklevel=2,
+        )
+        self._wait_at_most(_PATIENCE[1])
+        try:
+            return self._connection.execute(statement, given)
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise
+            raise OSError(
+                "database is held by another process; end that or wait for it, or choose another "
+                "folder."
+            ) from error
+        finally:
+            self._wait_at_most(_PATIENCE[0])
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _to_sql(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return None if math.isnan(value) else float(value) + 0.0  # SQLite's zeros have no sign
 
 
 def _from_sql(value: float | None) -> float:

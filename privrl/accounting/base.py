@@ -17,6 +17,8 @@ class Accountant(Protocol):
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Record a cost so many times, or refuse it; then nothing is recorded.
 
+        Threads may share an accountant: to check and to record is one step, whoever else charges.
+
         Raises
         ------
         BudgetExceeded

@@ -53,6 +53,10 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
     """Tell an accountant, if there is one, what is about to be released; it may refuse."""
     if accountant is None:
         return
+    if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):
+        raise ValueError(
+            f"accountant must be one, such as RdpAccountant(budget=...), got {accountant!r}."
+        )
     accountant.compose(cost)
     watcher = _watcher.get()
     if watcher is not None:

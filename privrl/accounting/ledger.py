@@ -6,12 +6,15 @@ is the accountant's own sum; nothing is computed from the ledger.
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
+from functools import wraps
 from html import escape
+from threading import RLock
 from time import time
-from typing import overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from privrl.costs.base import Cost, Together, is_fixed
 from privrl.costs.relations import Relation
@@ -158,12 +161,55 @@ class Book:
         return other
 
 
-class KeepsLedger(ABC):
-    """What accountants share: a ledger, and what they show of themselves."""
+Keeper = TypeVar("Keeper", bound="KeepsLedger")
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
 
-    _book: Book
+
+def one_at_a_time(
+    method: Callable[Concatenate[Keeper, Given], Returned],
+) -> Callable[Concatenate[Keeper, Given], Returned]:
+    """Let one thread at a time into those methods of an accountant that are marked by this.
+
+    So checking a cost against the budget and recording it are one step: no other thread's cost
+    comes in between. What only reads is marked too, for it brings sums up to date.
+    """
+
+    @wraps(method)
+    def alone(self: Keeper, /, *given: Given.args, **named: Given.kwargs) -> Returned:
+        with self._lock:
+            return method(self, *given, **named)
+
+    return alone
+
+
+class KeepsLedger(ABC):
+    """What accountants share: a ledger, a lock, and what they show of themselves.
+
+    What is copied or pickled goes on by itself from there, and has a lock of its own.
+    """
+
+    def __init__(self) -> None:
+        self._book = Book()
+        self._lock = RLock()
+
+    @one_at_a_time
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._book, other._lock = self._book.copy(), RLock()
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the lock, as it is at one moment."""
+        return {name: value for name, value in vars(copy(self)).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
 
     @property
+    @one_at_a_time
     def ledger(self) -> Ledger:
         """What was charged so far, in order; it is of this moment, and read-only."""
         return self._book.ledger()

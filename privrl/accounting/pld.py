@@ -24,15 +24,15 @@ import math
 from collections import Counter
 from collections.abc import Hashable
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from privrl._checks import check_count
-from privrl.accounting.ledger import USUAL_DELTA, Book, KeepsLedger
+from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import ApproxDP
-from privrl.costs.base import Cost, check_delta, check_epsilons
+from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.printing import up
@@ -79,11 +79,14 @@ class PldAccountant(KeepsLedger):
     (1e-16 for each release, and added to every delta). From 4500 releases on the limit grows
     with their number; close to it the slack in epsilon comes to 1 %.
 
+    Threads may share an accountant, as they may an `RdpAccountant`.
+
     This is no filter: which releases come next, and their parameters, must not depend on what
     earlier ones returned. `RdpAccountant` allows that.
     """
 
     def __init__(self, *, budget: ApproxDP | None = None) -> None:
+        super().__init__()
         _pld_pmf()
         if budget is not None and not isinstance(budget, ApproxDP):
             raise ValueError(
@@ -93,7 +96,6 @@ class PldAccountant(KeepsLedger):
         self._budget = budget
         self._spent = _Spent(Counter())
         self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
-        self._book = Book()
         if budget is not None:
             self._spent.epsilon(budget.delta)
 
@@ -107,6 +109,7 @@ class PldAccountant(KeepsLedger):
         """The neighbouring relation of everything composed; None before the first cost."""
         return next((cost.relation for cost in self._spent.counts), None)
 
+    @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Record a cost ``count`` times, before anything that it pays for is drawn.
 
@@ -120,6 +123,7 @@ class PldAccountant(KeepsLedger):
             hashed, or if ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
+        check_cost(cost)
         if not isinstance(cost, Hashable):
             raise ValueError(
                 f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
@@ -132,13 +136,7 @@ class PldAccountant(KeepsLedger):
         self._spent = spent
         self._book.add(cost, count)
 
-    def __copy__(self) -> Self:
-        """Return an accountant that goes on by itself from here."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._book = self._book.copy()
-        return other
-
+    @one_at_a_time
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta``, shape (), never rounded down.
 
@@ -150,6 +148,7 @@ class PldAccountant(KeepsLedger):
         """
         return np.asarray(self._spent.epsilon(check_delta(delta)))
 
+    @one_at_a_time
     def delta(self, epsilon: float) -> FloatArray:
         """Return delta at ``epsilon`` >= 0 (nats), shape (), at least 1e-12."""
         return np.asarray(self._spent.delta(float(check_epsilons(epsilon))))

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_orders
-from privrl.accounting.ledger import USUAL_DELTA, Book, KeepsLedger
+from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
 from privrl.accounting.pending import Indices, Pending
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import (
     Cost,
     InBulk,
     Together,
+    check_cost,
     check_delta,
     check_epsilons,
     have_bulk,
@@ -66,6 +67,9 @@ class RdpAccountant(KeepsLedger):
     Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
     end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
 
+    Threads may share an accountant: to check a cost against the budget and to record it is one
+    step, whoever else charges. Processes may not: each would have a copy of its own.
+
     Dirichlet and Gaussian costs are worked out when a number is asked for, all at once and at
     the orders that matter to it (`privrl.accounting.pending`); all others when they are composed.
     """
@@ -76,6 +80,7 @@ class RdpAccountant(KeepsLedger):
         orders: ArrayLike | None = None,
         budget: Target | Sequence[Target | None] | None = None,
     ) -> None:
+        super().__init__()
         wanted = DEFAULT_ORDERS if orders is None else check_orders(orders).ravel()
         if wanted.size == 0:
             raise ValueError("orders must hold at least one Rényi order > 1, got none.")
@@ -98,7 +103,6 @@ class RdpAccountant(KeepsLedger):
         self._limit = None if only_one is None else _Limit(only_one, self._orders)
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
-        self._book = Book()
 
     @property
     def orders(self) -> FloatArray:
@@ -106,6 +110,7 @@ class RdpAccountant(KeepsLedger):
         return self._orders.copy()
 
     @property
+    @one_at_a_time
     def rdp(self) -> FloatArray:
         """Rényi divergence spent so far (nats), shape (..., n_orders)."""
         self._settle()
@@ -121,6 +126,7 @@ class RdpAccountant(KeepsLedger):
         """The neighbouring relation of everything composed; None before the first cost."""
         return self._relation
 
+    @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Record a cost ``count`` times, before anything that it pays for is drawn.
 
@@ -133,6 +139,7 @@ class RdpAccountant(KeepsLedger):
             ``count`` is not a whole number of at least 1.
         """
         check_count("count", count)
+        check_cost(cost)
         relation, ours = cost.relation, self._relation
         if ours is not None and relation is not ours and relation != ours:
             raise ValueError(
@@ -158,6 +165,7 @@ class RdpAccountant(KeepsLedger):
         self._only, self._relation = only, relation
         self._book.add(cost, count)
 
+    @one_at_a_time
     def spent(self, order: float) -> FloatArray:
         """Return the Rényi divergence spent at one of `orders` (nats), shape (...).
 
@@ -175,6 +183,7 @@ class RdpAccountant(KeepsLedger):
         total, lost = self._spent_at(at)
         return np.asarray(sum_up(total, lost)[..., 0])
 
+    @one_at_a_time
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
         delta = check_delta(delta)
@@ -184,6 +193,7 @@ class RdpAccountant(KeepsLedger):
         by_order = rdp_to_epsilon(self._orders, self.rdp, delta)
         return by_order if self._only is None else np.minimum(by_order, self._only.epsilon(delta))
 
+    @one_at_a_time
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats), shape (..., *epsilon.shape)."""
         epsilon = check_epsilons(epsilon)
@@ -221,13 +231,12 @@ class RdpAccountant(KeepsLedger):
             self._sum, self._lost = self._spent_at(np.arange(len(self._orders)))
             self._pending = Pending(self._orders)
 
+    @one_at_a_time
     def __copy__(self) -> Self:
         """Return an accountant that goes on by itself from here."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = super().__copy__()
         # These are written to; arrays of sums are not, each sum is a new one.
         other._pending, other._limit = deepcopy(self._pending), deepcopy(self._limit)
-        other._book = self._book.copy()
         return other
 
     def _spent_in_words(self) -> str:

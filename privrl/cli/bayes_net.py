@@ -72,11 +72,10 @@ def bayes_net_command(
         files = {
             "model.json": released.plain_writer(net.to_dict()),
             "model.bif": lambda file: file.write(bif),
-            "release.json": released.release_writer(context, guarantee),
         }
         if synthetic is not None:
             files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))
-        written = _files.save_all(out, files)
+        written = _files.save_all(out, files, released.statement_of(context, guarantee))
         edges = sum(map(len, net.parents.values()))
         OUT.print(
             f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "

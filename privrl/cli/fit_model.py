@@ -67,10 +67,8 @@ def fit_model_command(
         model = replace(model, statement=statement)
         written = _files.save_all(
             out,
-            {
-                **writers(model),
-                "release.json": released.release_writer(context, guarantee),
-            },
+            writers(model),
+            released.statement_of(context, guarantee),
         )
         details = statement["details"]
         how = {"counts": "counts of all transitions", "endings": "how episodes end and go on"}

@@ -82,10 +82,8 @@ def fit_policy_command(
             guarantee, only = budget.guarantee(), None
         written = _files.save_all(
             out,
-            {
-                "policy.json": policy_writer(policy),
-                "release.json": released.release_writer(context, guarantee, only),
-            },
+            {"policy.json": policy_writer(policy)},
+            released.statement_of(context, guarantee, only),
         )
         _print_policy(policy)
         if from_model is None:

@@ -90,8 +90,8 @@ def histogram_command(
             {
                 "histogram.csv": _files.table_writer(table),
                 "histogram.json": released.plain_writer(found.to_dict()),
-                "release.json": released.release_writer(context, guarantee),
             },
+            released.statement_of(context, guarantee),
         )
         _print_histogram(column, found)
         print_cost("histogram.json", guarantee, without="the mechanism is none")

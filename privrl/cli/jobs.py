@@ -1,6 +1,5 @@
 """What commands that do jobs share: where they are done, how far they are, and saved specs."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from privrl._plain import parse_json
 from privrl.cli.options import values_of
 from privrl.cli.terminal import ERR, words
 
@@ -56,9 +56,11 @@ def overridden(
 def _saved_spec(kind: type[Compared], path: Path) -> Compared:
     """Read the spec of a file such as sweep.json, or a file that is a spec alone."""
     try:
-        data = json.loads(path.read_text())
+        data = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"spec must be a JSON file, got {str(path)!r}: {error}.") from error
+        raise ValueError(
+            f"spec must be a JSON file, got {str(path)!r}: {str(error).rstrip('.')}."
+        ) from error
     whole = isinstance(data, dict) and "spec" in data
     return kind.from_dict(data["spec"] if whole else data)
 

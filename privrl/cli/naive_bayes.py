@@ -65,10 +65,8 @@ def naive_bayes_command(
         guarantee = released.guarantee_of(model.cost_, target if is_private else None, delta, seed)
         written = _files.save_all(
             out,
-            {
-                "model.json": released.plain_writer(model.to_dict()),
-                "release.json": released.release_writer(context, guarantee),
-            },
+            {"model.json": released.plain_writer(model.to_dict())},
+            released.statement_of(context, guarantee),
         )
         OUT.print(
             f"naive Bayes for {escape(target_column)}, from {len(records)} records and "

@@ -43,10 +43,10 @@ def plain_writer(data: dict[str, Any]) -> Any:
     return lambda file: file.write(text.encode())
 
 
-def release_writer(
+def statement_of(
     context: typer.Context, guarantee: dict[str, Any], only: Collection[str] | None = None
-) -> Any:
-    """Return what writes what it cost, and the command line that repeats it.
+) -> tuple[str, dict[str, Any]]:
+    """Return the file that says what it cost, and the command line that repeats it.
 
     ``only`` says which options are part of that; by default all are.
     """
@@ -60,7 +60,7 @@ def release_writer(
     command = command_line(str(context.info_name), options)
     if data is not None:
         command += f" {shlex.quote(str(data))}"
-    return _files.json_writer({"command": command, "guarantee": guarantee})
+    return _files.STATEMENT, {"command": command, "guarantee": guarantee}
 
 
 def target_of(epsilon: float, delta: float, order: float | None) -> "Target":

@@ -112,8 +112,8 @@ def suite(
             {
                 "suite.csv": _files.table_writer(results),
                 "suite.png": _files.figure_writer(shares_of_the_optimum(results)),
-                "suite.json": _files.json_writer(saved),
             },
+            ("suite.json", saved),
         )
         _print_suite(results)
         print_files([*written, out / _DATABASE])

@@ -88,7 +88,7 @@ def sweep(
             "randomness": SEEDED,
         }
         files = _tables(result, parquet=parquet) | _pictures(result, todo)
-        written = _files.save_all(out, files | {"sweep.json": _files.json_writer(saved)})
+        written = _files.save_all(out, files, ("sweep.json", saved))
         _print_sweep(result.results, result.optimal_value)
         print_files([*written, out / _DATABASE])
 

@@ -52,6 +52,9 @@ def friendly() -> Iterator[None]:
             what = str(error) or "out of memory; ask for less at a time."
             ERR.print(f"[red]error:[/] {escape(what)}", soft_wrap=True)
             raise typer.Exit(2) from error
+        except KeyboardInterrupt as stop:
+            ERR.print("[yellow]stopped[/]; every file is whole, as it was or as it was to be.")
+            raise typer.Exit(130) from stop
 
 
 @contextmanager

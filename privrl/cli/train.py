@@ -64,11 +64,12 @@ def train(
             {
                 "policy.npy": _files.array_writer(result.policy),
                 "record.csv": _files.table_writer(result.record),
-                "train.json": _files.json_writer(
-                    {"command": command_line("train", own | options), "spec": spec.to_dict()}
-                    | {"guarantee": result.guarantee, "worth": _shares(result.worth)}
-                ),
             },
+            (
+                "train.json",
+                {"command": command_line("train", own | options), "spec": spec.to_dict()}
+                | {"guarantee": result.guarantee, "worth": _shares(result.worth)},
+            ),
         )
         _print_rewards(result)
         print_cost(
@@ -78,6 +79,11 @@ def train(
             also=f"; draws: {result.guarantee['draws']}",
         )
         print_files(written)
+        OUT.print(
+            "record.csv holds what the agent earned in each episode, without any privacy: it is "
+            "for research on simulations; keep it to yourself where an episode is a person's",
+            soft_wrap=True,
+        )
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:

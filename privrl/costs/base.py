@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_orders
+from privrl._checks import as_floats, check_orders
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair, product_profile
@@ -301,9 +301,17 @@ def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False)
             )
 
 
+def check_cost(cost: object) -> None:
+    """Check that something is a cost, before it is charged."""
+    if not (hasattr(cost, "relation") and hasattr(cost, "rdp")):
+        raise ValueError(
+            f"cost must be a cost, such as those of privrl.costs or a mechanism's, got {cost!r}."
+        )
+
+
 def check_epsilons(epsilon: ArrayLike) -> FloatArray:
     """Return epsilons as floats if all of them are >= 0 and finite."""
-    array = np.asarray(epsilon, np.float64)
+    array = as_floats("epsilon", epsilon)
     wrong = array[~((array >= 0) & np.isfinite(array))]
     if wrong.size:
         raise ValueError(f"epsilon must be >= 0 and finite, got {wrong.flat[0]!s}.")

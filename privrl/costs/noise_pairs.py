@@ -211,7 +211,8 @@ class DiscreteGaussianPair:
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return ``log delta`` at each epsilon, exact to about ten digits of delta."""
         rise = self.shift / self._width**2
-        start = np.ravel(epsilon) / rise - self.shift / 2
+        with np.errstate(over="ignore"):  # where no lattice has any mass left
+            start = np.minimum(np.ravel(epsilon) / rise, _FAR) - self.shift / 2
         sums = [
             log_weight + _log_lattice_sum(self._width, offset, rise, start)
             for offset, log_weight in self._lattices()
@@ -257,6 +258,7 @@ class DiscreteGaussianPair:
         return [(c, _log_theta(c, self._width) - 2 * one) for c in (0.0, 0.5)]
 
 
+_FAR = 1e120  # whose square over that of any sigma is a float
 _NODES: FloatArray
 _WEIGHTS: FloatArray
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)

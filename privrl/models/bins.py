@@ -71,6 +71,8 @@ def discretise(
         then, and the message shows no value of the records.
     """
     check_rng(rng)
+    if not isinstance(bounds, Mapping):
+        raise ValueError(f"bounds must map columns to (low, high), got {bounds!r}.")
     bins = check_count("bins", bins, least=2)
     grid = check_count("grid", grid, least=bins)
     columns = {name: Bins.even(*ends, grid, missing=missing) for name, ends in bounds.items()}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from privrl._files import save_all, text_writer
+from privrl._files import check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.tables import Rows, TablesMechanism
@@ -58,11 +58,14 @@ class Saved(ABC):
         Raises
         ------
         ValueError
-            If its content is no such model; the message begins with the file's name.
+            If its content is no such model, or a statement beside it, ``release.json``, is about
+            another file of its name; the message begins with the file's name.
         """
         path = Path(path)
         try:
-            return cls.from_dict(parse_json(path.read_text(encoding="utf-8")))
+            content = path.read_bytes()
+            check_stated(path, content)
+            return cls.from_dict(parse_json(content.decode()))
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from None
 

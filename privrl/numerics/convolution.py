@@ -27,6 +27,7 @@ from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import LOG_DELTA, outward
 
 _POINTS = 4096
+_FARTHEST = 1e8  # nats; beyond, floats do not tell losses from one another, and delta is 1
 _MARGIN = 25.0  # nats below the smallest delta asked for, down to which a loss is resolved
 
 
@@ -59,12 +60,16 @@ class ProductProfile:
         The pairs with their multiplicities.
     log_level : float
         Logarithm of the smallest delta that will be asked for; below it the bound still holds
-        but flattens out.
+        but flattens out. So it does, at 1, where losses may be a hundred million nats.
     """
 
     def __init__(self, pairs: "Counter[Pair]", log_level: float) -> None:
         level = log_level - _MARGIN
-        ranges = [pair.loss_range(level) for pair in pairs]
+        with np.errstate(all="ignore"):
+            ranges = [pair.loss_range(level) for pair in pairs]
+        self._is_told = all(-_FARTHEST < low < high < _FARTHEST for low, high in ranges)
+        if not self._is_told:
+            return
         step = max(high - low for low, high in ranges) / _POINTS
         self._step = step
         self._lost = 0.0  # mass at infinite loss
@@ -95,6 +100,8 @@ class ProductProfile:
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return an upper bound on ``log delta`` at each epsilon; same shape."""
+        if not self._is_told:
+            return np.zeros(np.shape(epsilon))
         # The next grid point at or above each epsilon, and how far away it is.
         last = len(self._above) - len(self._one) - 1
         near = np.clip(np.ceil(np.asarray(epsilon, np.float64) / self._step) - self._start, 0, last)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Self, get_args
 import numpy as np
 
 from privrl._checks import check_count
-from privrl._files import Write, save_all, text_writer
+from privrl._files import Write, check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._typing import IntArray
 from privrl.envs.released import Released, check_labels, checked_statement
@@ -322,13 +322,16 @@ def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
     Raises
     ------
     ValueError
-        If it holds no policy; the message begins with the file's name.
+        If it holds no policy, or a statement beside it, ``release.json``, is about another file of
+        its name; the message begins with the file's name.
     OSError
         If it cannot be read.
     """
     path = Path(path)
     try:
-        return ReleasedPolicy.from_dict(parse_json(path.read_bytes().decode()))
+        content = path.read_bytes()
+        check_stated(path, content)
+        return ReleasedPolicy.from_dict(parse_json(content.decode()))
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 

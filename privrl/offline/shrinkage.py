@@ -48,6 +48,8 @@ def action_effects(
         In each state, from its mean: the best linear prediction of a model with a mean for each
         state and a random effect of each action.
     """
+    if spread.action == 0:  # nothing differs: noise has brought a chance to 1, say
+        return np.zeros_like(deviations)
     weight = np.where(allowed, 1 / (variance + spread.cell**2), 0.0)
     total = np.maximum(weight.sum(axis=1), np.finfo(float).tiny)
     per_state = weight / total[:, None]

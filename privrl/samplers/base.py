@@ -5,8 +5,10 @@ that is free. The sampler tells what its next update costs, and `draw` is the on
 the accountant first and updates after. Raw counts stop here.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from threading import RLock
 from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 
 import numpy as np
@@ -26,6 +28,13 @@ from privrl.numerics.special import FloatArray
 GRID = 2.0**-16
 LARGEST_TOTAL = 2.0**53 * GRID
 _AT_ONCE = 2**18  # cells that are checked at a time: a check needs no table of its own
+_drawing = RLock()
+if hasattr(os, "register_at_fork"):  # not to be held for ever where its holder is not
+    os.register_at_fork(
+        before=_drawing.acquire,
+        after_in_parent=_drawing.release,
+        after_in_child=_drawing.release,
+    )
 
 
 class Posterior(Protocol):
@@ -95,7 +104,18 @@ def draw(
     -----
     If an update fails for another reason, out of memory, say, the samplers of the call are
     spoiled: what they have been paid for is lost, and they refuse all further updates.
+
+    One thread at a time draws: what a sampler says that it costs is still so when it is updated.
     """
+    with _drawing:
+        return _draw(accountant, updates, rng)
+
+
+def _draw(
+    accountant: Accountant,
+    updates: Sequence[tuple[Sampler, ArrayLike]],
+    rng: np.random.Generator,
+) -> list[Posterior]:
     check_rng(rng)
     checked = [(sampler, _owned(counts)) for sampler, counts in updates]
     for sampler, batch in checked:

@@ -154,6 +154,10 @@ def test_a_file_that_is_no_database_stays(tmp_path: Path) -> None:
         ("no JSON", "spec must be a JSON file"),
         ('{"runz": 3}', "spec has no field 'runz'; did you mean 'runs'"),
         ('{"spec": {"runs": "3"}}', "spec.runs must be of type int"),
+        ("[" * 100_000, "spec.json': brackets must not be nested so deeply."),
+        ('{"spec":' * 50_000, "brackets must not be nested so deeply."),
+        ('{"runs": 3, "runs": 4}', "entries must be there once"),
+        ('{"runs": 1' + "0" * 400 + "}", "numbers must be finite"),
     ],
 )
 def test_a_bad_spec_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -219,6 +223,7 @@ def test_train_says_what_its_numbers_mean(tmp_path: Path) -> None:
     said = " ".join(result.output.split())
     assert re.search(r"\(share \S+\) over all 1000, 0\.\d+ \(share \S+\) over the last 100", said)
     assert "policy.npy is worth 0.7442 (share 1) by the environment's tables" in said
+    assert "record.csv holds what the agent earned in each episode, without any privacy" in said
     assert "random actions, 0.01394, to the optimum, 0.7442" in said
     worth = json.loads((tmp_path / "train.json").read_text())["worth"]
     assert worth["policy"] == pytest.approx(0.7442, abs=5e-5)

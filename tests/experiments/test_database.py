@@ -1,6 +1,8 @@
 """The file that keeps finished jobs: exact, whole, and never another's."""
 
 import sqlite3
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, jobs_of
+from privrl.experiments.sweeps import database as database_module
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import JobResult
 
@@ -120,6 +123,92 @@ def test_a_damaged_file_is_an_error_of_the_system(tmp_path: Path) -> None:
             database.save(JOB, RESULT)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE runs SET rewards = 'a text'",
+        "UPDATE runs SET rewards = x'00'",
+        "UPDATE runs SET final_value = 'a text' WHERE run = 100",
+        "UPDATE runs SET final_value = x'00'",
+        "UPDATE runs SET total_reward = 1",
+        "UPDATE runs SET run = run + 1000",
+        "DELETE FROM runs WHERE run = 101",
+        "DELETE FROM runs",
+        "UPDATE jobs SET spent = 0.2",
+        "UPDATE jobs SET draws = 'many'",
+        "UPDATE jobs SET weight = x'00'",
+        "UPDATE jobs SET sha256 = NULL",
+        "UPDATE jobs SET job = '{}'",
+    ],
+)
+def test_what_was_changed_is_an_error_of_the_system(change: str, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE) as database:
+        database.save(JOB, RESULT)
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute(change)
+        connection.commit()
+    except sqlite3.IntegrityError:  # the file has rules of its own
+        return
+    finally:
+        connection.close()
+    with Database(path, HERE) as database, pytest.raises(OSError, match="cannot be read"):
+        database.finished([JOB])
+
+
+def test_every_flipped_byte_is_seen_or_does_no_harm(tmp_path: Path) -> None:
+    path, rng = tmp_path / "sweep.sqlite", np.random.default_rng(5)
+    wide = replace(RESULT, rewards=rng.random((60, 2)))
+    with Database(path, HERE) as database:
+        database.save(JOB, wide)
+    whole = path.read_bytes()
+    used = np.flatnonzero(np.frombuffer(whole, np.uint8))  # the rest is empty space, mostly
+    found_it = 0
+    for place in rng.choice(used, 400):
+        broken = bytearray(whole)
+        broken[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(broken)
+        try:
+            with Database(path, HERE) as database:
+                found = database.finished([JOB])
+        except (OSError, ValueError):
+            continue
+        for result in found.values():
+            found_it += 1
+            np.testing.assert_array_equal(result.rewards, wide.rewards)
+            np.testing.assert_array_equal(result.final, wide.final)
+            for name in ("seconds", "draws", "spent", "epsilon_delta", "weight", "alpha", "sigma"):
+                np.testing.assert_equal(getattr(result, name), getattr(RESULT, name))
+    assert found_it < 300
+
+
+def test_a_held_database_is_waited_for_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_PATIENCE", (0.05, 1.0))
+    path = tmp_path / "sweep.sqlite"
+    Database(path, HERE).close()
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN EXCLUSIVE")
+    began = time.monotonic()
+    with (
+        pytest.warns(UserWarning, match="another process holds the database; it is waited for"),
+        pytest.raises(OSError, match="database is held by another process"),
+    ):
+        Database(path, HERE)
+    assert 1 < time.monotonic() - began < 20
+    release = threading.Timer(0.3, holder.execute, ["ROLLBACK"])
+    release.start()
+    with pytest.warns(UserWarning, match="another process holds"):
+        database = Database(path, HERE)
+    with database:
+        database.save(JOB, RESULT)
+        assert database.finished([JOB]).keys() == {JOB}
+    release.join()
+    holder.close()
+
+
 def _another_program(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE songs (name TEXT)")
@@ -138,7 +227,7 @@ def _another_schema(path: Path) -> None:
     [
         (lambda path: path.write_text("my notes\n" * 100), "file is not a database; move it away"),
         (_another_program, "another program's"),
-        (_another_schema, "must have schema 3, got 99"),
+        (_another_schema, "must have schema 4, got 99"),
         (Path.mkdir, "unable to open"),
     ],
     ids=["text", "another program's", "another schema", "folder"],

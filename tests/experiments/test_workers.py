@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from privrl.experiments.workers import JobFailed, WorkersDied, check_workers, on_workers
@@ -33,6 +34,16 @@ def dies_always(job: int, folder: Path) -> int:
     (folder / f"{time.monotonic_ns()}").touch()
     os.kill(os.getpid(), signal.SIGKILL)
     return job
+
+
+def listening(job: int, shared: int) -> list[str]:
+    """Return on which addresses this process listens, and the one that started it."""
+    return [
+        connection.laddr.ip
+        for process in (psutil.Process(), psutil.Process(shared))
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
 
 
 def raises(job: int, folder: Path) -> int:
@@ -84,6 +95,14 @@ def test_dask_does_every_job_though_all_workers_are_killed(cluster) -> None:
         os.kill(nanny.pid, signal.SIGKILL)
     done |= dict(results)
     assert done == {i: 2 * i + 5 for i in JOBS}
+
+
+def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
+    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
+    done = on_workers(listening, [0], os.getpid(), backend="dask", workers=1)
+    ((_, addresses),) = done
+    assert len(addresses) >= 4  # worker, nanny, scheduler, dashboard
+    assert set(addresses) <= {"127.0.0.1", "::1"}
 
 
 def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:

@@ -404,3 +404,14 @@ def test_every_set_through_an_archive_laid_out_as_ucis(
     server.content = zipped(content)
     assert datasets.load(name).frame.shape == SHAPES[name]
     assert server.asked == [f"/public/{source.archive}"]
+
+
+def test_archives_are_opened_one_in_another_and_no_deeper() -> None:
+    """One that holds itself would be opened for ever."""
+    inner = zipped({"one.csv": b"x"})
+    assert files._members(io.BytesIO(zipped({"a.zip": inner})), {"one.csv": ""}) == {
+        "one.csv": b"x"
+    }
+    for _ in range(2000):
+        inner = zipped({"deeper.zip": inner})
+    assert files._members(io.BytesIO(inner), {"one.csv": ""}) == {}

@@ -86,3 +86,11 @@ def test_expected(prior: float) -> None:
     wanted = (x * weight).sum() / weight.sum()
     found = expected(np.array([measured, 0.0]), np.array(variance), prior)
     np.testing.assert_allclose(found, [wanted, 0.0], rtol=1e-6, atol=1e-9)
+
+
+def test_actions_that_do_not_differ_have_no_effects() -> None:
+    """As where noise has made an outcome certain: what was paid for is released none the less."""
+    deviations = np.array([[1.0, -1.0], [0.5, 0.0]])
+    allowed = np.array([[True, True], [True, False]])
+    effects = action_effects(deviations, np.ones((2, 2)), allowed, Spread(0.0, 0.0, 0.0))
+    np.testing.assert_array_equal(effects, np.zeros((2, 2)))

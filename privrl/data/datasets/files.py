@@ -2,14 +2,14 @@
 
 import hashlib
 import importlib
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
+
+from privrl._files import bytes_writer, save_all
 
 ARCHIVES = "https://archive.ics.uci.edu/static/public"
 MOST_BYTES = 2**26  # of one file in an archive; the largest in use has 6 MB
@@ -106,15 +106,12 @@ def _download(files: Files, where: Path, *, progress: bool) -> None:
         if name not in contents:
             raise ValueError(f"{url} must hold {name!r}, and does not; give a folder that has it.")
         _check(contents[name], digest, f"{name} in {url}")
-    where.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=where, prefix=".writing-") as scratch:
-        for name in files.digests:
-            (Path(scratch) / name).write_bytes(contents[name])
-        for name in files.digests:
-            os.replace(Path(scratch) / name, where / name)
+    save_all(where, {name: bytes_writer(contents[name]) for name in files.digests})
 
 
-def _members(archive: BinaryIO, names: Mapping[str, str]) -> dict[str, bytes]:
+def _members(
+    archive: BinaryIO, names: Mapping[str, str], *, inside: bool = False
+) -> dict[str, bytes]:
     """Return what a ZIP file, or one inside it, holds under some names, whatever the folder."""
     contents: dict[str, bytes] = {}
     with zipfile.ZipFile(archive) as opened:
@@ -122,8 +119,8 @@ def _members(archive: BinaryIO, names: Mapping[str, str]) -> dict[str, bytes]:
             name = PurePosixPath(member.filename).name
             if name in names:
                 contents[name] = _content(opened, member)
-            elif name.endswith(".zip"):  # Bank's
-                contents |= _members(BytesIO(_content(opened, member)), names)
+            elif name.endswith(".zip") and not inside:  # Bank's; a file may hold itself
+                contents |= _members(BytesIO(_content(opened, member)), names, inside=True)
     return contents
 
 

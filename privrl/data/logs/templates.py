@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from privrl._files import save_new
 from privrl.data.schema.plain import dump
 from privrl.data.schema.templates import template
 
@@ -61,5 +62,4 @@ def write_log_template(
     content = dump(path, data | {"state": columns, "action": {}})
     if path.suffix.lower() == ".toml":
         content = _ADVICE.encode() + content
-    with path.open("xb") as file:
-        file.write(content)
+    save_new(path, content)

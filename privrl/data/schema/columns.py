@@ -25,6 +25,8 @@ from privrl.data.schema.entries import (
     refuse_type,
 )
 
+#: Even ones.
+MOST_BINS = 1_000_000
 OTHER = "(other)"
 MISSING = "(missing)"
 
@@ -179,8 +181,10 @@ class Bins:
 
     @classmethod
     def even(cls, low: float, high: float, count: int, *, missing: bool = False) -> Self:
-        """Return ``count`` bins of equal width from ``low`` to ``high``."""
+        """Return ``count`` bins of equal width, at most `MOST_BINS`, from ``low`` to ``high``."""
         count = check_count("count", count)
+        if count > MOST_BINS:
+            raise ValueError(f"count must be at most {MOST_BINS}, got {count}.")
         low, high = _check_edges((low, high))
         inner = tuple(low + (high - low) * i / count for i in range(1, count))
         return cls((low, *inner, high), missing)

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,10 @@ def read(path: Path) -> Any:
     suffix = _suffix(path)
     text = path.read_bytes().decode("utf-8-sig")
     if suffix == ".toml":
-        return tomllib.loads(text)
+        try:
+            return tomllib.loads(text)
+        except RecursionError:
+            raise ValueError("brackets must not be nested so deeply.") from None
     return parse_json(text)
 
 
@@ -84,8 +88,8 @@ def check_names(names: Iterable[str]) -> tuple[str, ...]:
     names = tuple(names)
     for name in names:
         check_name(name)
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
+    if len(set(names)) < len(names):  # there may be many
+        repeated = [name for name, times in Counter(names).items() if times > 1]
         raise ValueError(f"names must be different, got {listed(repeated)} twice.")
     if not names:
         raise ValueError("names must be of at least one column, got none.")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from privrl._checks import check_count
+from privrl._files import save_new
 from privrl._plain import listed
 from privrl.data.schema.columns import Bins
 from privrl.data.schema.plain import check_names, dump, is_unfilled, plain
@@ -54,7 +55,8 @@ def template(
     names = check_names(names)
     numeric = {} if numeric is None else numeric
     bins = check_count("bins", bins, least=2)
-    unknown = [name for name in numeric if name not in names]
+    known = set(names)
+    unknown = [name for name in numeric if name not in known]
     if unknown:
         raise ValueError(
             f"numeric must name columns, got {listed(unknown)}; the columns are {listed(names)}."
@@ -102,8 +104,7 @@ def write_template(
     unfilled = tuple(name for name, column in data["columns"].items() if is_unfilled(column))
     if path.suffix.lower() == ".toml":
         content = _ADVICE.encode() + content
-    with path.open("xb") as file:
-        file.write(content)
+    save_new(path, content)
     return unfilled
 
 
