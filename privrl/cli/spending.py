@@ -47,9 +47,10 @@ def accountant_of(
 def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
     """Say what was spent of the data before, and what it is with what was released now."""
     for receipt in accountant.receipts:
+        # A name that was made of the data is not told here: it would change with one record.
+        named = receipt.dataset if receipt.is_named else "these data"
         OUT.print(
-            f"ledger: entry {receipt.number}, of {escape(receipt.dataset)}, under "
-            f"{accountant.relation}"
+            f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}"
         )
         before, after = receipt.before, receipt.after
         if before.releases:

@@ -98,6 +98,11 @@ class Receipt:
     after: Amount
     budget: Budget | None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the data set has a name that was given to it, and not one made of the data."""
+        return not self.dataset.startswith(_UNNAMED)
+
 
 @dataclass(frozen=True)
 class _State:
