@@ -63,7 +63,7 @@ def refused(book: Ledger, words: str) -> None:
     with pytest.raises(LedgerError, match=words):
         histogram(
             np.arange(50.0), 4, (0, 50), target=target, rng=NoDraws(),
-            accountant=book.accountant("people"),
+            accountant=Ledger(book.path).accountant("people"),
         )  # fmt: skip
 
 
