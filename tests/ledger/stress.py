@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from privrl.ledger import Budget, Ledger
 from privrl.mechanisms import LaplaceMechanism
 
 UNIT = ReplaceRecord()
+_AT_ONCE = 250  # races in one ledger
 PIECE = LaplaceMechanism(scale=2.0, relation=UNIT)  # pure epsilon 1
 _FOR_EVER = "import sys; from stress import draw_for_ever; draw_for_ever(*sys.argv[1:])"
 
@@ -51,10 +53,8 @@ def kills(times: int, folder: Path, *, limit: int = 1_000_000) -> dict[str, int]
     book, rng = Ledger(folder / "ledger.sqlite"), random.Random(0)
     book.set_budget("people", Budget(float(limit)))
     drawn = killed = 0
-    here = {
-        **os.environ,
-        "PYTHONPATH": f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}",
-    }
+    paths = [str(Path(__file__).parent), *sys.path]
+    here = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     while killed < times:
         notes = [folder / f"drawn-{killed + i}" for i in range(2)]
         started = [
@@ -64,7 +64,7 @@ def kills(times: int, folder: Path, *, limit: int = 1_000_000) -> dict[str, int]
         while not all(note.exists() and note.stat().st_size for note in notes):
             time.sleep(0.01)
         for process in started:
-            time.sleep(rng.uniform(0, 0.05))
+            time.sleep(rng.uniform(0, 0.2))
             process.send_signal(signal.SIGKILL)
             process.wait()
             killed += 1
@@ -90,8 +90,15 @@ def _race(path: str, names: list[str], barrier: Any, won: Any) -> None:
 
 
 def races(times: int, folder: Path) -> dict[str, int]:
-    """Let two processes at once ask for the whole of a budget, many times."""
-    book = Ledger(folder / "races.sqlite")
+    """Let two processes at once ask for the whole of a budget, many times, in several ledgers."""
+    found = Counter[str]()
+    for first in range(0, times, _AT_ONCE):
+        part = min(_AT_ONCE, times - first)
+        found.update(_raced(part, Ledger(folder / f"races-{first}.sqlite")))
+    return dict(found)
+
+
+def _raced(times: int, book: Ledger) -> dict[str, int]:
     names = [f"set {i}" for i in range(times)]
     for name in names:
         book.set_budget(name, Budget(1.0))
