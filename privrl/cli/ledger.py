@@ -196,7 +196,7 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
 
 def _print_accounts(book: "Ledger", delta: float | None) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("data set", overflow="fold", min_width=12)
+    table.add_column("data set", overflow="fold", min_width=17)
     table.add_column("neighbours", overflow="fold")
     for head in ("releases", "spent", "budget", "used"):
         table.add_column(head, justify="right", overflow="fold")

@@ -46,20 +46,19 @@ def accountant_of(
 
 def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
     """Say what was spent of the data before, and what it is with what was released now."""
-    for receipt in accountant.receipts:
-        # A name that was made of the data is not told here: it would change with one record.
-        named = receipt.dataset if receipt.is_named else "these data"
-        OUT.print(
-            f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}"
-        )
-        before, after = receipt.before, receipt.after
-        if before.releases:
-            OUT.print(f"  spent before: {told(before, delta)}, by {releases(before)}")
-            OUT.print(f"  all together: {told(after, delta)}, by {releases(after)}")
-        else:
-            OUT.print("  spent before: nothing; another release of these data adds to this one")
-        if receipt.budget is not None:
-            OUT.print(f"  {share(receipt.budget.share(after))} of the budget, {receipt.budget}")
+    receipt = accountant.receipt
+    assert receipt is not None
+    # A name that was made of the data is not told here: it would change with one record.
+    named = receipt.dataset if receipt.is_named else "these data"
+    OUT.print(f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}")
+    before, after = receipt.before, receipt.after
+    if before.releases:
+        OUT.print(f"  spent before: {told(before, delta)}, by {releases(before)}")
+        OUT.print(f"  all together: {told(after, delta)}, by {releases(after)}")
+    else:
+        OUT.print("  spent before: nothing; another release of these data adds to this one")
+    if receipt.budget is not None:
+        OUT.print(f"  {share(receipt.budget.share(after))} of the budget, {receipt.budget}")
 
 
 def told(amount: "Amount", delta: float | None) -> str:

@@ -33,7 +33,7 @@ class LedgerAccountant(KeepsLedger):
         self._durable, self._dataset, self._relation = ledger, dataset, relation
         self._delta = None if delta is None else check_delta(delta)
         self._book = Book()
-        self._receipts: tuple[Receipt, ...] = ()
+        self._receipt: Receipt | None = None
 
     @property
     def relation(self) -> Relation | None:
@@ -50,9 +50,9 @@ class LedgerAccountant(KeepsLedger):
         return budgets.get((name, None)) if own is None else own
 
     @property
-    def receipts(self) -> tuple["Receipt", ...]:
-        """What was entered through this accountant, in order."""
-        return self._receipts
+    def receipt(self) -> "Receipt | None":
+        """What was entered last through this accountant; None before the first cost."""
+        return self._receipt
 
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Enter a cost ``count`` times, before anything that it pays for is drawn.
@@ -72,9 +72,8 @@ class LedgerAccountant(KeepsLedger):
                 f"cost must be about the relation {str(self._relation)!r} like those before it, "
                 f"got {str(cost.relation)!r}; use another accountant for it."
             )
-        receipt = self._durable.spend(self._dataset, cost, count, delta=self._delta)
+        self._receipt = self._durable.spend(self._dataset, cost, count, delta=self._delta)
         self._relation = cost.relation
-        self._receipts = (*self._receipts, receipt)
         self._book.add(cost, count)
 
     def epsilon(self, delta: float) -> FloatArray:

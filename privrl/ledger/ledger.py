@@ -39,6 +39,7 @@ from privrl.ledger.file import (
 from privrl.numerics.printing import up
 
 _UNNAMED: Final = "data-"  # begins the names of data sets that were given none
+_SHORT: Final = 12  # characters of a digest in them
 _LONGEST: Final = 100  # characters of a name
 _SHOWN: Final = 200  # characters of a cost
 _SLACK: Final = timedelta(minutes=1)  # by which clocks are set all the time
@@ -197,7 +198,7 @@ class Ledger:
         if name is not None and not (data.is_file() or data.is_dir()):
             return self._checked(state, DataSet(name))
         content = content_of(data, state.salt)
-        known = state.contents.get(content, f"{_UNNAMED}{content[:16]}")
+        known = state.contents.get(content, f"{_UNNAMED}{content[:_SHORT]}")
         return self._checked(state, DataSet(known if name is None else name, content))
 
     def accountant(
@@ -459,7 +460,7 @@ class Ledger:
                 f"{name!r}; leave it out, or say so."
             )
         unnamed = name.startswith(_UNNAMED) and not state.knows(name)
-        if unnamed and (content is None or name != f"{_UNNAMED}{content[:16]}"):
+        if unnamed and (content is None or name != f"{_UNNAMED}{content[:_SHORT]}"):
             raise ValueError(
                 f"dataset must be one that the ledger knows where it begins with {_UNNAMED!r}, got "
                 f"{name!r}; such names are made from the data."

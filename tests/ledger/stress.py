@@ -35,16 +35,14 @@ _FOR_EVER = "import sys; from stress import draw_for_ever; draw_for_ever(*sys.ar
 
 
 def draw_for_ever(path: str, drawn: str) -> None:
-    """Release, and note each draw; until killed, or the budget is spent."""
+    """Release, and note each draw; until killed."""
     rng = np.random.default_rng()
     accountant = Ledger(path).accountant("people")
     note = os.open(drawn, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(note, b"s")  # started
-    while True:
-        try:
-            PIECE.release([1.0, 2.0], rng, accountant=accountant)
-        except BudgetExceeded:
-            return
+    parent = os.getppid()
+    while os.getppid() == parent:  # and not for ever where nobody is left to kill it
+        PIECE.release([1.0, 2.0], rng, accountant=accountant)
         os.write(note, b"d")
 
 

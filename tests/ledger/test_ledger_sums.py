@@ -294,7 +294,7 @@ def test_models_streams_samplers_and_agents_take_it(book: Ledger) -> None:
     frame = pd.DataFrame({"x": [0.5, 1.5] * 20, "y": ["a", "b"] * 20})
     plan = PrivateBayesNet(parents={"x": [], "y": ["x"]}, schema=schema, target=target)
     plan.fit(frame, rng, accountant=records)
-    assert total(book, "records").releases == len(records.receipts) == 2
+    assert total(book, "records").releases == 2
     cost = person_cost(1.0)
     PersonStream(9, cost, rng, book.accountant("persons"))
     assert total(book, "persons", cost.relation).pure == 1
@@ -303,7 +303,7 @@ def test_models_streams_samplers_and_agents_take_it(book: Ledger) -> None:
     agent.accountant = book.accountant("users")  # type: ignore[assignment]
     train(agent, env, 30, rng)
     (account,) = (each for each in book.accounts() if each.dataset == "users")
-    assert account.total.releases == len(agent.accountant.receipts) > 0  # type: ignore[attr-defined]
+    assert account.total.releases == sum(each.count for each in agent.accountant.ledger) > 0
     assert np.isfinite(agent.accountant.epsilon(1e-5))
 
 
