@@ -155,6 +155,16 @@ def test_entries_cut_off_show_against_an_export(book: Ledger) -> None:
         fresh.verify({"number": True, "head": earlier["head"]})
 
 
+def test_a_process_misses_what_was_put_in_place_of_another(book: Ledger) -> None:
+    spend(book, 3)
+    before = book.path.read_bytes()
+    spend(book)
+    book.path.write_bytes(before)  # an older copy
+    spend(Ledger(book.path), 2)  # as which it goes on, for those who know no better
+    with pytest.raises(LedgerError, match="entry 4 was there before, and is not any more"):
+        spend(book)
+
+
 def test_an_export_has_no_salt_and_all_else(book: Ledger, tmp_path: Path) -> None:
     data = tmp_path / "people.csv"
     data.write_text("a\n1\n")
