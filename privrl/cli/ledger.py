@@ -22,6 +22,7 @@ _commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_compl
 app.add_typer(
     _commands, name="ledger", help="What was spent of which data, over all runs, and what may be."
 )
+_WIDTH = 17  # of a name that was made of data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
 
@@ -196,11 +197,13 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
 
 def _print_accounts(book: "Ledger", delta: float | None) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("data set", overflow="fold", min_width=17)
-    table.add_column("neighbours", overflow="fold")
-    for head in ("releases", "spent", "budget", "used"):
-        table.add_column(head, justify="right", overflow="fold")
     accounts, budgets = book.accounts(), dict(book.budgets())
+    names = [each.dataset for each in accounts] + [name for name, _ in budgets]
+    longest = max(map(len, names), default=0)
+    table.add_column("data set", overflow="fold", min_width=min(longest, _WIDTH))
+    table.add_column("neighbours", overflow="fold")
+    for head in ("times", "spent", "budget", "used"):
+        table.add_column(head, justify="right", no_wrap=True)
     for each in accounts:
         budget = each.budget
         at = delta

@@ -276,17 +276,18 @@ def tables_released(cost: Cost) -> set[str | None]:
 def pure_ratio(cost: Cost) -> Fraction | None:
     """Return the epsilon (nats) of pure privacy, with ``delta = 0``; None where a cost has none.
 
-    Exactly where the cost says so itself, as ``pure_ratio``; else from its ``pure_epsilon``.
+    Exactly where its class says so itself, as ``pure_ratio``; else from its ``pure_epsilon``.
     """
     if type(cost) is Together:
         parts = [(pure_ratio(part), n) for part, n in _counted(cost.parts)]
         known = [n * ratio for ratio, n in parts if ratio is not None]
         return sum(known, Fraction(0)) if len(known) == len(parts) else None
-    exact = getattr(cost, "pure_ratio", None)
-    if isinstance(exact, Fraction):
-        return exact
-    bound = float(getattr(cost, "pure_epsilon", math.inf))
-    return Fraction(bound) if 0 <= bound < math.inf else None
+    for name in ("pure_ratio", "pure_epsilon"):
+        said = is_fixed(cost) or name in vars(type(cost))
+        value = getattr(cost, name, math.inf) if said else math.inf
+        if 0 <= value < math.inf:
+            return Fraction(value)
+    return None
 
 
 def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False) -> None:

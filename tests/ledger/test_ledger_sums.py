@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant
 from privrl.agents import PSRL
@@ -26,6 +27,7 @@ from privrl.costs import (
     ReplaceRecord,
     Together,
 )
+from privrl.costs.base import pure_ratio
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
 from privrl.ledger import Amount, Budget, DataSet, Ledger, LedgerAccountant
@@ -33,8 +35,7 @@ from privrl.ledger.amounts import curve_from_bytes
 from privrl.ledger.budgets import _filters
 from privrl.mechanisms import GaussianMechanism
 from privrl.models import PrivateBayesNet, histogram
-from privrl.offline.budget import person_cost
-from privrl.offline.persons import PersonStream
+from privrl.numerics.special import FloatArray
 
 UNIT = ReplaceRecord()
 TINIEST = 5e-324
@@ -183,6 +184,34 @@ def test_no_privacy_is_entered_and_every_budget_refuses_it(book: Ledger) -> None
         book.accountant("d").compose(NoPrivacy(UNIT))
 
 
+class Leaky(LaplaceCost):
+    """Says nothing of itself, and costs more than what it is derived from."""
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        return 9 * super().rdp(orders)
+
+
+class Own:
+    """Of a user, who knows its pure epsilon as a float."""
+
+    relation = UNIT
+    pure_epsilon = 0.25
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        return np.full(np.shape(orders), 0.25)
+
+
+def test_what_is_pure() -> None:
+    part = laplace(0.1)
+    assert pure_ratio(part) == Fraction(1, 10)
+    assert pure_ratio(Together([part] * 3)) == Fraction(3, 10)
+    assert pure_ratio(Together([part, gaussian(1.0)])) is None
+    assert pure_ratio(gaussian(1.0)) is None
+    assert pure_ratio(NoPrivacy(UNIT)) is None
+    assert pure_ratio(Leaky(scale=1.0, relation=UNIT)) is None
+    assert pure_ratio(Own()) == Fraction(1, 4)  # type: ignore[arg-type]
+
+
 def test_relations_are_never_mixed(book: Ledger) -> None:
     other = AddRemoveRecord()
     book.accountant("d").compose(laplace(1.0))
@@ -285,7 +314,8 @@ def test_a_folder_is_known_by_its_files_and_their_names(book: Ledger, tmp_path: 
 # Where it goes ------------------------------------------------------------------------------------
 
 
-def test_models_streams_samplers_and_agents_take_it(book: Ledger) -> None:
+def test_models_samplers_and_agents_take_it(book: Ledger) -> None:
+    """Streams of persons do in test_ledger_cli.py."""
     rng, target = np.random.default_rng(0), ApproxDP(0.5, 1e-5)
     records = book.accountant("records")
     ages = rng.normal(size=99)
@@ -295,9 +325,6 @@ def test_models_streams_samplers_and_agents_take_it(book: Ledger) -> None:
     plan = PrivateBayesNet(parents={"x": [], "y": ["x"]}, schema=schema, target=target)
     plan.fit(frame, rng, accountant=records)
     assert total(book, "records").releases == 2
-    cost = person_cost(1.0)
-    PersonStream(9, cost, rng, book.accountant("persons"))
-    assert total(book, "persons", cost.relation).pure == 1
     env = gym.make("privrl.envs:privrl/RiverSwim-v0")
     agent = PSRL.private(env, epsilon=1, episodes=30)
     agent.accountant = book.accountant("users")  # type: ignore[assignment]
