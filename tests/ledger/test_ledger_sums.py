@@ -147,6 +147,10 @@ def test_one_release_alone_is_told_by_its_own_profile(book: Ledger) -> None:
     with pytest.raises(BudgetExceeded):
         accountant.compose(gaussian(1e6))
     assert accountant.epsilon(1e-5) <= 1.0
+    free = book.accountant("e", delta=1e-5)
+    for cost in (mechanism.cost, gaussian(1e6)):
+        free.compose(cost)
+    assert free.epsilon(1e-5) > 1.0
 
 
 def test_a_budget_is_a_filter_of_fixed_orders() -> None:
