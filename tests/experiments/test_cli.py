@@ -289,7 +289,8 @@ def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
     guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
     assert guarantee["caveats"]
     assert guarantee["randomness"] == SEEDED
-    run("train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--out", str(tmp_path))
+    again = ["train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--out", str(tmp_path)]
+    run(*again, "--force")
     guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
     assert (guarantee["caveats"], guarantee["randomness"]) == ([], SECRET)
 
