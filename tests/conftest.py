@@ -1,7 +1,14 @@
-"""What holds for every test: one core a process, and no verdict that depends on time or luck."""
+"""What holds for every test.
+
+One core a process, no verdict that depends on time or luck, and nobody's own ledger is touched.
+"""
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy is imported
@@ -15,3 +22,19 @@ settings.register_profile("suite", derandomize=True, **_untimed)
 # New examples: pytest --hypothesis-profile=search, which prints what repeats a failure.
 settings.register_profile("search", print_blob=True, **_untimed)
 settings.load_profile("suite")
+
+# For what runs outside of a test too, such as fixtures of a module and what they start.
+_folder = tempfile.TemporaryDirectory(prefix="privrl-ledger-")
+os.environ["PRIVRL_LEDGER"] = f"{_folder.name}/ledger.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def ledger_path() -> Iterator[Path]:
+    """A ledger of the test's own, for all that it runs and starts."""
+    with (
+        tempfile.TemporaryDirectory(prefix="privrl-ledger-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        path = Path(folder) / "ledger.sqlite"
+        patch.setenv("PRIVRL_LEDGER", str(path))
+        yield path

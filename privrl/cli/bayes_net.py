@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from privrl.cli import released
+from privrl.cli import outputs, released, spending
+from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
+from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
+_FILES = ("model.json", "model.bif", "release.json")
 
 
 @app.command("bayes-net")
@@ -35,7 +38,10 @@ def bayes_net_command(
     separator: Separator = ",",
     seed: Seed = None,
     reproducible: Reproducible = None,
+    dataset: Name = None,
+    ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
+    force: Force = False,
 ) -> None:
     """Fit the probabilities of a Bayesian network, whose structure is public, privately.
 
@@ -62,9 +68,11 @@ def bayes_net_command(
         released.check_name(
             "mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none")
         )
-        _files.check_folder(out)
+        names = _FILES if synthetic is None else (*_FILES, "synthetic.csv")
+        outputs.check_new(out, names, force=force)
+        accountant = spending.accountant_of(data, dataset, ledger, delta)
         records = read_records(data, plan.schema, separator=separator)
-        net = plan.fit(records, rng)
+        net = plan.fit(records, rng, accountant=accountant)
         assert net.cost is not None
         private = mechanism != "none"
         guarantee = released.guarantee_of(net.cost, target if private else None, delta, seed)
@@ -82,6 +90,7 @@ def bayes_net_command(
             "records"
         )
         print_cost("model.json", guarantee, without="the mechanism is none")
+        spending.print_spent(accountant, delta)
         print_files(written)
 
 

@@ -8,10 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from privrl.cli import logs, released
+from privrl.cli import logs, outputs, released, spending
+from privrl.cli.outputs import Force
 from privrl.cli.released import Epsilon, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
+from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+
+_FILES = ("model.json", "tables.npz", "release.json")
 
 
 @app.command("fit-model")
@@ -31,7 +35,10 @@ def fit_model_command(
     address: logs.Address = None,
     seed: Seed = None,
     reproducible: Reproducible = None,
+    dataset: Name = None,
+    ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
+    force: Force = False,
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
@@ -59,9 +66,12 @@ def fit_model_command(
             "action_names": public.action_names,
         }
         check_model(public.space, **names)
-        _files.check_folder(out)
+        outputs.check_new(out, _FILES, force=force)
+        accountant = spending.accountant_of(data, dataset, ledger, budget.reported)
         with public.read(data, where) as log:
-            model = fit_model(log, **budget.given, **public.support, **names, rng=rng)
+            model = fit_model(
+                log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
+            )
         guarantee = budget.guarantee()
         statement = model.statement | {"caveats": guarantee["caveats"]}
         model = replace(model, statement=statement)
@@ -78,6 +88,7 @@ def fit_model_command(
             f"persons, by {how[details['model']]}; outcomes: {escape(', '.join(model.outcomes))}"
         )
         print_cost("model.json", guarantee, without="", also=f", {guarantee['unit']}")
+        spending.print_spent(accountant, budget.reported)
         print_files(written)
         OUT.print("play it:")
         path = json.dumps(str(out), ensure_ascii=False)

@@ -8,20 +8,25 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import logs, released
+from privrl.cli import logs, outputs, released, spending
+from privrl.cli.outputs import Force
 from privrl.cli.released import Epsilon, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
+from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from privrl.data.logs import Log, PartitionedLog
+    from privrl.ledger import LedgerAccountant
     from privrl.offline import ReleasedPolicy
 
+_FILES = ("policy.json", "release.json")
 _MOST_SHOWN = 20  # states that are printed
 _MOST_STATES = 1_000_000  # that a text should have a line for
-_OF_MODELS = {"from_model", "discount", "out"}  # options that go with --from-model
+_OF_MODELS = {"from_model", "discount", "out", "force"}  # options that go with --from-model
 
 
 @app.command("fit-policy")
@@ -48,7 +53,10 @@ def fit_policy_command(
     address: logs.Address = None,
     seed: Seed = None,
     reproducible: Reproducible = None,
+    dataset: Name = None,
+    ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
+    force: Force = False,
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 
@@ -61,9 +69,10 @@ def fit_policy_command(
         from privrl.offline.support import check_discount
 
         check_discount(discount)
+        accountant = None
         if from_model is not None:
             _check_alone(context)
-            policy = _planned(from_model, out, discount)
+            policy = _planned(from_model, out, discount, force=force)
             guarantee, only = policy.statement, _OF_MODELS
         elif data is None or schema is None:
             raise ValueError("give a log and its --schema, or --from-model.")
@@ -78,7 +87,11 @@ def fit_policy_command(
                 admissible=admissible,
                 behaviour=behaviour,
             )
-            policy = _fitted(data, where, public, budget, rng, discount=discount, out=out)
+            _check_public(public, budget, discount)
+            outputs.check_new(out, _FILES, force=force)
+            accountant = spending.accountant_of(data, dataset, ledger, budget.reported)
+            with public.read(data, where) as log:
+                policy = _fitted(log, public, budget, discount, rng, accountant)
             guarantee, only = budget.guarantee(), None
         written = _files.save_all(
             out,
@@ -86,8 +99,9 @@ def fit_policy_command(
             released.statement_of(context, guarantee, only),
         )
         _print_policy(policy)
-        if from_model is None:
+        if accountant is not None:
             print_cost("policy.json", guarantee, without="", also=f", {guarantee['unit']}")
+            spending.print_spent(accountant, budget.reported)
         else:
             _print_statement(policy.statement)
         print_files(written)
@@ -103,31 +117,19 @@ def _check_alone(context: typer.Context) -> None:
             raise ValueError(f"--from-model goes without {said}: a model is all that is read.")
 
 
-def _planned(folder: Path, out: Path, discount: float) -> "ReleasedPolicy":
-    from privrl import _files
+def _planned(folder: Path, out: Path, discount: float, *, force: bool) -> "ReleasedPolicy":
     from privrl.envs import load_released
     from privrl.offline import ReleasedPolicy
 
-    _files.check_folder(out)
     if out.resolve() == folder.resolve():
         raise ValueError("out must be another folder than --from-model, whose files are kept.")
+    outputs.check_new(out, _FILES, force=force)
     return ReleasedPolicy.of_model(load_released(folder), discount=discount)
 
 
-def _fitted(
-    data: Path,
-    where: logs.Where,
-    public: logs.PublicLog,
-    budget: logs.Budget,
-    rng: "np.random.Generator",
-    *,
-    discount: float,
-    out: Path,
-) -> "ReleasedPolicy":
-    from privrl import _files
+def _check_public(public: logs.PublicLog, budget: logs.Budget, discount: float) -> None:
+    """Check all that is public, before anything is spent."""
     from privrl.envs.released import check_labels
-    from privrl.numerics.randomness import randomness_of
-    from privrl.offline import ReleasedPolicy, fit_policy
     from privrl.offline.policy import check_policy
 
     check_policy(public.space, budget.cost, discount)
@@ -137,9 +139,27 @@ def _fitted(
             f"{public.space.n_states}; make them coarser."
         )
     check_labels("outcomes", public.schema.outcomes)
-    _files.check_folder(out)
-    with public.read(data, where) as log:
-        policy = fit_policy(log, **budget.given, **public.support, discount=discount, rng=rng)
+
+
+def _fitted(
+    log: "Log | PartitionedLog",
+    public: logs.PublicLog,
+    budget: logs.Budget,
+    discount: float,
+    rng: "np.random.Generator",
+    accountant: "LedgerAccountant",
+) -> "ReleasedPolicy":
+    from privrl.numerics.randomness import randomness_of
+    from privrl.offline import ReleasedPolicy, fit_policy
+
+    policy = fit_policy(
+        log,
+        **budget.given,
+        **public.support,
+        discount=discount,
+        rng=rng,
+        accountant=accountant,
+    )
     return ReleasedPolicy.of_log(
         policy,
         epsilon=budget.epsilon,

@@ -8,9 +8,11 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import released
+from privrl.cli import outputs, released, spending
+from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
+from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 40  # that are printed
 _BAR = 30  # characters
+_FILES = ("histogram.csv", "histogram.json", "release.json")
 
 
 @app.command("histogram")
@@ -51,7 +54,10 @@ def histogram_command(
     separator: Separator = ",",
     seed: Seed = None,
     reproducible: Reproducible = None,
+    dataset: Name = None,
+    ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
+    force: Force = False,
 ) -> None:
     """Release a private histogram of one column.
 
@@ -78,10 +84,17 @@ def histogram_command(
         if is_private or mechanism != "dirichlet":
             guess = n_records if is_private else 1.0
             choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
-        _files.check_folder(out)
+        outputs.check_new(out, _FILES, force=force)
+        accountant = spending.accountant_of(data, dataset, ledger, delta)
         records = read_records(data, chosen.subset([column]), separator=separator)
         found = histogram(
-            records[column], cells, target=target, rng=rng, n_records=n_records, **options
+            records[column],
+            cells,
+            target=target,
+            rng=rng,
+            n_records=n_records,
+            accountant=accountant,
+            **options,
         )
         table = found.to_frame().rename_axis("cell").reset_index()
         guarantee = released.guarantee_of(found.cost, target, delta, seed)
@@ -95,6 +108,7 @@ def histogram_command(
         )
         _print_histogram(column, found)
         print_cost("histogram.json", guarantee, without="the mechanism is none")
+        spending.print_spent(accountant, delta)
         print_files(written)
 
 

@@ -95,6 +95,11 @@ class Budget:
 
         return person_cost(**self.given)
 
+    @property
+    def reported(self) -> float | None:
+        """The delta at which it is told; None where it is pure."""
+        return self.delta if self.order is None else REPORTED
+
     def guarantee(self) -> dict[str, Any]:
         """Return what it cost, as plain data."""
         from privrl.accounting.targets import Rdp

@@ -6,10 +6,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from privrl.cli import released
+from privrl.cli import outputs, released, spending
+from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, check_seed
+from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+
+_FILES = ("model.json", "release.json")
 
 
 @app.command("naive-bayes")
@@ -30,7 +34,10 @@ def naive_bayes_command(
     separator: Separator = ",",
     seed: Seed = None,
     reproducible: Reproducible = None,
+    dataset: Name = None,
+    ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/naive-bayes"),
+    force: Force = False,
 ) -> None:
     """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
 
@@ -54,14 +61,17 @@ def naive_bayes_command(
             mechanism=mechanism,  # type: ignore[arg-type]
             random_state=seed,
         )
-        _files.check_folder(out)
+        outputs.check_new(out, _FILES, force=force)
+        accountant = spending.accountant_of(data, dataset, ledger, delta)
         tests = None if test is None else read_records(test, chosen, separator=separator)
         records = read_records(data, chosen, separator=separator)
         if tests is not None:
             chosen.encode(tests)  # what does not fit is found before anything is spent
             if len(tests) == 0:
                 raise ValueError(f"test must have at least one record, got {str(test)!r}.")
-        model.fit(records.drop(columns=target_column), records[target_column])
+        model.fit(
+            records.drop(columns=target_column), records[target_column], accountant=accountant
+        )
         guarantee = released.guarantee_of(model.cost_, target if is_private else None, delta, seed)
         written = _files.save_all(
             out,
@@ -75,4 +85,5 @@ def naive_bayes_command(
         if tests is not None:
             released.print_scores(model, chosen, tests, target_column)
         print_cost("model.json", guarantee, without="the mechanism is none")
+        spending.print_spent(accountant, delta)
         print_files(written)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privrl.cli import released
+from privrl.cli import outputs, released
+from privrl.cli.outputs import Force
 from privrl.cli.released import Separator
 from privrl.cli.terminal import app, friendly, print_files
 
@@ -20,6 +21,7 @@ def predict_command(
     data: Annotated[Path, typer.Argument(help="CSV file with a header row: what to predict for.")],
     separator: Separator = ",",
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/predict"),
+    force: Force = False,
 ) -> None:
     """Predict with a private naive Bayes classifier; costs no privacy of those it learned from.
 
@@ -39,7 +41,7 @@ def predict_command(
                 f"the column {target_column!r} that model {model.name} predicts is named as one of "
                 "probabilities; rename it in the schema and fit again."
             )
-        _files.check_folder(out)
+        outputs.check_new(out, ["predictions.csv"], force=force)
         records = read_records(data, schema, separator=separator, optional=target_column)
         if len(records) == 0:
             raise ValueError(f"data must have at least one record, got {str(data)!r}.")

@@ -54,7 +54,8 @@ def statement_of(
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
-    del options["out"]
+    for own in ("out", "force", "ledger"):  # of this machine, not of the release
+        options.pop(own, None)
     if only is not None:
         options = {name: value for name, value in options.items() if name in only}
     command = command_line(str(context.info_name), options)

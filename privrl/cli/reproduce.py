@@ -16,6 +16,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from privrl.cli import outputs
+from privrl.cli.outputs import Force
 from privrl.cli.terminal import ERR, OUT, app, friendly
 
 
@@ -29,6 +31,7 @@ def reproduce(
         int | None, typer.Option(help="Figures made at a time; by default one for each core.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/figures"),
+    force: Force = False,
 ) -> None:
     """Make figures and tables of the papers, and ours beside them.
 
@@ -39,7 +42,6 @@ def reproduce(
     Example: privrl reproduce dps-fig1 --quick
     """
     with friendly():
-        from privrl import _files
         from privrl.experiments.figures import FIGURES
         from privrl.experiments.figures.reproduce import reproduce as make
 
@@ -51,7 +53,10 @@ def reproduce(
                 table.add_row(figure.id, figure.title, figure.source)
             OUT.print(table)
             return
-        _files.check_folder(out)
+        wanted = [name for name in FIGURES if name in ids or "all" in ids]
+        endings = ("csv", "png", "svg", "md")
+        names = [f"{name}.{ending}" for name in wanted for ending in endings]
+        outputs.check_new(out, names, force=force)
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TimeElapsedColumn(), TimeRemainingColumn(),

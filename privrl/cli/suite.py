@@ -9,8 +9,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from privrl.cli import outputs
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options
+from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from privrl.experiments.suites.report import Column, Report
 
 _DATABASE = "suite.sqlite"
+_FILES = ("suite.csv", "suite.png", "suite.json")
 _PANEL = "Suite"
 
 
@@ -68,14 +71,16 @@ def suite(
     workers: Workers = None,
     address: Address = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/suite"),
+    force: Force = False,
     **options: Any,
 ) -> None:
     """Compare agents on many tasks: how far each comes from chance, 0, to the optimum, 1.
 
     Prints a table of learning/final, the mean of all episodes and the value of the policy that
     would be deployed in the end, and writes suite.csv, suite.png and suite.json. What is finished
-    is kept in suite.sqlite at once: the same command again, or one with more tasks, agents or
-    budgets, computes only what is missing. Delete that file after a change of the code itself.
+    is kept in suite.sqlite at once: the same command again, or with --force one with more tasks,
+    agents or budgets, computes only what is missing. Delete that file after a change of the code
+    itself.
     """
     with friendly():
         from privrl import _files
@@ -91,7 +96,7 @@ def suite(
             todo = replace(todo, tasks=words(tasks))
         if epsilons is not None:
             todo = replace(todo, epsilons=_budgets(epsilons))
-        _files.check_folder(out)
+        outputs.check_same(out, _FILES, of="suite.json", spec=todo.to_dict(), force=force)
         with jobs_bar("comparing", out / _DATABASE) as on_progress:
             results = suites.run_suite(
                 todo,

@@ -8,8 +8,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from privrl.cli import outputs
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options
+from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _DATABASE = "sweep.sqlite"
+_FILES = (
+    "results.csv",
+    "curves.csv",
+    "results.parquet",
+    "curves.parquet",
+    "reward_vs_epsilon.png",
+    "regret_vs_epsilon.png",
+    "learning_curves.png",
+    "sweep.json",
+)
 
 
 def _options() -> list[Parameter]:
@@ -51,14 +63,16 @@ def sweep(
     address: Address = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
+    force: Force = False,
     **options: Any,
 ) -> None:
     """Sweep reward against privacy budget, for several methods at once.
 
     Prints a table and writes results.csv, curves.csv, reward_vs_epsilon.png,
     regret_vs_epsilon.png, learning_curves.png and sweep.json. What is finished is kept in
-    sweep.sqlite at once: the same command again, or one with more methods or budgets, computes
-    only what is missing. So does one with more runs, but for a last block that was not full.
+    sweep.sqlite at once: the same command again, or with --force one with more methods or
+    budgets, computes only what is missing. So does one with more runs, but for a last block that
+    was not full.
     """
     with friendly():
         from privrl import _files
@@ -69,7 +83,7 @@ def sweep(
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
         todo = overridden(sweeps.SweepSpec, sweeps.preset, base, options)
-        _files.check_folder(out)
+        outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
         if parquet:
             _files.check_parquet()
         with jobs_bar("sweeping", out / _DATABASE) as on_progress:

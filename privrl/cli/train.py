@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privrl.cli import outputs
 from privrl.cli.options import options_of, takes_options, values_of
+from privrl.cli.outputs import Force
 from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
@@ -32,6 +34,7 @@ def train(
     *,
     reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
+    force: Force = False,
     **options: Any,
 ) -> None:
     """Train one private agent on a Gymnasium environment.
@@ -54,7 +57,7 @@ def train(
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))
         check_seed(spec.seed, reproducible=reproducible)
         own = {"reproducible": reproducible}
-        _files.check_folder(out)
+        outputs.check_new(out, ["policy.npy", "record.csv", "train.json"], force=force)
         if ":" in spec.env and not sys.flags.safe_path:
             sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
         with bar("training", spec.episodes) as on_progress:

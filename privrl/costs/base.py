@@ -8,10 +8,12 @@ that equal costs cost the same, now and later (``fixed``), and how many costs ar
 (``bulk_key`` and ``bulk``, see `Bulk`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Protocol, TypeGuard
@@ -169,12 +171,9 @@ class Together(PairsCost):
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the sum of the parts' Rényi divergences (nats) at each order > 1."""
-        # A model of many tables has one part many times; others need not be hashable.
-        times = Counter(map(id, self.parts))
-        each = {id(part): part for part in self.parts}
         total = lost = np.zeros(np.shape(orders))
-        for place, n in times.items():
-            total, lost = two_sum(total, lost, product_up(n, each[place].rdp(orders)))
+        for part, n in _counted(self.parts):
+            total, lost = two_sum(total, lost, product_up(n, part.rdp(orders)))
         return sum_up(total, lost)
 
     def dominating_pairs(self) -> "list[Counter[Pair]] | None":
@@ -274,6 +273,23 @@ def tables_released(cost: Cost) -> set[str | None]:
     return {cost.table} if hasattr(cost, "table") else set()
 
 
+def pure_ratio(cost: Cost) -> Fraction | None:
+    """Return the epsilon (nats) of pure privacy, with ``delta = 0``; None where a cost has none.
+
+    Exactly where its class says so itself, as ``pure_ratio``; else from its ``pure_epsilon``.
+    """
+    if type(cost) is Together:
+        parts = [(pure_ratio(part), n) for part, n in _counted(cost.parts)]
+        known = [n * ratio for ratio, n in parts if ratio is not None]
+        return sum(known, Fraction(0)) if len(known) == len(parts) else None
+    for name in ("pure_ratio", "pure_epsilon"):
+        said = is_fixed(cost) or name in vars(type(cost))
+        value = getattr(cost, name, math.inf) if said else math.inf
+        if 0 <= value < math.inf:
+            return Fraction(value)
+    return None
+
+
 def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False) -> None:
     """Check that a relation's vectors say by how much the cells of a table change.
 
@@ -307,6 +323,16 @@ def check_cost(cost: object) -> None:
         raise ValueError(
             f"cost must be a cost, such as those of privrl.costs or a mechanism's, got {cost!r}."
         )
+
+
+def _counted(parts: Sequence[Cost]) -> list[tuple[Cost, int]]:
+    """Return each part once, and how often it is there.
+
+    A model of many tables has one part many times; others need not be hashable.
+    """
+    times = Counter(map(id, parts))
+    each = {id(part): part for part in parts}
+    return [(each[place], n) for place, n in times.items()]
 
 
 def check_epsilons(epsilon: ArrayLike) -> FloatArray:

@@ -189,8 +189,17 @@ class _PureCost(NoiseCost):
     @property
     def pure_epsilon(self) -> float:
         """The epsilon (nats) of pure privacy, with ``delta = 0``, never rounded down."""
-        most = max((sum(map(abs, map(Fraction, v))) for v in self.changes), default=0)
-        return float(quotient_up(_float_up(most), self.scale))
+        return float(quotient_up(_float_up(self._most), self.scale))
+
+    @property
+    def pure_ratio(self) -> Fraction:
+        """The epsilon (nats) of pure privacy, exactly."""
+        return self._most / Fraction(self.scale)
+
+    @property
+    def _most(self) -> Fraction:
+        sizes = (sum(map(abs, map(Fraction, v)), Fraction(0)) for v in self.changes)
+        return max(sizes, default=Fraction(0))
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""

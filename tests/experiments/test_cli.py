@@ -82,7 +82,12 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     again = run(*command)
     assert "7 of 7 jobs were there already" in again.output
     assert (tmp_path / "results.csv").read_bytes() == before
-    assert "7 of 10 jobs were there already" in run(*command, "--epsilons", "0.1,1,5").output
+    more = [*command, "--epsilons", "0.1,1,5"]
+    refused = run(*more)
+    assert refused.exit_code == 2
+    assert "write over it: --force" in " ".join(refused.output.split())
+    assert (tmp_path / "results.csv").read_bytes() == before
+    assert "7 of 10 jobs were there already" in run(*more, "--force").output
 
 
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
@@ -229,9 +234,10 @@ def test_train_says_what_its_numbers_mean(tmp_path: Path) -> None:
     assert worth["policy"] == pytest.approx(0.7442, abs=5e-5)
     assert worth["policy"] == pytest.approx(worth["optimum"])
     assert worth["share"] == pytest.approx(1.0)
-    result = run(
-        "train", "--env=CartPole-v1", "--agent=random", "--episodes=3", f"--out={tmp_path}"
-    )
+    simple = ["train", "--env=CartPole-v1", "--agent=random", "--episodes=3", f"--out={tmp_path}"]
+    assert run(*simple).exit_code == 2
+    assert json.loads((tmp_path / "train.json").read_text())["worth"] == worth
+    result = run(*simple, "--force")
     assert "share" not in result.output
     assert json.loads((tmp_path / "train.json").read_text())["worth"] is None
 
@@ -288,7 +294,8 @@ def test_a_seed_is_no_guarantee(tmp_path: Path) -> None:
     guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
     assert guarantee["caveats"]
     assert guarantee["randomness"] == SEEDED
-    run("train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--out", str(tmp_path))
+    again = ["train", "--env", "privrl/RiverSwim-v0", "--episodes", "3", "--out", str(tmp_path)]
+    run(*again, "--force")
     guarantee = json.loads((tmp_path / "train.json").read_text())["guarantee"]
     assert (guarantee["caveats"], guarantee["randomness"]) == ([], SECRET)
 

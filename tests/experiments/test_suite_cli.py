@@ -67,7 +67,9 @@ def test_the_same_command_again_computes_nothing_and_others_what_is_new(tmp_path
     before = (tmp_path / "suite.csv").read_bytes()
     assert "6 of 6 jobs were there already" in run(*QUICK, *out).output
     assert (tmp_path / "suite.csv").read_bytes() == before
-    more = run(*QUICK, *out, "--epsilons", "none,1,0.1,10")
+    assert run(*QUICK, *out, "--epsilons", "none,1,0.1,10").exit_code == 2
+    assert (tmp_path / "suite.csv").read_bytes() == before
+    more = run(*QUICK, *out, "--epsilons", "none,1,0.1,10", "--force")
     assert "6 of 8 jobs were there already" in more.output
 
 

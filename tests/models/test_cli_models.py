@@ -124,7 +124,7 @@ def test_a_private_number_of_records_is_not_told(folder: Path, monkeypatch) -> N
         result = run(
             "histogram", data, "--schema", "schema.toml", "--column", "age", "--order", 2,
             "--relation", "add-remove-record", "--mechanism", "gaussian",
-            "--reproducible", "--seed", 1, "--out", "out",
+            "--reproducible", "--seed", 1, "--out", "out", "--force",
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "age of about" in said(result)

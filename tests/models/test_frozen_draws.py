@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from privrl.accounting import gate
 from privrl.accounting.targets import Rdp
 from privrl.cli import app
 from privrl.costs.relations import AddRemoveRecord
@@ -43,8 +44,9 @@ RECORD = st.tuples(
 
 
 def frozen(self, data, rng, *, accountant=None):
-    """Check the data, and draw from none; ``self.check`` may refuse them in words."""
+    """Check the data, charge, and draw from none; ``self.check`` may refuse them in words."""
     checked = self.check(data)
+    gate.charge(accountant, self.cost)
     none = [0 * table for table in checked] if isinstance(checked, list) else 0 * checked
     return self._draw(self.check(none), rng)
 
@@ -150,7 +152,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "add-remove"])
-def test_commands(command, tmp_path: Path, monkeypatch):
+def test_commands(command, tmp_path: Path, monkeypatch, ledger_path: Path):
     """What is printed and written, for records of every kind that a file can have."""
     monkeypatch.chdir(tmp_path)
     SCHEMA.save("schema.toml")
@@ -159,7 +161,16 @@ def test_commands(command, tmp_path: Path, monkeypatch):
     files = [records] + [[*records[:4], last] for last in (
         "x,a,u", '"1,5","""",w', "1e999,NA,u", '"\n",True,w', "0,0,u", "18446744073709551615,a\0,w",
     )]  # fmt: skip
-    options = ["--reproducible", "--seed", "1", "--schema", "schema.toml", "--out", "out"]
+    options = [
+        "--reproducible",
+        "--seed",
+        "1",
+        "--schema",
+        "schema.toml",
+        "--out",
+        "out",
+        "--force",
+    ]
     if command == "add-remove":
         arguments = ["histogram", *COMMANDS["histogram"], "--relation", "add-remove-record"]
         files += [[], records[:1], records * 10]
@@ -168,6 +179,7 @@ def test_commands(command, tmp_path: Path, monkeypatch):
     seen = set()
     for rows in files:
         Path("data.csv").write_text("\n".join(["x,t,y", *rows, ""]))
+        ledger_path.unlink(missing_ok=True)  # it knows data that come again
         with patch.object(Mechanism, "release", frozen):
             result = CliRunner().invoke(app, [*arguments[:1], "data.csv", *arguments[1:], *options])
         assert result.exit_code == 0, result.output

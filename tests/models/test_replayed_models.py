@@ -209,13 +209,15 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
     def run(lines: Any) -> Any:
         csv, out = folder / "people.csv", folder / "out"
         shutil.rmtree(out, ignore_errors=True)
+        (folder / "ledger.sqlite").unlink(missing_ok=True)  # it knows data that come again
         rows = [",".join(line) for line in (("word", "number", "flag", "age", "class"), *lines)]
         csv.write_text("\n".join(rows) + "\n")
         verb, *options = COMMANDS[command]
         options = [str(folder / each) if each.endswith(".toml") else each for each in options]
+        ledger = ["--ledger", str(folder / "ledger.sqlite")]
         given = [verb, str(csv), "--schema", str(folder / "schema.toml"), *options]
         result = CliRunner().invoke(
-            app, [*given, "--reproducible", "--seed", "1", "--out", str(out)]
+            app, [*given, "--reproducible", "--seed", "1", "--out", str(out), *ledger]
         )
         files = {path.name: path.read_bytes() for path in sorted(out.glob("*"))}
         return result.exit_code, result.output, repr(result.exception), files

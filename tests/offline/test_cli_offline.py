@@ -219,7 +219,16 @@ def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
         more = ["--separator", ";"] if name == "semi.csv" else []
         for command in ("fit-model", "fit-policy"):
             result = run(
-                command, name, *FIT[1:], *more, "--reproducible", "--seed", 5, "--out", "out"
+                command,
+                name,
+                *FIT[1:],
+                *more,
+                "--reproducible",
+                "--seed",
+                5,
+                "--out",
+                "out",
+                "--force",
             )
             assert result.exit_code == 0, result.output
         files = ("model.json", "tables.npz", "policy.json")
@@ -295,7 +304,9 @@ def test_what_is_public_of_actions_comes_from_files(folder: Path) -> None:
         ("words.csv", "chances.csv"),
     ):  # fmt: skip
         public = ["--admissible", admissible, "--behaviour", behaviour]
-        result = run("fit-policy", *FIT, *public, "--reproducible", "--seed", 1, "--out", "a")
+        result = run(
+            "fit-policy", *FIT, *public, "--reproducible", "--seed", 1, "--out", "a", "--force"
+        )
         assert result.exit_code == 0, result.output
         written.add(Path("a/policy.json").read_bytes())
     assert len(written) == 1
@@ -333,12 +344,21 @@ def test_persons_of_another_column(folder: Path) -> None:
     ],
 )
 def test_a_person_changes_nothing_but_what_was_paid_for(
-    command: str, change: str, folder: Path
+    command: str, change: str, folder: Path, ledger_path: Path
 ) -> None:
     def pipeline(frame: pd.DataFrame) -> dict[str, str]:
+        ledger_path.unlink(missing_ok=True)  # that data are as before is told, to whoever has them
         frame.to_csv("log.csv", index=False)
         result = run(
-            *command.split(), "log.csv", *FIT[1:], "--reproducible", "--seed", 1, "--out", "out"
+            *command.split(),
+            "log.csv",
+            *FIT[1:],
+            "--reproducible",
+            "--seed",
+            1,
+            "--out",
+            "out",
+            "--force",
         )
         shown = {"exit": str(result.exit_code), "stdout": result.stdout, "stderr": result.stderr}
         assert result.exit_code == 0, result.output
@@ -358,23 +378,14 @@ def test_a_person_changes_nothing_but_what_was_paid_for(
 
 
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
-def test_a_log_of_nobody_looks_like_others(command: str, folder: Path) -> None:
+def test_a_log_of_nobody_looks_like_others(command: str, folder: Path, ledger_path: Path) -> None:
     """Neither how many persons and rows there are is told, nor that there is none."""
     Path("none.csv").write_text("patient,hour,glucose,ward,dose,left\n")
     shapes = set()
     for data in ("none.csv", "visits.csv"):
-        result = run(
-            command,
-            data,
-            *FIT[1:],
-            "--epsilon",
-            0.001,
-            "--reproducible",
-            "--seed",
-            4,
-            "--out",
-            "out",
-        )
+        ledger_path.unlink(missing_ok=True)  # that one begins is told once
+        options = ["--epsilon", 0.001, "--seed", 4, "--reproducible", "--out", "out", "--force"]
+        result = run(command, data, *FIT[1:], *options)
         assert result.exit_code == 0, result.output
         assert "3000" not in result.output
         assert str(len(visits(3000))) not in result.output

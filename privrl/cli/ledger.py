@@ -1,0 +1,267 @@
+"""privrl ledger."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from privrl.cli import outputs
+from privrl.cli.outputs import Force
+from privrl.cli.spending import LedgerPath, share, told
+from privrl.cli.terminal import MARKUP, OUT, app, friendly, print_files
+
+if TYPE_CHECKING:
+    from privrl.ledger import Account, Budget, Ledger
+
+_commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_completion=False)
+app.add_typer(
+    _commands, name="ledger", help="What was spent of which data, over all runs, and what may be."
+)
+_WIDTH = 17  # of a name that was made of data
+_SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
+
+
+@_commands.command("show")
+def show_command(
+    dataset: Annotated[
+        str | None, typer.Argument(help="A data set; without it all are listed.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="At which epsilon is shown; by default the budget's, or 1e-5."),
+    ] = None,
+    ledger: LedgerPath = None,
+) -> None:
+    """Show what was spent of each data set under each relation, and what may be."""
+    with friendly():
+        from privrl.costs.base import check_delta
+
+        if delta is not None:
+            check_delta(delta)
+        book = _opened(ledger)
+        if dataset is not None:
+            _print_entries(book, dataset)
+            return
+        _print_accounts(book, delta)
+
+
+@_commands.command("budget")
+def budget_command(
+    dataset: Annotated[str, typer.Argument(help="What the data set is called.")],
+    epsilon: Annotated[
+        float, typer.Option(help="What all of its releases may cost together, in nats.")
+    ],
+    delta: Annotated[
+        float | None, typer.Option(help="In (0, 1); without it the budget is of pure epsilon.")
+    ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="Under which relation: replace-record, add-remove-record, replace-person, "
+            "add-remove-person, or as privrl ledger show has it. By default under each, one by "
+            "one."
+        ),
+    ] = None,
+    ledger: LedgerPath = None,
+) -> None:
+    """Say what may be spent of a data set: releases that would cost more are refused.
+
+    Example: privrl ledger budget visits --epsilon 1 --delta 1e-5
+    """
+    with friendly():
+        from privrl.ledger import Budget, Ledger
+
+        book, budget = Ledger(ledger), Budget(epsilon, delta)
+        accounts = book.accounts() if book.is_there else ()
+        budgets = book.budgets() if book.is_there else {}
+        words = None if relation is None else _relation(relation, dataset, accounts)
+        book.set_budget(dataset, budget, words)
+        before = budgets.get((dataset, words))
+        under = "each relation" if words is None else words
+        OUT.print(f"{escape(dataset)} may spend {budget}, under {escape(under)}")
+        if before is not None:
+            OUT.print(f"before it was {before}")
+        _print_over(book, dataset)
+
+
+@_commands.command("verify")
+def verify_command(
+    against: Annotated[
+        Path | None,
+        typer.Option(help="An earlier export: finds entries that were cut off, or all made anew."),
+    ] = None,
+    ledger: LedgerPath = None,
+) -> None:
+    """Check that no entry was changed, moved or left out."""
+    with friendly():
+        from privrl._plain import parse_json
+
+        earlier: Any = None
+        if against is not None:
+            try:
+                earlier = parse_json(against.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"against {against.name}: {error}") from None
+            if not isinstance(earlier, Mapping):
+                raise ValueError(f"against must be an export of a ledger, got {str(against)!r}.")
+        number, head = _opened(ledger).verify(earlier)
+        OUT.print(f"{number} entries, each as it was entered; the last one's link is")
+        OUT.print(f"  {head}", soft_wrap=True)
+        if against is None:
+            OUT.print(
+                "That shows edits. Entries cut off at the end, or a file made anew, show against "
+                "an earlier export: --against."
+            )
+
+
+@_commands.command("export")
+def export_command(
+    out: Annotated[Path | None, typer.Option(help="File to write; by default printed.")] = None,
+    force: Force = False,
+    ledger: LedgerPath = None,
+) -> None:
+    """Write all entries and the link of the last one, to be kept elsewhere; without the salt."""
+    with friendly():
+        from privrl import _files
+
+        if out is not None:
+            outputs.check_new(out.absolute().parent, [out.name], force=force)
+        exported = _opened(ledger).export()
+        if out is None:
+            typer.echo(json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False))
+            return
+        folder = out.absolute().parent
+        text = json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        _files.save_all(folder, {out.name: _files.text_writer(text)})
+        print_files([out])
+
+
+@_commands.command("forget")
+def forget_command(
+    dataset: Annotated[str, typer.Argument(help="A data set that exists no more.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="What was spent is forgotten, for good.")
+    ] = False,
+    ledger: LedgerPath = None,
+) -> None:
+    """Erase what was entered of a data set, for data that exist no more."""
+    with friendly():
+        book = _opened(ledger)
+        if not force:
+            raise ValueError(
+                f"what was spent of {dataset!r} would be forgotten, and what is released of it "
+                "again counts as the first. If the data exist no more: --force."
+            )
+        number = book.forget(dataset)
+        OUT.print(
+            f"{number} entr{'y' if number == 1 else 'ies'} of {escape(dataset)} erased; that they "
+            "were there stays in the chain"
+        )
+
+
+def _opened(path: Path | None) -> "Ledger":
+    from privrl.ledger import Ledger
+
+    book = Ledger(path)
+    if not book.is_there:
+        raise ValueError(f"nothing was ever entered: there is no ledger {str(book.path)!r}.")
+    return book
+
+
+def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
+    """Return a relation in the words by which entries know it."""
+    from privrl.costs.relations import (
+        AddRemovePerson,
+        AddRemoveRecord,
+        ReplacePerson,
+        ReplaceRecord,
+    )
+
+    made = (ReplaceRecord(), AddRemoveRecord(), ReplacePerson(), AddRemovePerson())
+    known = dict(zip(_SHORT, map(str, made), strict=True))
+    if given in known:
+        return known[given]
+    entered = [each.relation for each in accounts if each.dataset == dataset]
+    if given in (*known.values(), *entered):
+        return given
+    raise ValueError(
+        f"relation must be one of {', '.join(_SHORT)}, or one under which {dataset} was released, "
+        f"got {given!r}."
+    )
+
+
+def _print_accounts(book: "Ledger", delta: float | None) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    accounts, budgets = book.accounts(), dict(book.budgets())
+    names = [each.dataset for each in accounts] + [name for name, _ in budgets]
+    longest = max(map(len, names), default=0)
+    table.add_column("data set", overflow="fold", min_width=min(longest, _WIDTH))
+    table.add_column("neighbours", overflow="fold")
+    for head in ("times", "spent", "budget", "used"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for each in accounts:
+        budget = each.budget
+        at = delta
+        if at is None:
+            at = 1e-5 if budget is None else budget.delta
+        said = ("none", "") if budget is None else (_pair(budget), share(budget.share(each.total)))
+        table.add_row(
+            escape(each.dataset),
+            escape(each.relation),
+            str(each.total.releases),
+            told(each.total, at),
+            *said,
+        )
+    spent = {(each.dataset, each.relation) for each in accounts}
+    for (name, relation), budget in budgets.items():
+        of_all = relation is None and any(name == dataset for dataset, _ in spent)
+        if not of_all and (name, relation) not in spent:
+            table.add_row(escape(name), escape(relation or "each"), "0", "0", _pair(budget), "0 %")
+    OUT.print(table)
+    OUT.print(
+        "Relations are accounted for one by one: what is spent under one says nothing of another."
+    )
+
+
+def _pair(budget: "Budget") -> str:
+    return (
+        f"{budget.epsilon!r}" if budget.delta is None else f"({budget.epsilon!r}, {budget.delta!r})"
+    )
+
+
+def _print_entries(book: "Ledger", dataset: str) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("entry", justify="right")
+    table.add_column("when (UTC)", min_width=10)
+    table.add_column("what", overflow="fold")
+    found = [entry for entry in book.entries() if entry and entry.get("dataset") == dataset]
+    if not found:
+        raise ValueError(f"dataset must be one of the ledger's, got {dataset!r}.")
+    for entry in found:
+        when = entry["time"][:16].replace("T", " ")
+        table.add_row(str(entry["number"]), when, escape(_words(entry)))
+    OUT.print(table)
+
+
+def _words(entry: Mapping[str, Any]) -> str:
+    """Return an entry in words."""
+    if entry["what"] == "budget":
+        from privrl.ledger import Budget
+
+        return f"budget: {Budget.from_plain(entry)}, under {entry['relation'] or 'each relation'}"
+    times = "" if entry["count"] == 1 else f"{entry['count']} times "
+    return f"{times}{entry['cost']}"
+
+
+def _print_over(book: "Ledger", dataset: str) -> None:
+    """Say where more was spent than may be."""
+    for each in book.accounts():
+        if each.dataset == dataset and each.budget is not None:
+            part = each.budget.share(each.total)
+            left = "" if part < 1 else "; nothing more can be released"
+            OUT.print(f"{share(part)} of it is spent under {escape(each.relation)}{left}")

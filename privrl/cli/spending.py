@@ -1,0 +1,82 @@
+"""What commands that release something of real data share: each release is entered beforehand."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from privrl.cli.terminal import ERR, OUT
+from privrl.numerics.printing import up
+
+if TYPE_CHECKING:
+    from privrl.ledger import Amount, LedgerAccountant
+
+LedgerPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        help="File in which spends are kept; by default what PRIVRL_LEDGER says, or one for all "
+        "that you do: see privrl ledger.",
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        help="What the data are called in the ledger, if they grow or come in several files. By "
+        "default they are known by their content.",
+    ),
+]
+
+
+def accountant_of(
+    data: Path, name: str | None, path: Path | None, delta: float | None
+) -> "LedgerAccountant":
+    """Return what enters all that is spent of a file of data."""
+    from privrl.ledger import Ledger
+
+    ledger = Ledger(path)
+    was_there = ledger.is_there
+    chosen = ledger.dataset(data, name)
+    if not was_there:
+        ERR.print(f"a new ledger begins: {escape(str(ledger.path))}", soft_wrap=True)
+    return ledger.accountant(chosen, delta=delta)
+
+
+def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
+    """Say what was spent of the data before, and what it is with what was released now."""
+    receipt = accountant.receipt
+    assert receipt is not None
+    # A name that was made of the data is not told here: it would change with one record.
+    named = receipt.dataset if receipt.is_named else "these data"
+    OUT.print(f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}")
+    before, after = receipt.before, receipt.after
+    if before.releases:
+        OUT.print(f"  spent before: {told(before, delta)}, by {releases(before)}")
+        OUT.print(f"  all together: {told(after, delta)}, by {releases(after)}")
+    else:
+        OUT.print("  spent before: nothing; another release of these data adds to this one")
+    if receipt.budget is not None:
+        OUT.print(f"  {share(receipt.budget.share(after))} of the budget, {receipt.budget}")
+
+
+def told(amount: "Amount", delta: float | None) -> str:
+    """Return what was spent, at a delta, or pure where it is."""
+    epsilon = amount.epsilon(delta)
+    if delta is None and epsilon == float("inf"):
+        delta = 1e-5
+        epsilon = amount.epsilon(delta)
+    if epsilon == float("inf"):
+        return "no privacy"
+    return up(epsilon) if delta is None else f"({up(epsilon)}, {delta!r})"
+
+
+def share(part: float) -> str:
+    """Return a part of a budget in words, never rounded down."""
+    return f"{up(100 * part, 3)} %"
+
+
+def releases(amount: "Amount") -> str:
+    """Return how many releases there were."""
+    return f"{amount.releases} release{'s' * (amount.releases != 1)}"

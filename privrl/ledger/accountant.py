@@ -1,0 +1,102 @@
+"""The accountant of a data set: whatever it is charged with is in the ledger before it is drawn."""
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from privrl.accounting.ledger import USUAL_DELTA, Book, KeepsLedger
+from privrl.costs.base import Cost, check_delta
+from privrl.costs.relations import Relation
+from privrl.ledger.budgets import Budget
+from privrl.numerics.printing import up
+from privrl.numerics.special import FloatArray
+
+if TYPE_CHECKING:
+    from privrl.ledger.ledger import Account, DataSet, Ledger, Receipt
+
+
+class LedgerAccountant(KeepsLedger):
+    """An accountant whose sums are of all processes and days; `Ledger.accountant` makes it.
+
+    It goes wherever an ``accountant=`` is taken. Its own `ledger` is what was charged through it;
+    `epsilon` is of all that was ever spent of the data set. Copies spend from the same budget.
+    """
+
+    def __init__(
+        self,
+        ledger: "Ledger",
+        dataset: "DataSet",
+        relation: Relation | None = None,
+        *,
+        delta: float | None = None,
+    ) -> None:
+        self._durable, self._dataset, self._relation = ledger, dataset, relation
+        self._delta = None if delta is None else check_delta(delta)
+        self._book = Book()
+        self._receipt: Receipt | None = None
+
+    @property
+    def relation(self) -> Relation | None:
+        """The neighbouring relation of everything composed; None before the first cost."""
+        return self._relation
+
+    @property
+    def budget(self) -> Budget | None:
+        """What may be spent of the data set in all, now; None where nothing says."""
+        if not self._durable.is_there:
+            return None
+        budgets, name = self._durable.budgets(), self._dataset.name
+        own = None if self._relation is None else budgets.get((name, str(self._relation)))
+        return budgets.get((name, None)) if own is None else own
+
+    @property
+    def receipt(self) -> "Receipt | None":
+        """What was entered last through this accountant; None before the first cost."""
+        return self._receipt
+
+    def compose(self, cost: Cost, count: int = 1) -> None:
+        """Enter a cost ``count`` times, before anything that it pays for is drawn.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the data set's budget does not cover all of them; then none is entered.
+        LedgerError
+            If they cannot be entered.
+        ValueError
+            If the cost is about another neighbouring relation than the earlier ones or of several
+            runs, ``count`` is not a whole number of at least 1, or the data have another name.
+        """
+        if self._relation is not None and cost.relation != self._relation:
+            raise ValueError(
+                f"cost must be about the relation {str(self._relation)!r} like those before it, "
+                f"got {str(cost.relation)!r}; use another accountant for it."
+            )
+        self._receipt = self._durable.spend(self._dataset, cost, count, delta=self._delta)
+        self._relation = cost.relation
+        self._book.add(cost, count)
+
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).
+
+        Under the accountant's relation; at the best order, so that it holds if the costs (not the
+        data) were settled beforehand. Budgets hold in any case.
+        """
+        delta, account = check_delta(delta), self._account()
+        return np.asarray(0.0 if account is None else account.total.epsilon(delta))
+
+    def __copy__(self) -> Self:
+        """Return an accountant that spends from the same budget."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._book = self._book.copy()
+        return other
+
+    def _account(self) -> "Account | None":
+        if self._relation is None or not self._durable.is_there:
+            return None
+        return self._durable.account(self._dataset.name, self._relation)
+
+    def _spent_in_words(self) -> str:
+        delta = USUAL_DELTA if self._delta is None else self._delta
+        return f"epsilon {up(self.epsilon(delta))} at delta {delta:g} of {self._dataset.name}"

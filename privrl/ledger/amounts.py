@@ -1,0 +1,168 @@
+"""What entries amount to: sums that are exact, however many there are and of whatever size.
+
+A float is a whole number of units of 2^-1074, the smallest one. Rényi divergences, which costs have
+rounded up, are added as such whole numbers, and nothing is rounded until a sum is looked at, which
+is upwards. The epsilons of pure privacy are rationals: ten times 1/10 is 1.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final, Self
+
+import numpy as np
+
+from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
+from privrl.costs.conversion import rdp_to_epsilon
+from privrl.numerics.special import FloatArray
+
+_UNIT: Final = 1 << 1074
+_LONGEST: Final = 4096  # bits of a denominator, beyond which a sum of rationals is rounded up
+
+Curve = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What releases of one data set cost together, under one relation.
+
+    Attributes
+    ----------
+    orders : tuple of float
+        Rényi orders > 1.
+    curve : tuple of int or None
+        At each, the sum of their Rényi divergences (nats) in units of 2^-1074; None is infinite.
+    pure : Fraction or None
+        The sum of their epsilons of pure privacy (nats); None where one has none.
+    releases : int
+        How many they are.
+    alone : (float, float) or None
+        Of a single release: a delta, and the epsilon there by its own privacy profile, which is
+        tighter than what its Rényi divergences say.
+    """
+
+    orders: tuple[float, ...]
+    curve: Curve
+    pure: Fraction | None
+    releases: int
+    alone: tuple[float, float] | None = None
+
+    @classmethod
+    def nothing(cls, orders: tuple[float, ...]) -> Self:
+        """Return what no release costs."""
+        return cls(orders, (0,) * len(orders), Fraction(0), 0)
+
+    def __add__(self, other: "Amount") -> "Amount":
+        """Return what these and others cost, on the same orders."""
+        curve = tuple(
+            None if one is None or more is None else one + more
+            for one, more in zip(self.curve, other.curve, strict=True)
+        )
+        pure = None
+        if self.pure is not None and other.pure is not None:
+            pure = _short(self.pure + other.pure)
+        alone = other.alone if self.releases == 0 else None
+        return Amount(self.orders, curve, pure, self.releases + other.releases, alone)
+
+    def times(self, count: int) -> "Amount":
+        """Return what they cost so many times."""
+        if count == 1:
+            return self
+        curve = tuple(None if one is None else count * one for one in self.curve)
+        pure = None if self.pure is None else _short(count * self.pure)
+        return Amount(self.orders, curve, pure, count * self.releases)
+
+    def rdp(self, places: Sequence[int]) -> FloatArray:
+        """Return the Rényi divergence (nats) at the orders of some places, rounded up."""
+        return np.array([_float_up(self.curve[place]) for place in places])
+
+    def epsilon(self, delta: float | None) -> float:
+        """Return the smallest epsilon (nats) that is known at a delta, never rounded down.
+
+        None stands for pure privacy. Infinite where there is none.
+        """
+        pure = math.inf if self.pure is None else _ratio_up(self.pure)
+        if delta is None:
+            return pure
+        renyi = float(rdp_to_epsilon(np.array(self.orders), self._rdp, delta))
+        own = math.inf
+        if self.alone is not None and self.alone[0] <= delta:
+            own = self.alone[1]
+        return min(pure, renyi, own)
+
+    @cached_property
+    def _rdp(self) -> FloatArray:
+        return self.rdp(range(len(self.orders)))
+
+
+def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
+    """Return a cost's Rényi divergences at some orders, checked before anything rests on them.
+
+    Raises
+    ------
+    ValueError
+        If the cost is of several runs, or a divergence is less than zero or no number.
+    """
+    if isinstance(cost, BatchCost):
+        raise ValueError(
+            f"cost must be of one run, got {len(cost.rows)}; the releases of one data set are "
+            "entered one by one."
+        )
+    curve = np.asarray(cost.rdp(np.array(orders)), np.float64)
+    if curve.shape != (len(orders),) or not (curve >= 0).all():
+        raise ValueError(
+            f"cost must give a Rényi divergence >= 0 for each of {len(orders)} orders, got "
+            f"{curve!r}."
+        )
+    return curve
+
+
+def pure_of(cost: Cost) -> Fraction | None:
+    """Return a cost's epsilon of pure privacy, as an entry holds it."""
+    pure = pure_ratio(cost)
+    return None if pure is None else _short(pure)
+
+
+def profile_of(cost: Cost) -> Cost | None:
+    """Return a cost of which the own privacy profile is had quickly, if there is one.
+
+    That of many parts is a convolution of all of them, which may take a minute.
+    """
+    if not isinstance(cost, Together):
+        return cost
+    return profile_of(cost.parts[0]) if len(cost.parts) == 1 else None
+
+
+@lru_cache(maxsize=256)
+def curve_from_bytes(data: bytes) -> Curve:
+    """Return a curve from what is in the file, little-endian floats."""
+    return tuple(map(_units, np.frombuffer(data, "<f8").tolist()))
+
+
+def _units(value: float) -> int | None:
+    """Return a float as a whole number of units: exactly."""
+    if value == math.inf:
+        return None
+    over, under = value.as_integer_ratio()
+    return over * (_UNIT // under)
+
+
+def _float_up(units: int | None) -> float:
+    return math.inf if units is None else _ratio_up(Fraction(units, _UNIT))
+
+
+def _ratio_up(value: Fraction) -> float:
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def _short(value: Fraction) -> Fraction:
+    """Return a rational, made larger by less than 2^-1074 where it has very many digits."""
+    if value.denominator.bit_length() <= _LONGEST:
+        return value
+    return Fraction(math.ceil(value * _UNIT), _UNIT)

@@ -1,0 +1,135 @@
+"""What may be spent of a data set: a budget, kept whatever is released next and for what reason.
+
+Who reads a release chooses the next one by it, so a budget has to be a filter: what is let through
+keeps it though costs depend on earlier releases. Three rules are such, and may stand side by side.
+
+**Pure.** The epsilons of pure privacy sum to at most the budget's. Then the loss of all releases is
+at most epsilon, along every path of what came out.
+
+**One order.** The Rényi divergences of one order, fixed beforehand, sum to at most what makes
+(epsilon, d) of it (Feldman and Zrnic, *Individual privacy accounting via a Rényi filter*, 2021).
+The paths that end within this are those of a mechanism that stops there. So they add at most ``d``
+to delta, whatever other paths do, and several orders are used with shares of delta that sum to it.
+Half is for the order that is best for Gaussian noise that spends the whole budget; the rest is for
+those around it, where Dirichlet draws and few large releases are cheaper. Paths of the first rule
+add nothing.
+
+**Alone.** A first release keeps the budget by its own privacy profile. Where its Rényi divergences
+do not, no second is let through but by the first rule, so this adds to delta only what the second
+rule does not.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, Self
+
+import numpy as np
+
+from privrl._checks import check_between, check_positive
+from privrl.costs.base import Cost
+from privrl.costs.conversion import log_delta_by_order
+from privrl.ledger.amounts import Amount, profile_of
+from privrl.numerics.special import FloatArray
+
+_AROUND: Final = tuple(2.0**k for k in (-4, -3, -2, -1, 1, 2, 3, 4))  # times the best order, less 1
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What all releases of a data set may cost together, under one relation.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, > 0 and finite; taken for the decimal number that it prints as.
+    delta : float, optional
+        In (0, 1); by default the budget is of pure privacy.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    epsilon: float
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        object.__setattr__(self, "epsilon", epsilon)
+        if self.delta is not None:
+            delta = check_between("delta", self.delta, 0, 1, "1e-5 or less is usual")
+            object.__setattr__(self, "delta", delta)
+
+    def __str__(self) -> str:
+        pair = f"epsilon {self.epsilon!r}"
+        return pair if self.delta is None else f"{pair} at delta {self.delta!r}"
+
+    def admits(self, total: Amount, only: Cost | None = None) -> bool:
+        """Whether releases keep the budget; ``only`` is the cost of a release that is the first."""
+        if total.pure is not None and total.pure <= self._exact:
+            return True
+        if self.delta is None:
+            return False
+        orders, log_deltas = _filters(total.orders, self.epsilon, self.delta)
+        rdp = total.rdp(orders)
+        spent = log_delta_by_order(np.array(total.orders)[list(orders)], rdp, self.epsilon)
+        if (spent <= log_deltas).any():
+            return True
+        profile = None if only is None else profile_of(only)
+        return profile is not None and float(profile.delta(self.epsilon)) <= self.delta
+
+    def share(self, total: Amount) -> float:
+        """Return which part of the budget is spent, by the rule that says least; for people."""
+        pure = math.inf if total.pure is None else float(total.pure / self._exact)
+        if self.delta is None:
+            return pure
+        orders, log_deltas = _filters(total.orders, self.epsilon, self.delta)
+        chosen = np.array(total.orders)[list(orders)]
+        allowed = _allowed(chosen, self.epsilon, np.array(log_deltas))
+        rdp = total.rdp(orders)
+        usable = allowed > 0
+        shares = np.where(usable, rdp / np.where(usable, allowed, 1.0), np.inf)
+        own = math.inf
+        if total.alone is not None and total.alone[0] <= self.delta:
+            own = total.alone[1] / self.epsilon
+        return min(pure, float(shares.min()), own)
+
+    @property
+    def _exact(self) -> Fraction:
+        return Fraction(repr(self.epsilon))
+
+    def to_plain(self) -> dict[str, float | None]:
+        """Return it as plain data."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Return the budget of such data."""
+        return cls(data["epsilon"], data["delta"])
+
+
+@lru_cache(maxsize=64)
+def _filters(
+    orders: tuple[float, ...], epsilon: float, delta: float
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return the places of the orders that filter, and the logarithm of each one's part of delta.
+
+    They follow from the budget alone, and so were fixed before anything was released.
+    """
+    each = np.array(orders)
+    gaussian = _allowed(each, epsilon, np.log(np.asarray(delta / 2))) / each
+    best = int(gaussian.argmax())
+    wanted = 1 + (orders[best] - 1) * np.array(_AROUND)
+    others = [int(np.abs(np.log((each - 1) / (order - 1))).argmin()) for order in wanted]
+    log_other = math.log(delta / 2 / len(others))
+    return (best, *others), (math.log(delta / 2), *(log_other for _ in others))
+
+
+def _allowed(orders: FloatArray, epsilon: float, log_delta: FloatArray) -> FloatArray:
+    """Return the Rényi divergence at each order that just makes (epsilon, delta)."""
+    free = log_delta_by_order(orders, np.zeros_like(orders), np.asarray(epsilon))
+    return (log_delta - free) / (orders - 1)

@@ -1,0 +1,319 @@
+"""The file of a ledger: entries in a SQLite database, each on disk before its caller goes on.
+
+An entry is a text. A hash of it, its commitment, stands beside it, and the link of each entry is a
+hash of the link before and of its commitment. So no entry can be changed, left out or moved without
+the links showing it, but for the last ones: somebody who may write the file can make all links
+anew. An export keeps a head elsewhere, which such a file lacks. A text can be erased and its
+commitment stay; a random number in each text keeps commitments from telling what it was.
+
+There is one connection for each transaction. So nothing is shared with a process that forks or a
+thread that goes on, and a file that another process replaced is not held on to.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from typing import Any, Final
+
+from privrl.costs.conversion import DEFAULT_ORDERS
+
+_APPLICATION: Final = 0x5072_4C47  # "PrLG", in the header of the file
+_SCHEMA: Final = 1
+_PATIENCE = 10.0  # seconds that another process may hold the file
+_TABLES: Final = (
+    "CREATE TABLE meta (salt BLOB NOT NULL, orders BLOB NOT NULL)",
+    "CREATE TABLE curves (digest TEXT PRIMARY KEY, curve BLOB NOT NULL)",
+    """
+    CREATE TABLE entries (
+        number INTEGER PRIMARY KEY,
+        text TEXT,
+        commitment TEXT NOT NULL,
+        link TEXT NOT NULL
+    )
+    """,
+)
+
+Row = tuple[int, str | None, str, str]
+
+
+class LedgerError(OSError):
+    """The ledger cannot be relied upon or written; nothing was drawn."""
+
+
+def default_path() -> Path:
+    """Return where the ledger is: as ``PRIVRL_LEDGER`` says, or where a user's state is kept."""
+    if said := os.environ.get("PRIVRL_LEDGER"):
+        return Path(said)
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    folder = state if state.is_absolute() else Path.home() / ".local" / "state"
+    return folder / "privrl" / "ledger.sqlite"
+
+
+class LedgerFile:
+    """A file of chained entries, which several processes may use at once.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file; made when something is first entered, for its owner alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a file."""
+        return self.path.exists()
+
+    @contextmanager
+    def reading(self) -> Iterator["Transaction"]:
+        """Let a block see one state of the file.
+
+        Raises
+        ------
+        LedgerError
+            If the file is absent, or cannot be read, or is not a ledger that this version knows.
+        """
+        with self._transaction("BEGIN") as transaction:
+            yield transaction
+
+    @contextmanager
+    def writing(self) -> Iterator["Transaction"]:
+        """Let a block see and add to the file while nobody else does; on an error nothing is.
+
+        What was added is on disk when the block is left.
+
+        Raises
+        ------
+        LedgerError
+            As `reading`, or if the file cannot be made or written.
+        """
+        with self._words():
+            if not self.path.exists():
+                self._make()
+        with self._transaction("BEGIN IMMEDIATE") as transaction:
+            yield transaction
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator["Transaction"]:
+        with self._words(), closing(self._open(begin)) as connection:
+            transaction = Transaction(connection, self.path)
+            try:
+                yield transaction
+            except BaseException:
+                if connection.in_transaction:  # a full disk has rolled back already
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def _open(self, begin: str) -> sqlite3.Connection:
+        """Return a connection within a transaction, as soon as others leave the file."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            if not self.path.exists():
+                raise LedgerError(f"ledger {str(self.path)!r} is not there.")
+            connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode=rw",  # makes none
+                uri=True,
+                isolation_level=None,
+                timeout=max(0.0, until - time.monotonic()),
+            )
+            try:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA fullfsync = ON")
+                connection.execute("PRAGMA secure_delete = ON")
+                connection.execute(begin)
+                self._check(connection)
+                return connection
+            except sqlite3.OperationalError as error:
+                connection.close()
+                # Where the last one leaves, SQLite does not wait.
+                if _code(error) != "SQLITE_BUSY" or time.monotonic() > until:
+                    raise
+                time.sleep(0.005)
+            except BaseException:
+                connection.close()
+                raise
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (schema,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION:
+            raise LedgerError(
+                f"ledger {str(self.path)!r} is no ledger: the file is empty, damaged or another "
+                "program's. Put back a copy of it, or choose another file."
+            )
+        if schema != _SCHEMA:
+            raise LedgerError(
+                f"ledger {str(self.path)!r} must have schema {_SCHEMA}, got {schema}: another "
+                "version of privrl made it, and is to be used with it."
+            )
+
+    def _make(self) -> None:
+        """Make an empty ledger, all of it or nothing, unless another process is first."""
+        folder = self.path.absolute().parent
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        scratch = folder / f".{self.path.name}-{token_hex(8)}"
+        os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        try:
+            with closing(sqlite3.connect(scratch, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("BEGIN")
+                for table in _TABLES:
+                    connection.execute(table)
+                orders = DEFAULT_ORDERS.astype("<f8").tobytes()
+                connection.execute("INSERT INTO meta VALUES (?, ?)", (token_bytes(32), orders))
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_SCHEMA}")
+                connection.execute("COMMIT")
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                if mode != "wal":
+                    raise LedgerError(
+                        f"ledger {str(self.path)!r} must be on a file system that several "
+                        "processes can share (SQLite's WAL), and this is none."
+                    )
+            with contextlib.suppress(FileExistsError):
+                os.link(scratch, self.path)
+            _sync(folder)
+        finally:
+            scratch.unlink()
+
+    @contextmanager
+    def _words(self) -> Iterator[None]:
+        """Say what went wrong with the file in words."""
+        try:
+            yield
+        except LedgerError:
+            raise
+        except sqlite3.Error as error:
+            raise LedgerError(self._why(error)) from error
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise LedgerError(
+                f"ledger {str(self.path)!r} cannot be made or read: {why}. Nothing was drawn."
+            ) from error
+
+    def _why(self, error: sqlite3.Error) -> str:
+        """Return what a database's error means to the user."""
+        code, name = _code(error), f"ledger {str(self.path)!r}"
+        if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
+            return (
+                f"{name} has been in use by another process for {_PATIENCE:g} seconds; nothing "
+                "was drawn. Try again when that is done."
+            )
+        if code == "SQLITE_FULL":
+            return f"{name} cannot be written, the disk is full; nothing was drawn. Make room."
+        if code in {"SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN"}:
+            return (
+                f"{name} cannot be written: {error}; nothing was drawn. Let its user write the "
+                "file and its folder, or choose another one."
+            )
+        if code == "SQLITE_IOERR":
+            return f"{name} cannot be written: {error}; nothing was drawn. Look at the disk."
+        return f"{name} is damaged: {error}; nothing was drawn. Put back a copy of it."
+
+
+class Transaction:
+    """What can be done with the file while it is held."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self.path = path
+
+    def meta(self) -> tuple[bytes, bytes]:
+        """Return the salt, and the orders as little-endian floats."""
+        rows = self._connection.execute("SELECT salt, orders FROM meta").fetchall()
+        if len(rows) != 1 or not all(isinstance(value, bytes) for value in rows[0]):
+            raise damaged(self.path, "its salt is not there")
+        salt, orders = rows[0]
+        return salt, orders
+
+    def rows(self, first: int) -> list[Row]:
+        """Return the entries from a number on, in order."""
+        query = "SELECT number, text, commitment, link FROM entries WHERE number >= ?"
+        return self._connection.execute(f"{query} ORDER BY number", (first,)).fetchall()
+
+    def curve(self, digest: str) -> bytes:
+        """Return the curve with a digest, which it is checked to have."""
+        found = self._connection.execute("SELECT curve FROM curves WHERE digest = ?", (digest,))
+        row = found.fetchone()
+        if row is None or not isinstance(row[0], bytes) or digest_of(row[0]) != digest:
+            raise damaged(self.path, "what a release costs was altered")
+        data: bytes = row[0]
+        return data
+
+    def add_curve(self, curve: bytes) -> str:
+        """Keep a curve once, and return its digest."""
+        digest = digest_of(curve)
+        self._connection.execute("INSERT OR IGNORE INTO curves VALUES (?, ?)", (digest, curve))
+        return digest
+
+    def add(self, before: str, number: int, entry: dict[str, Any]) -> Row:
+        """Add an entry after the one with a link, and return it."""
+        text = json.dumps(entry | {"nonce": token_hex(16)}, ensure_ascii=False, allow_nan=False)
+        commitment = digest_of(text.encode())
+        row = (number, text, commitment, link_of(before, commitment))
+        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+        return row
+
+    def erase(self, numbers: list[int], curves: set[str]) -> None:
+        """Erase the texts of some entries, and all curves but those."""
+        self._connection.executemany(
+            "UPDATE entries SET text = NULL WHERE number = ?", [(number,) for number in numbers]
+        )
+        there = [digest for (digest,) in self._connection.execute("SELECT digest FROM curves")]
+        self._connection.executemany(
+            "DELETE FROM curves WHERE digest = ?", [(each,) for each in there if each not in curves]
+        )
+
+    def check_pages(self) -> None:
+        """Have SQLite look through the whole file."""
+        found = self._connection.execute("PRAGMA integrity_check").fetchall()
+        if found != [("ok",)]:
+            raise damaged(self.path, str(found[0][0]))
+
+
+def damaged(path: Path, why: str) -> LedgerError:
+    """Return the error of a ledger whose entries are not what they were."""
+    return LedgerError(
+        f"ledger {str(path)!r} is damaged or was altered: {why}. Nothing is entered or drawn. Put "
+        "back a copy of it."
+    )
+
+
+def start_of(salt: bytes, orders: bytes) -> str:
+    """Return the link before the first entry, which binds what is not in entries."""
+    return digest_of(b"privrl ledger" + digest_of(salt).encode() + orders)
+
+
+def link_of(before: str, commitment: str) -> str:
+    """Return the link of an entry."""
+    return digest_of(f"{before} {commitment}".encode())
+
+
+def digest_of(data: bytes) -> str:
+    """Return a SHA-256 digest as text."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _code(error: sqlite3.Error) -> str:
+    """Return SQLite's name of an error, without what only its developers need."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return "_".join(name.split("_")[:2])
+
+
+def _sync(folder: Path) -> None:
+    """Have a folder's list of files on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

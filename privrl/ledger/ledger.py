@@ -1,0 +1,589 @@
+"""The ledger: which data sets there are, what was spent of each, and what may be.
+
+All that is known follows from the entries, in their order; nothing else is in the file. A state is
+what they say up to one of them. It is never written to: a thread that enters something makes
+another one, and what it knew before is brought up to date within each transaction.
+"""
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from privrl._checks import check_count
+from privrl.accounting.rdp import BudgetExceeded
+from privrl.costs.base import Cost, check_delta
+from privrl.costs.relations import Relation
+from privrl.ledger import accountant
+from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, profile_of, pure_of
+from privrl.ledger.budgets import Budget
+from privrl.ledger.contents import content_of, relation_key
+from privrl.ledger.file import (
+    LedgerError,
+    LedgerFile,
+    Row,
+    Transaction,
+    damaged,
+    default_path,
+    digest_of,
+    link_of,
+    start_of,
+)
+from privrl.numerics.printing import up
+
+_UNNAMED: Final = "data-"  # begins the names of data sets that were given none
+_SHORT: Final = 12  # characters of a digest in them
+_LONGEST: Final = 100  # characters of a name
+_SHOWN: Final = 200  # characters of a cost
+_SLACK: Final = timedelta(minutes=1)  # by which clocks are set all the time
+
+Key = tuple[str, str]  # a data set's name, and a digest of a relation
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Which data a release is of.
+
+    Attributes
+    ----------
+    name : str
+        By which budgets and totals are kept.
+    content : str, optional
+        The keyed digest of the file that was read.
+    """
+
+    name: str
+    content: str | None = None
+
+
+@dataclass(frozen=True)
+class Account:
+    """What was spent of one data set under one relation, and what may be.
+
+    Attributes
+    ----------
+    dataset : str
+        The data set's name.
+    relation : str
+        Which data sets are neighbours, in words.
+    total : Amount
+        Of all releases so far.
+    budget : Budget or None
+        What they may cost together; None where nothing says.
+    first, last : datetime
+        When releases were entered, in UTC.
+    """
+
+    dataset: str
+    relation: str
+    total: Amount
+    budget: Budget | None
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was entered: its number, and what was spent before and after it."""
+
+    number: int
+    dataset: str
+    before: Amount
+    after: Amount
+    budget: Budget | None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the data set has a name that was given to it, and not one made of the data."""
+        return not self.dataset.startswith(_UNNAMED)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the entries say, up to one of them."""
+
+    salt: bytes
+    orders: tuple[float, ...]
+    start: str
+    number: int
+    link: str
+    time: datetime | None = None
+    accounts: Mapping[Key, Account] = field(default_factory=dict)
+    budgets: Mapping[tuple[str, str | None], Budget] = field(default_factory=dict)
+    contents: Mapping[str, str] = field(default_factory=dict)
+
+    def budget(self, dataset: str, relation: str) -> Budget | None:
+        """Return that of a relation, or else the one for every relation."""
+        own = self.budgets.get((dataset, relation))
+        return self.budgets.get((dataset, None)) if own is None else own
+
+    def knows(self, dataset: str) -> bool:
+        """Whether something was entered under a name."""
+        return any(dataset == name for name, _ in (*self.accounts, *self.budgets))
+
+
+class Ledger:
+    """A memory of spends in a file, for all processes and threads that open it.
+
+    Parameters
+    ----------
+    path : Path or str, optional
+        The file, which the first entry makes. By default that of the environment variable
+        ``PRIVRL_LEDGER``, or ``privrl/ledger.sqlite`` in ``$XDG_STATE_HOME``, by default
+        ``~/.local/state``.
+
+    Notes
+    -----
+    Every method that looks at the file raises `LedgerError` where it cannot be read, was altered,
+    or is of another version; every one that enters something also where it cannot be written, or
+    where the clock says that it is earlier than the last entry. Nothing is entered or drawn then.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from privrl.accounting import ApproxDP
+    >>> from privrl.models import histogram
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.sqlite")
+    >>> ledger.set_budget("ages", Budget(1.0, 1e-5))
+    >>> rng, target = np.random.default_rng(0), ApproxDP(1.0, 1e-5)
+    >>> ages, once = rng.normal(40, 15, 5000), ledger.accountant("ages")
+    >>> released = histogram(ages, 4, (0, 80), target=target, rng=rng, accountant=once)
+    >>> again = Ledger(ledger.path).accountant("ages")  # in another process, on another day
+    >>> histogram(ages, 4, (0, 80), target=target, rng=rng, accountant=again)
+    Traceback (most recent call last):
+    ...
+    privrl.accounting.rdp.BudgetExceeded: ...
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.path = default_path() if path is None else Path(path)
+        self._file = LedgerFile(self.path)
+        self._state: _State | None = None
+
+    def __reduce__(self) -> tuple[type["Ledger"], tuple[Path]]:
+        return type(self), (self.path,)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether something was ever entered."""
+        return self._file.is_there
+
+    def dataset(self, data: Path, name: str | None = None) -> DataSet:
+        """Return which data set a file is, or a folder of files.
+
+        Parameters
+        ----------
+        data : pathlib.Path
+            What is read; one byte changed makes other data of it.
+        name : str, optional
+            What it is called, for data that grow or come in several files. By default what they
+            were entered as, or ``data-`` and a part of the digest.
+
+        Raises
+        ------
+        ValueError
+            If the data were entered under another name, or the name is none, or the data can be
+            read only once and have none.
+        OSError
+            If they cannot be read.
+        """
+        state = self._opened()
+        if name is not None and not (data.is_file() or data.is_dir()):
+            return self._checked(state, DataSet(name))
+        content = content_of(data, state.salt)
+        known = state.contents.get(content, f"{_UNNAMED}{content[:_SHORT]}")
+        return self._checked(state, DataSet(known if name is None else name, content))
+
+    def accountant(
+        self,
+        dataset: DataSet | str,
+        relation: Relation | None = None,
+        *,
+        delta: float | None = None,
+    ) -> "accountant.LedgerAccountant":
+        """Return an accountant that enters all that it is charged with.
+
+        Parameters
+        ----------
+        dataset : DataSet or str
+            Of which data, or what they are called.
+        relation : Relation, optional
+            Which data sets are neighbours; by default as the first cost says.
+        delta : float, optional
+            At which epsilon is told: for a single release by its own privacy profile.
+        """
+        chosen = dataset if isinstance(dataset, DataSet) else DataSet(dataset)
+        _check_name(chosen.name)
+        return accountant.LedgerAccountant(self, chosen, relation, delta=delta)
+
+    def spend(
+        self, dataset: DataSet, cost: Cost, count: int = 1, *, delta: float | None = None
+    ) -> Receipt:
+        """Enter that a cost is spent so many times; once this returns, it is on disk.
+
+        Raises
+        ------
+        BudgetExceeded
+            If there is a budget that does not cover it; then nothing is entered.
+        ValueError
+            If an argument is wrong, or the data are known under another name.
+        LedgerError
+            If it cannot be entered.
+        """
+        count = check_count("count", count)
+        profile = profile_of(cost) if count == 1 else None
+        alone = None
+        if delta is not None:
+            delta = check_delta(delta)
+            if profile is not None:
+                alone = delta, float(profile.epsilon(delta))
+        relation, pure = cost.relation, pure_of(cost)
+        key = dataset.name, relation_key(relation)
+        # What takes long is worked out before others have to wait.
+        curve = curve_of(cost, self._opened().orders).astype("<f8").tobytes()
+        with self._file.writing() as transaction:
+            state = self._current(transaction)
+            self._checked(state, dataset)
+            entry = {
+                "what": "spend",
+                "time": self._now(state),
+                "dataset": dataset.name,
+                "content": dataset.content,
+                "relation": str(relation),
+                "relation_key": key[1],
+                "cost": _cut(" ".join(repr(cost).split())),
+                "count": count,
+                "pure": None if pure is None else str(pure),
+                "alone": None if alone is None or not alone[1] < np.inf else alone,
+                "curve": digest_of(curve),
+            }
+            before = state.accounts.get(key)
+            total = Amount.nothing(state.orders) if before is None else before.total
+            after = total + _amount(entry, curve, state.orders)
+            budget = self._check_budget(state, entry, total, after, cost)
+            transaction.add_curve(curve)
+            state = _after(state, transaction.add(state.link, state.number + 1, entry), transaction)
+        self._state = state
+        return Receipt(state.number, dataset.name, total, after, budget)
+
+    def set_budget(
+        self, dataset: str, budget: Budget, relation: Relation | str | None = None
+    ) -> None:
+        """Enter what may be spent of a data set, in place of what was said before.
+
+        Parameters
+        ----------
+        dataset : str
+            What the data set is called.
+        budget : Budget
+            What all of its releases may cost together, those before among them.
+        relation : Relation or str, optional
+            Under which relation. By default under each that has no budget of its own, one by one.
+        """
+        _check_name(dataset)
+        with self._file.writing() as transaction:
+            state = self._current(transaction)
+            self._checked(state, DataSet(dataset))
+            entry = {
+                "what": "budget",
+                "time": self._now(state),
+                "dataset": dataset,
+                "relation": None if relation is None else str(relation),
+                **budget.to_plain(),
+            }
+            state = _after(state, transaction.add(state.link, state.number + 1, entry), transaction)
+        self._state = state
+
+    def account(self, dataset: str, relation: Relation) -> Account | None:
+        """Return what was spent of a data set under a relation; None if nothing was."""
+        return self._read().accounts.get((dataset, relation_key(relation)))
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return what was spent of each data set under each relation, in order of first entry."""
+        state = self._read()
+        return tuple(
+            replace(each, budget=state.budget(each.dataset, each.relation))
+            for each in state.accounts.values()
+        )
+
+    def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
+        """Return what may be spent, by data set and relation; None stands for every other one."""
+        return MappingProxyType(dict(self._read().budgets))
+
+    def entries(self) -> tuple[dict[str, Any] | None, ...]:
+        """Return all entries as plain data; None for those that were forgotten."""
+        with self._file.reading() as transaction:
+            self._current(transaction)
+            return tuple(
+                None if text is None else json.loads(text) | {"number": number}
+                for number, text, *_ in transaction.rows(1)
+            )
+
+    def forget(self, dataset: str) -> int:
+        """Erase all entries of a data set, budgets too, and return how many they were.
+
+        For data that exist no more. What was spent of them is not known from then on. That
+        entries were there stays, and so do the links between all others.
+
+        Raises
+        ------
+        ValueError
+            If there is no such data set.
+        """
+        with self._file.writing() as transaction:
+            state = self._current(transaction)
+            parsed = {
+                number: json.loads(text)
+                for number, text, *_ in transaction.rows(1)
+                if text is not None
+            }
+            gone = [n for n, entry in parsed.items() if entry.get("dataset") == dataset]
+            if not gone:
+                raise ValueError(f"dataset must be one of the ledger's, got {dataset!r}.")
+            kept = {parsed[n]["curve"] for n in parsed if n not in gone and "curve" in parsed[n]}
+            entry = {"what": "forget", "time": self._now(state), "entries": gone}
+            transaction.add(state.link, state.number + 1, entry)
+            transaction.erase(gone, kept)
+        self._state = None
+        return len(gone)
+
+    def verify(self, against: Mapping[str, Any] | None = None) -> tuple[int, str]:
+        """Check all that can be checked, and return how many entries there are and the head.
+
+        Parameters
+        ----------
+        against : mapping, optional
+            An earlier export, whose head must be the link of an entry here. Without it, entries
+            that were cut off at the end are not missed, nor is a file that was made anew.
+
+        Raises
+        ------
+        LedgerError
+            If something was altered.
+        """
+        with self._file.reading() as transaction:
+            transaction.check_pages()
+            state = _whole(transaction, self.path)
+            if against is not None:
+                links = [state.start, *(link for *_, link in transaction.rows(1))]
+                number, head = against.get("number"), against.get("head")
+                if type(number) is not int or not isinstance(head, str) or number < 0:
+                    raise ValueError("against must be an export of a ledger, with number and head.")
+                if number >= len(links) or links[number] != head:
+                    raise damaged(
+                        self.path,
+                        f"the head of the export, of {number} entries, is not among its links, so "
+                        "entries were cut off or made anew",
+                    )
+        return state.number, state.link
+
+    def export(self) -> dict[str, Any]:
+        """Return all entries as plain data, with the head of their chain, and without the salt."""
+        with self._file.reading() as transaction:
+            state = _whole(transaction, self.path)
+            rows = transaction.rows(1)
+            digests = {json.loads(text).get("curve") for _, text, *_ in rows if text is not None}
+            curves = {
+                digest: np.frombuffer(transaction.curve(digest), "<f8").tolist()
+                for digest in sorted(digests - {None})
+            }
+        return {
+            "what": "privrl ledger",
+            "number": state.number,
+            "head": state.link,
+            "start": state.start,
+            "orders": list(state.orders),
+            "curves": {
+                digest: [value if value < np.inf else None for value in curve]
+                for digest, curve in curves.items()
+            },
+            "entries": [
+                {"number": number, "text": text, "commitment": commitment, "link": link}
+                for number, text, commitment, link in rows
+            ],
+        }
+
+    def _read(self) -> _State:
+        with self._file.reading() as transaction:
+            self._state = self._current(transaction)
+        return self._state
+
+    def _opened(self) -> _State:
+        """Return what the entries say; if there is no file, there is one then."""
+        if self.is_there:
+            return self._read()
+        with self._file.writing() as transaction:
+            self._state = self._current(transaction)
+        return self._state
+
+    def _current(self, transaction: Transaction) -> _State:
+        """Return what all entries say, of which those that were read before are still there."""
+        state = self._state
+        if state is None or not state.number:
+            return _whole(transaction, self.path)
+        found = transaction.rows(state.number)
+        if not found or found[0][3] != state.link:
+            raise damaged(self.path, f"entry {state.number} was there before, and is not any more")
+        new = found[1:]
+        if any(text is None or '"forget"' in text for _, text, *_ in new):
+            return _whole(transaction, self.path)
+        for row in new:
+            state = _after(state, row, transaction)
+        return state
+
+    @staticmethod
+    def _now(state: _State) -> str:
+        now, last = _clock(), state.time
+        if last is not None and now < last - _SLACK:
+            raise LedgerError(
+                f"the clock says {now:%Y-%m-%d %H:%M} (UTC), and the ledger's last entry is of "
+                f"{last:%Y-%m-%d %H:%M}; nothing was entered or drawn. Set the clock right. If it "
+                "was wrong then, go on with a new ledger, with budgets of what is left."
+            )
+        return (now if last is None else max(now, last)).isoformat(timespec="microseconds")
+
+    @staticmethod
+    def _checked(state: _State, dataset: DataSet) -> DataSet:
+        """Check that a name is one, and that data have only one."""
+        name, content = _check_name(dataset.name), dataset.content
+        known = None if content is None else state.contents.get(content)
+        if known is not None and known != name:
+            raise ValueError(
+                f"dataset must be {known!r}, as which these data were entered before, got "
+                f"{name!r}; leave it out, or say so."
+            )
+        unnamed = name.startswith(_UNNAMED) and not state.knows(name)
+        if unnamed and (content is None or name != f"{_UNNAMED}{content[:_SHORT]}"):
+            raise ValueError(
+                f"dataset must be one that the ledger knows where it begins with {_UNNAMED!r}, got "
+                f"{name!r}; such names are made from the data."
+            )
+        return dataset
+
+    @staticmethod
+    def _check_budget(
+        state: _State, entry: Mapping[str, Any], before: Amount, after: Amount, cost: Cost
+    ) -> Budget | None:
+        dataset, relation = entry["dataset"], entry["relation"]
+        budget = state.budget(dataset, relation)
+        if budget is None:
+            others = sorted({str(words) for name, words in state.budgets if name == dataset})
+            if not others:
+                return None
+            raise BudgetExceeded(
+                f"{dataset} has no budget under {relation!r}, only under {', '.join(others)}; "
+                "nothing was spent. Give it one: privrl ledger budget."
+            )
+        if budget.admits(after, cost if after.releases == 1 else None):
+            return budget
+        raise BudgetExceeded(
+            f"the release would bring what {dataset} has spent from "
+            f"{up(100 * budget.share(before))} % to {up(100 * budget.share(after))} % of its "
+            f"budget, {budget}, under {relation!r}; nothing was spent. Make it more private, or "
+            "release something else."
+        )
+
+
+def _whole(transaction: Transaction, path: Path) -> _State:
+    """Return what all entries say, having checked every link."""
+    salt, data = transaction.meta()
+    orders = np.frombuffer(data, "<f8") if len(data) % 8 == 0 else np.array([np.nan])
+    if not ((orders > 1) & (orders < np.inf)).all() or not (np.diff(orders) > 0).all():
+        raise damaged(path, "its orders are none")
+    start = start_of(salt, data)
+    state = _State(salt, tuple(orders.tolist()), start, 0, start)
+    erased: set[int] = set()
+    forgotten: set[int] = set()
+    for row in transaction.rows(1):
+        try:
+            if row[1] is None:
+                erased.add(row[0])
+            elif (entry := json.loads(row[1])).get("what") == "forget":
+                forgotten.update(entry["entries"])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise damaged(path, f"entry {row[0]} cannot be read") from None
+        state = _after(state, row, transaction)
+    if not erased <= forgotten:
+        raise damaged(path, f"entry {min(erased - forgotten)} was erased and not forgotten")
+    return state
+
+
+def _after(state: _State, row: Row, transaction: Transaction) -> _State:
+    """Return what the entries say together with the next one, which is checked."""
+    number, text, commitment, link = row
+    path = transaction.path
+    if number != state.number + 1:
+        raise damaged(path, f"entry {state.number + 1} is not there")
+    if link != link_of(state.link, str(commitment)):
+        raise damaged(path, f"entry {number} does not follow from those before it")
+    state = replace(state, number=number, link=link)
+    if text is None:
+        return state
+    if digest_of(str(text).encode("utf-8", "surrogatepass")) != commitment:
+        raise damaged(path, f"entry {number} was changed")
+    try:
+        return _entered(state, json.loads(text), transaction)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise damaged(path, f"entry {number} cannot be read") from None
+
+
+def _entered(state: _State, entry: Mapping[str, Any], transaction: Transaction) -> _State:
+    state = replace(state, time=datetime.fromisoformat(entry["time"]))
+    match entry["what"]:
+        case "spend":
+            return _spent(state, entry, transaction.curve(entry["curve"]))
+        case "budget":
+            key = entry["dataset"], entry["relation"]
+            return replace(state, budgets={**state.budgets, key: Budget.from_plain(entry)})
+        case "forget":
+            return state
+    raise ValueError(entry["what"])
+
+
+def _spent(state: _State, entry: Mapping[str, Any], curve: bytes) -> _State:
+    assert state.time is not None
+    key = entry["dataset"], entry["relation_key"]
+    before = state.accounts.get(key)
+    amount = _amount(entry, curve, state.orders)
+    if before is None:
+        total = Amount.nothing(state.orders) + amount
+        account = Account(key[0], entry["relation"], total, None, state.time, state.time)
+    else:
+        account = replace(before, total=before.total + amount, last=state.time)
+    contents = state.contents
+    if entry["content"] is not None:
+        contents = {**contents, entry["content"]: entry["dataset"]}
+    return replace(state, accounts={**state.accounts, key: account}, contents=contents)
+
+
+def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -> Amount:
+    pure = None if entry["pure"] is None else Fraction(entry["pure"])
+    alone = None if entry["alone"] is None else (float(entry["alone"][0]), float(entry["alone"][1]))
+    once = Amount(orders, curve_from_bytes(curve), pure, 1, alone)
+    return once.times(check_count("count", entry["count"]))
+
+
+def _check_name(name: str) -> str:
+    """Return what a data set is called if it can be shown on one line."""
+    fits = isinstance(name, str) and 0 < len(name) <= _LONGEST and name == name.strip()
+    if not fits or any(unicodedata.category(each)[0] == "C" for each in name):
+        raise ValueError(
+            f"dataset must be a name of 1 to {_LONGEST} characters that can be printed, without "
+            f"blanks around it, got {_cut(repr(name))}."
+        )
+    return name
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _clock() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,253 @@
+"""Commands that release real data enter it, twice is told, and nothing is written over."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+
+from typer.testing import CliRunner
+
+from privrl.cli import app
+from privrl.data.logs import LogSchema
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.ledger import Ledger
+from privrl.mechanisms.base import Mechanism
+
+RUNNER = CliRunner()
+LOG_SCHEMA = LogSchema(
+    person="patient",
+    order="hour",
+    state={"glucose": Bins((0, 100, 200))},
+    action={"dose": Categories((0, 1))},
+    most_steps=2,
+    outcome="left",
+    outcomes=("well", "dead"),
+    outcome_rewards=(1, 0),
+)
+
+
+def run(*arguments: object):
+    texts = [str(argument) for argument in arguments]
+    return RUNNER.invoke(app, texts, env={"COLUMNS": "80", "TERM": "dumb"})
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 200), "rich": rng.random(200) < 0.4})
+    frame.to_csv("people.csv", index=False)
+    Schema({"age": Bins((0, 30, 60)), "rich": Categories((True, False))}).save("schema.toml")
+    Path("network.toml").write_text('[parents]\nrich = []\nage = ["rich"]\n')
+    return tmp_path
+
+
+PEOPLE = ["people.csv", "--schema", "schema.toml"]
+COMMANDS = {
+    "histogram": (
+        ["histogram", *PEOPLE, "--column", "age"],
+        ["histogram.csv", "histogram.json", "release.json"],
+    ),
+    "naive-bayes": (
+        ["naive-bayes", *PEOPLE, "--target-column", "rich"],
+        ["model.json", "release.json"],
+    ),
+    "bayes-net": (
+        ["bayes-net", *PEOPLE, "--network", "network.toml", "--synthetic", "3"],
+        ["model.bif", "model.json", "release.json", "synthetic.csv"],
+    ),
+}
+
+
+def test_a_second_naive_bayes_says_what_both_cost_together(folder: Path) -> None:
+    command = COMMANDS["naive-bayes"][0]
+    first = said(run(*command, "--out", "a"))
+    assert "a new ledger begins" in first
+    assert "entry 1, of these data, under replace one record" in first
+    assert "spent before: nothing" in first
+    second = said(run(*command, "--out", "b"))
+    assert "new ledger" not in second
+    assert "spent before: (1, 1e-05), by 1 release all together: (1.998, 1e-05), by 2" in second
+    (account,) = Ledger().accounts()
+    assert account.total.releases == 2
+    assert 1.99 < account.total.epsilon(1e-5) <= 2 < account.total.epsilon(None)
+    assert account.dataset not in first + second  # it is made of the data
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_is_written_over_and_nothing_spent_for_it(name: str, folder: Path) -> None:
+    command, files = COMMANDS[name]
+    assert run(*command, "--out", "out").exit_code == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == files
+    for file in files:
+        shutil.rmtree("out")
+        Path("out").mkdir()
+        Path("out", file).write_text("mine")
+        refused = run(*command, "--out", "out")
+        assert refused.exit_code == 2
+        assert f"without {file}" in said(refused)
+        assert Path("out", file).read_text() == "mine"
+    assert len(Ledger().entries()) == 1
+    assert run(*command, "--out", "out", "--force").exit_code == 0
+    assert len(Ledger().entries()) == 2
+    command_line = json.loads(Path("out/release.json").read_text())["command"]
+    assert "force" not in command_line
+    assert "ledger" not in command_line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_over_the_budget_no_file_is_written(name: str, folder: Path, monkeypatch) -> None:
+    assert run("ledger", "budget", "people", "--epsilon", 1.5, "--delta", 1e-5).exit_code == 0
+    options = ["--dataset", "people"]
+    first = run(*COMMANDS[name][0], *options, "--out", "a")
+    assert "of the budget, epsilon 1.5 at delta 1e-05" in said(first)
+    monkeypatch.setattr(Mechanism, "_draw", None)
+    refused = run(*COMMANDS[name][0], *options, "--epsilon", 3, "--out", "b")
+    assert refused.exit_code == 2
+    assert "nothing was spent" in said(refused)
+    assert not Path("b").exists()
+    assert len(Ledger().entries()) == 2
+
+
+def test_a_ledger_that_cannot_be_used_stops_the_release(folder: Path, ledger_path: Path) -> None:
+    ledger_path.write_bytes(b"")
+    refused = run(*COMMANDS["histogram"][0], "--out", "out")
+    assert refused.exit_code == 2
+    assert "is no ledger" in said(refused)
+    assert not Path("out").exists()
+    elsewhere = run(*COMMANDS["histogram"][0], "--out", "out", "--ledger", "own/ledger.sqlite")
+    assert elsewhere.exit_code == 0
+    assert Path("own/ledger.sqlite").is_file()
+
+
+def test_what_can_be_read_once_needs_a_name(folder: Path) -> None:
+    code = "import sys; from privrl.cli import main; sys.argv[:1] = ['privrl']; main()"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "histogram",
+        "/dev/stdin",
+        *PEOPLE[1:],
+        "--column",
+        "age",
+    ]
+    for more, told in (
+        ([], "can be read only once"),
+        (["--dataset", "people"], "entry 1, of people"),
+    ):
+        done = subprocess.run(
+            [*command, *more, "--out", f"out{len(more)}"],
+            input=Path("people.csv").read_text(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert told in " ".join((done.stdout + done.stderr).split())
+
+
+def save_visits() -> None:
+    rng = np.random.default_rng(0)
+    outcomes = rng.choice(["well", "dead"], 500)
+    frame = {
+        "patient": np.repeat(np.arange(500), 2), "hour": [0, 1] * 500,
+        "glucose": rng.uniform(0, 200, 1000), "dose": rng.integers(2, size=1000),
+        "left": [each for outcome in outcomes for each in ("", outcome)],
+    }  # fmt: skip
+    pd.DataFrame(frame).to_csv("visits.csv", index=False)
+    LOG_SCHEMA.save(Path("visits.toml"))
+
+
+@pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
+def test_logs_are_entered_too(command: str, folder: Path) -> None:
+    save_visits()
+    arguments = [command, "visits.csv", "--schema", "visits.toml"]
+    result = run(*arguments, "--out", "a")
+    assert result.exit_code == 0, result.output
+    assert "under add or remove one person spent before: nothing" in said(result)
+    assert "spent before: 1, by 1 release all together: 2, by 2 releases" in said(
+        run(*arguments, "--out", "b")
+    )
+    refused = run(*arguments, "--out", "a")
+    assert refused.exit_code == 2
+    run("ledger", "budget", Ledger().accounts()[0].dataset, "--epsilon", 2.5)
+    refused = run(*arguments, "--out", "c")
+    assert "from 80 % to 120 % of its budget" in said(refused)
+    assert not Path("c").exists()
+    if command == "fit-model":
+        entries = len(Ledger().entries())
+        planned = run("fit-policy", "--from-model", "a", "--out", "d")
+        assert planned.exit_code == 0, planned.output
+        assert "costs nothing" not in planned.output
+        assert len(Ledger().entries()) == entries  # a model is all that is read
+
+
+def test_simulators_are_not_entered(folder: Path) -> None:
+    result = run("train", "--env=privrl/RiverSwim-v0", "--episodes=3", "--out=out")
+    assert result.exit_code == 0, result.output
+    assert not Ledger().is_there
+
+
+def test_predictions_are_not_written_over(folder: Path) -> None:
+    run(*COMMANDS["naive-bayes"][0], "--out", "a")
+    assert run("predict", "a/model.json", "people.csv", "--out", "p").exit_code == 0
+    entries = len(Ledger().entries())
+    assert run("predict", "a/model.json", "people.csv", "--out", "p").exit_code == 2
+    assert run("predict", "a/model.json", "people.csv", "--out", "p", "--force").exit_code == 0
+    assert len(Ledger().entries()) == entries
+
+
+# privrl ledger ------------------------------------------------------------------------------------
+
+
+def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
+    for each in (["show"], ["verify"], ["export"], ["forget", "people", "--force"]):
+        assert "nothing was ever entered" in said(run("ledger", *each))
+    command = [*COMMANDS["histogram"][0], "--dataset", "people", "--epsilon", 0.5]
+    run(*command, "--out", "a")
+    shown = run("ledger", "show")
+    assert all(len(line) <= 80 for line in shown.output.splitlines())
+    assert "people replace one record 1 (0.5, 1e-05) none" in said(shown)
+    told = said(run("ledger", "budget", "people", "--epsilon", 1, "--relation", "replace-record"))
+    assert "people may spend epsilon 1.0, under replace one record" in told
+    told = said(
+        run("ledger", "budget", "people", "--epsilon", 0.1, "--delta", 1e-5,
+            "--relation", "replace one record")
+    )  # fmt: skip
+    assert "before it was epsilon 1.0" in told
+    assert "nothing more can be released" in told
+    assert "must be one of replace-record" in said(
+        run("ledger", "budget", "people", "--epsilon", 1, "--relation", "nonsense")
+    )
+    run("ledger", "budget", "others", "--epsilon", 3)
+    shown = said(run("ledger", "show", "--delta", 1e-3))
+    assert "1e-03" not in shown
+    assert "0.001)" in shown
+    assert "others each 0 0 3.0 0 %" in shown
+    entries = said(run("ledger", "show", "people"))
+    assert "budget: epsilon 1.0, under replace one record" in entries
+    assert "must be one of the ledger's" in said(run("ledger", "show", "nobody"))
+    assert run("ledger", "export", "--out", "export.json").exit_code == 0
+    assert run("ledger", "export", "--out", "export.json").exit_code == 2
+    printed = json.loads(run("ledger", "export").output)
+    assert printed == json.loads(Path("export.json").read_text())
+    assert "4 entries" in said(run("ledger", "verify"))
+    refused = run("ledger", "forget", "people")
+    assert refused.exit_code == 2
+    assert "would be forgotten" in said(refused)
+    assert "3 entries of people erased" in said(run("ledger", "forget", "people", "--force"))
+    assert "people" not in said(run("ledger", "show"))
+    checked = run("ledger", "verify", "--against", "export.json")
+    assert checked.exit_code == 0, checked.output
+    Path("export.json").write_text("[]")
+    assert "must be an export" in said(run("ledger", "verify", "--against", "export.json"))
+    Path("export.json").write_text("[" * 9999)
+    assert "nested" in said(run("ledger", "verify", "--against", "export.json"))

@@ -1,0 +1,353 @@
+"""What entries amount to, what budgets let through, and which data they are about."""
+
+import copy
+import math
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike
+
+from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant
+from privrl.agents import PSRL
+from privrl.costs import (
+    AddRemoveRecord,
+    BatchCost,
+    DirichletCost,
+    GaussianCost,
+    LaplaceCost,
+    NoPrivacy,
+    Relation,
+    ReplaceRecord,
+    Together,
+)
+from privrl.costs.base import pure_ratio
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.experiments import train
+from privrl.ledger import Amount, Budget, DataSet, Ledger, LedgerAccountant
+from privrl.ledger.amounts import curve_from_bytes
+from privrl.ledger.budgets import _filters
+from privrl.mechanisms import GaussianMechanism
+from privrl.models import PrivateBayesNet, histogram
+from privrl.numerics.special import FloatArray
+
+UNIT = ReplaceRecord()
+TINIEST = 5e-324
+
+
+def laplace(epsilon: float) -> LaplaceCost:
+    return LaplaceCost(scale=2 / epsilon, relation=UNIT)
+
+
+def gaussian(sigma: float) -> GaussianCost:
+    return GaussianCost(sigma=sigma, relation=UNIT)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def total(book: Ledger, name: str = "d", relation: Relation = UNIT) -> Amount:
+    account = book.account(name, relation)
+    assert account is not None
+    return account.total
+
+
+@given(st.lists(st.floats(0, 1e300, allow_subnormal=True), min_size=1, max_size=20))
+def test_sums_are_exact(values: list[float]) -> None:
+    orders = (2.0,)
+    amount = Amount.nothing(orders)
+    for value in values:
+        curve = curve_from_bytes(np.array([value], "<f8").tobytes())
+        amount += Amount(orders, curve, None, 1)
+    exact = sum(map(Fraction, values))
+    told = amount.rdp([0])[0]
+    assert Fraction(told) >= exact
+    assert told == 0 or Fraction(math.nextafter(told, 0)) < exact
+
+
+def test_amounts_from_the_smallest_to_the_largest() -> None:
+    for value in (TINIEST, 1e-12, 1e3, math.inf):
+        curve = curve_from_bytes(np.array([value], "<f8").tobytes())
+        assert Amount((2.0,), curve, None, 1).rdp([0])[0] == value
+    curve = curve_from_bytes(np.array([TINIEST], "<f8").tobytes())
+    assert Amount((2.0,), curve, None, 1).times(7).rdp([0])[0] == 7 * TINIEST
+
+
+def test_ten_tenths_are_one(book: Ledger) -> None:
+    book.set_budget("d", Budget(1.0))
+    accountant = book.accountant("d")
+    for _ in range(10):
+        accountant.compose(laplace(0.1))
+    assert total(book).pure == 1
+    assert total(book).epsilon(None) == 1.0
+    with pytest.raises(BudgetExceeded, match="from 100 %"):
+        accountant.compose(laplace(1e-12))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "three"), [(1e-12, 3e-12), (1e-6, 3e-6), (0.3, 0.9), (1.0, 3.0), (1e3, 3e3)]
+)
+def test_budgets_of_every_size(book: Ledger, epsilon: float, three: float) -> None:
+    book.set_budget("d", Budget(three))
+    for _ in range(3):
+        book.accountant("d").compose(laplace(epsilon))
+    with pytest.raises(BudgetExceeded):
+        book.accountant("d").compose(laplace(epsilon / 1000))
+
+
+def test_rationals_of_very_many_digits_are_rounded_up(book: Ledger) -> None:
+    rng, exact = np.random.default_rng(0), Fraction(0)
+    for scale in rng.uniform(1, 2, 100):
+        book.accountant("d").compose(LaplaceCost(scale=scale, relation=UNIT))
+        exact += 2 / Fraction(scale)
+    found = total(book).pure
+    assert found is not None
+    assert exact <= found < exact + Fraction(1, 2**1000)
+    assert found.denominator.bit_length() <= 4096 + 64
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        [gaussian(20.0)] * 30,
+        [gaussian(3.0), laplace(0.2), DirichletCost(weight=0.3, alpha=2.0, relation=UNIT)] * 4,
+        [Together([gaussian(9.0), gaussian(9.0), laplace(0.1)])],
+    ],
+    ids=["one kind", "several", "parts"],
+)
+def test_what_rdp_accountants_add_up_to(book: Ledger, costs: list) -> None:
+    theirs, ours = RdpAccountant(), book.accountant("d")
+    for cost in costs:
+        theirs.compose(cost)
+        ours.compose(cost)
+    theirs._only = None  # of Rényi divergences alone
+    for delta in (1e-2, 1e-5, 1e-9):
+        assert ours.epsilon(delta) == pytest.approx(float(theirs.epsilon(delta)), rel=1e-12)
+    at_once = book.accountant("e")
+    at_once.compose(costs[0], len(costs))
+    assert total(book, "e").releases == len(costs)
+
+
+def test_one_release_alone_is_told_by_its_own_profile(book: Ledger) -> None:
+    target = ApproxDP(1.0, 1e-5)
+    mechanism = GaussianMechanism.calibrated(target, relation=UNIT)
+    book.set_budget("d", Budget(1.0, 1e-5))
+    accountant = book.accountant("d", delta=1e-5)
+    accountant.compose(mechanism.cost)
+    assert 0.999 < accountant.epsilon(1e-5) <= 1.0
+    assert accountant.epsilon(1e-6) > 1.0
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(gaussian(1e6))
+    assert accountant.epsilon(1e-5) <= 1.0
+    free = book.accountant("e", delta=1e-5)
+    for cost in (mechanism.cost, gaussian(1e6)):
+        free.compose(cost)
+    assert free.epsilon(1e-5) > 1.0
+
+
+def test_a_budget_is_a_filter_of_fixed_orders() -> None:
+    """Half of delta is the best order's, for Gaussian noise; all parts of delta sum to it."""
+    orders = tuple(RdpAccountant().orders.tolist())
+    for epsilon in (0.1, 1.0, 10.0):
+        places, logs = _filters(orders, epsilon, 1e-5)
+        assert len(places) == 9
+        assert sum(map(math.exp, logs)) <= 1e-5 * (1 + 1e-12)
+        # Close to the whole of what the best order alone would allow.
+        low, high = 1e-3, 1e6
+        for _ in range(60):
+            sigma = math.sqrt(low * high)
+            curve = curve_from_bytes(gaussian(sigma).rdp(np.array(orders)).astype("<f8").tobytes())
+            fits = Budget(epsilon, 1e-5).admits(Amount(orders, curve, None, 2))
+            low, high = (low, sigma) if fits else (sigma, high)
+        accountant = RdpAccountant()
+        accountant.compose(gaussian(high), 1)
+        accountant._only = None
+        assert 0.94 * epsilon < accountant.epsilon(1e-5) <= epsilon
+
+
+def test_a_pure_budget_takes_pure_releases_only(book: Ledger) -> None:
+    book.set_budget("d", Budget(10.0))
+    with pytest.raises(BudgetExceeded, match="to ∞ %"):
+        book.accountant("d").compose(gaussian(1e6))
+    book.accountant("d").compose(laplace(1.0))
+
+
+def test_no_privacy_is_entered_and_every_budget_refuses_it(book: Ledger) -> None:
+    book.accountant("open").compose(NoPrivacy(UNIT))
+    assert total(book, "open").epsilon(1e-5) == math.inf
+    book.set_budget("d", Budget(1e3, 0.5))
+    with pytest.raises(BudgetExceeded):
+        book.accountant("d").compose(NoPrivacy(UNIT))
+
+
+class Leaky(LaplaceCost):
+    """Says nothing of itself, and costs more than what it is derived from."""
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        return 9 * super().rdp(orders)
+
+
+class Own:
+    """Of a user, who knows its pure epsilon as a float."""
+
+    relation = UNIT
+    pure_epsilon = 0.25
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        return np.full(np.shape(orders), 0.25)
+
+
+def test_what_is_pure() -> None:
+    part = laplace(0.1)
+    assert pure_ratio(part) == Fraction(1, 10)
+    assert pure_ratio(Together([part] * 3)) == Fraction(3, 10)
+    assert pure_ratio(Together([part, gaussian(1.0)])) is None
+    assert pure_ratio(gaussian(1.0)) is None
+    assert pure_ratio(NoPrivacy(UNIT)) is None
+    assert pure_ratio(Leaky(scale=1.0, relation=UNIT)) is None
+    assert pure_ratio(Own()) == Fraction(1, 4)  # type: ignore[arg-type]
+
+
+def test_relations_are_never_mixed(book: Ledger) -> None:
+    other = AddRemoveRecord()
+    book.accountant("d").compose(laplace(1.0))
+    book.accountant("d").compose(LaplaceCost(scale=1.0, relation=other))
+    assert total(book).pure == 1
+    assert total(book, relation=other).pure == 1
+    accountant = book.accountant("d", UNIT)
+    with pytest.raises(ValueError, match="must be about the relation 'replace one record'"):
+        accountant.compose(LaplaceCost(scale=1.0, relation=other))
+    namesake = Relation("replace one record", {"counts": [(5, -5)]})
+    book.accountant("d").compose(LaplaceCost(scale=1.0, relation=namesake))
+    assert total(book, relation=namesake).pure == 10
+    assert total(book).pure == 1
+
+
+def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> None:
+    book.set_budget("d", Budget(1.0), UNIT)
+    with pytest.raises(BudgetExceeded, match="no budget under 'add or remove one record', only"):
+        book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
+    book.set_budget("d", Budget(0.2))  # for every other relation
+    book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
+    book.accountant("d").compose(laplace(1.0))
+    with pytest.raises(BudgetExceeded):
+        book.accountant("d").compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))
+    book.set_budget("d", Budget(2.0), UNIT)
+    book.accountant("d").compose(laplace(1.0))
+
+
+def test_a_budget_counts_what_was_spent_before_it(book: Ledger) -> None:
+    book.accountant("d").compose(laplace(1.0))
+    book.set_budget("d", Budget(1.5))
+    with pytest.raises(BudgetExceeded, match="66"):
+        book.accountant("d").compose(laplace(1.0))
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [
+        (BatchCost([laplace(1.0)] * 2), "must be of one run"),
+        (type("Bad", (), {"relation": UNIT, "rdp": lambda self, orders: -orders})(), "must give"),
+    ],
+)
+def test_costs_that_are_refused(book: Ledger, cost: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        book.accountant("d").compose(cost)  # type: ignore[arg-type]
+    assert not book.accounts()
+
+
+@pytest.mark.parametrize("name", ["", " d", "a\nb", "\x1b[31m", "x" * 101, "data-0123456789abcdef"])
+def test_names_that_are_refused(book: Ledger, name: str) -> None:
+    with pytest.raises(ValueError, match="dataset must be"):
+        book.accountant(name).compose(laplace(1.0))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, None), (math.inf, None), (1.0, 1.0)])
+def test_budgets_that_are_refused(epsilon: float, delta: float | None) -> None:
+    with pytest.raises(ValueError, match="must be a number"):
+        Budget(epsilon, delta)
+
+
+# Which data -----------------------------------------------------------------------------------
+
+
+def test_data_are_known_by_their_content(book: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "copy.csv").write_text("x\n1\n")
+    (tmp_path / "b.csv").write_text("x\n2\n")
+    one, two, other = (book.dataset(tmp_path / f"{name}.csv") for name in ("a", "copy", "b"))
+    assert one == two != other
+    book.accountant(one).compose(laplace(1.0))
+    (tmp_path / "a.csv").unlink()
+    assert Ledger(book.path).dataset(tmp_path / "copy.csv") == one
+    elsewhere = Ledger(tmp_path / "elsewhere.sqlite")
+    assert elsewhere.dataset(tmp_path / "copy.csv").content != one.content
+
+
+def test_data_have_one_name(book: Ledger, tmp_path: Path) -> None:
+    data, more = tmp_path / "a.csv", tmp_path / "b.csv"
+    data.write_text("x\n1\n")
+    more.write_text("x\n1\n2\n")
+    named = book.dataset(data, "visits")
+    book.accountant(named).compose(laplace(1.0))
+    assert book.dataset(data) == named
+    with pytest.raises(ValueError, match="must be 'visits', as which these data were entered"):
+        book.dataset(data, "another")
+    with pytest.raises(ValueError, match="must be 'visits'"):  # also where both were asked before
+        book.accountant(DataSet("another", named.content)).compose(laplace(1.0))
+    book.accountant(book.dataset(more, "visits")).compose(laplace(1.0))  # they have grown
+    assert total(book, "visits").pure == 2
+
+
+def test_a_folder_is_known_by_its_files_and_their_names(book: Ledger, tmp_path: Path) -> None:
+    for folder, name in (("a", "1.csv"), ("b", "1.csv"), ("c", "2.csv")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text("x\n")
+    a, b, c = (book.dataset(tmp_path / folder) for folder in "abc")
+    assert a == b != c
+
+
+# Where it goes ------------------------------------------------------------------------------------
+
+
+def test_models_samplers_and_agents_take_it(book: Ledger) -> None:
+    """Streams of persons do in test_ledger_cli.py."""
+    rng, target = np.random.default_rng(0), ApproxDP(0.5, 1e-5)
+    records = book.accountant("records")
+    ages = rng.normal(size=99)
+    histogram(ages, 4, (0, 1), target=target, rng=rng, accountant=records)
+    schema = Schema({"x": Bins((0, 1, 2)), "y": Categories(("a", "b"))})
+    frame = pd.DataFrame({"x": [0.5, 1.5] * 20, "y": ["a", "b"] * 20})
+    plan = PrivateBayesNet(parents={"x": [], "y": ["x"]}, schema=schema, target=target)
+    plan.fit(frame, rng, accountant=records)
+    assert total(book, "records").releases == 2
+    env = gym.make("privrl.envs:privrl/RiverSwim-v0")
+    agent = PSRL.private(env, epsilon=1, episodes=30)
+    agent.accountant = book.accountant("users")  # type: ignore[assignment]
+    train(agent, env, 30, rng)
+    (account,) = (each for each in book.accounts() if each.dataset == "users")
+    assert account.total.releases == sum(each.count for each in agent.accountant.ledger) > 0
+    assert np.isfinite(agent.accountant.epsilon(1e-5))
+
+
+def test_copies_spend_from_one_budget(book: Ledger) -> None:
+    book.set_budget("d", Budget(1.0))
+    one = book.accountant("d")
+    one.compose(laplace(0.5))
+    others = [copy.copy(one), pickle.loads(pickle.dumps(one))]
+    for other in others:
+        assert isinstance(other, LedgerAccountant)
+        assert other.epsilon(1e-5) == one.epsilon(1e-5)
+    others[0].compose(laplace(0.5))
+    with pytest.raises(BudgetExceeded):
+        others[1].compose(laplace(0.5))
+    assert len(one.ledger) == 1
+    assert "epsilon 1.0" in repr(one)
