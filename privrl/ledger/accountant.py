@@ -1,10 +1,10 @@
 """The accountant of a data set: whatever it is charged with is in the ledger before it is drawn."""
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privrl.accounting.ledger import USUAL_DELTA, Book, KeepsLedger
+from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
 from privrl.costs.base import Cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger.budgets import Budget
@@ -30,9 +30,9 @@ class LedgerAccountant(KeepsLedger):
         *,
         delta: float | None = None,
     ) -> None:
+        super().__init__()
         self._durable, self._dataset, self._relation = ledger, dataset, relation
         self._delta = None if delta is None else check_delta(delta)
-        self._book = Book()
         self._receipt: Receipt | None = None
 
     @property
@@ -54,6 +54,7 @@ class LedgerAccountant(KeepsLedger):
         """What was entered last through this accountant; None before the first cost."""
         return self._receipt
 
+    @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Enter a cost ``count`` times, before anything that it pays for is drawn.
 
@@ -84,13 +85,6 @@ class LedgerAccountant(KeepsLedger):
         """
         delta, account = check_delta(delta), self._account()
         return np.asarray(0.0 if account is None else account.total.epsilon(delta))
-
-    def __copy__(self) -> Self:
-        """Return an accountant that spends from the same budget."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._book = self._book.copy()
-        return other
 
     def _account(self) -> "Account | None":
         if self._relation is None or not self._durable.is_there:

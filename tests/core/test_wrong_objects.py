@@ -38,8 +38,18 @@ COSTS = [
 FRAME = pd.DataFrame({"a": [1.0, 2.0]})
 
 
+class Something:
+    """What nobody takes."""
+
+    def __repr__(self) -> str:
+        return "something"
+
+
+SOMETHING = Something()
+
+
 @pytest.mark.parametrize("cost", COSTS, ids=repr)
-@pytest.mark.parametrize("wrong", [BIG, [BIG], "a", object(), [[1.0], [1.0, 2.0]]], ids=repr)
+@pytest.mark.parametrize("wrong", [BIG, [BIG], "a", SOMETHING, [[1.0], [1.0, 2.0]]], ids=repr)
 def test_numbers_that_are_none(cost: Any, wrong: Any) -> None:
     with pytest.raises(ValueError, match="orders must be numbers"):
         cost.rdp(wrong)
