@@ -49,7 +49,8 @@ class NoDraws(np.random.Generator):
         super().__init__(np.random.PCG64(0))
 
     def __getattribute__(self, name: str) -> object:
-        if not name.startswith("_") and name != "bit_generator":  # whose it is may be looked at
+        looked_at = ("bit_generator", "made_in")  # whose it is
+        if not name.startswith("_") and name not in looked_at:
             raise AssertionError("something was drawn")
         return super().__getattribute__(name)
 
