@@ -93,7 +93,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(command: str, epsilon: float) -> int:
     budget = f"--epsilon{'s' * command.startswith(('sweep', 'suite'))}={epsilon}"
-    result = RUNNER.invoke(app, [*command.split(), budget], env={"TERM": "dumb"})
+    over = ["--force"] if Path("out").exists() else []
+    result = RUNNER.invoke(app, [*command.split(), budget, *over], env={"TERM": "dumb"})
     assert result.exit_code == 0, result.output
     return result.exit_code
 
