@@ -41,9 +41,9 @@ def test_the_verdict_can_be_bad(killed: dict[str, int], raced: dict[str, int]) -
 def test_threads_of_one_ledger_do_not_overspend(tmp_path: Path) -> None:
     book, won, barrier = Ledger(tmp_path / "ledger.sqlite"), [], threading.Barrier(6)
     book.set_budget("people", Budget(10.0))
-    accountant = book.accountant("people")
 
     def spend() -> None:
+        accountant = book.accountant("people")  # of their own: one of all has a lock
         barrier.wait()
         for _ in range(5):
             try:

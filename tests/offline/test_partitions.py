@@ -93,7 +93,7 @@ class Elsewhere:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., tuple[Log, PartitionedLog]]:
-    def both(n_persons: int = 300, n_files: int = 3, schema: LogSchema = SCHEMA) -> Any:
+    def both(n_persons: int = 300, n_files: int = 9, schema: LogSchema = SCHEMA) -> Any:
         frame = rows_of(n_persons)
         folder = write_parts(tmp_path / f"{n_persons}-{n_files}", frame, n_files)
         return read_log(folder, schema), read_partitions(folder, schema, Elsewhere())
