@@ -247,7 +247,16 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
     for where in ([], ["--workers", 2]):
         for command in ("fit-model", "fit-policy"):
             result = run(
-                command, "parts", *FIT[1:], *where, "--reproducible", "--seed", 5, "--out", "out"
+                command,
+                "parts",
+                *FIT[1:],
+                *where,
+                "--reproducible",
+                "--seed",
+                5,
+                "--out",
+                "out",
+                "--force",
             )
             assert result.exit_code == 0, result.output
         files = ("model.json", "tables.npz", "policy.json")

@@ -247,7 +247,7 @@ def test_persons_of_any_kind(column: list[Any], tmp_path: Path) -> None:
 
 def cluster_of(distributed: Any, workers: int) -> Any:
     return distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     )
 
 
