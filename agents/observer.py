@@ -6,7 +6,7 @@ episode is one chain of at most so many steps is what the cost of a release rest
 
 import math
 from operator import index as as_int
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class _New(NamedTuple):
         return self.paid.total
 
 
+def counted_types() -> tuple[type, ...]:
+    """Return of which types an observer's memory is, for checkpoints."""
+    return (_New, Tally)
+
+
 class Observer:
     """Count transitions and rewards, of one run or of several side by side.
 
@@ -60,6 +65,10 @@ class Observer:
     n_states, n_actions, horizon, rewards, rng, batch_shape, terminates, support
         See `privrl.agents.TabularAgent`.
     """
+
+    remembered: ClassVar[tuple[str, ...]] = (
+        "_rng", "_rewards", "_step", "_here", "_ended", "_new",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -36,6 +36,8 @@ class QLearning(TabularAgent):
         How many it will have.
     """
 
+    remembered = ("_random", "_values", "_visits")
+
     def __init__(
         self, n_states: int, n_actions: int, horizon: int, *, episodes: int, **options: Any
     ) -> None:

@@ -73,6 +73,7 @@ class KnownRewards:
     """
 
     width = 0
+    remembered = ()
 
     def __init__(self, reward: ArrayLike) -> None:
         self._reward = np.array(reward, np.float64)
@@ -152,6 +153,7 @@ class BetaRewards:
     """
 
     width = 2
+    remembered = ("_sampler",)
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
         if not (-np.inf < low < high < np.inf and float(high) - float(low) < np.inf):

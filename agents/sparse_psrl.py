@@ -76,6 +76,9 @@ class SparsePSRL(TabularAgent):
         If a sampler or reward model is of another kind, or an argument out of range.
     """
 
+    remembered = ("_episode",)
+    derived = ("_model",)
+
     def __init__(
         self,
         n_states: int,
@@ -119,6 +122,15 @@ class SparsePSRL(TabularAgent):
         )
 
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
+        self._model = self._model_of(transition, reward)
+        return self._sampled()
+
+    def restored(self) -> None:
+        """Make the model once more of what was released."""
+        if self._released is not None:
+            self._model = self._model_of(*self._released)
+
+    def _model_of(self, transition: Posterior, reward: Posterior) -> SparseModel:
         if not (
             isinstance(transition, NoisyPosterior)
             and isinstance(reward, HatPosterior)
@@ -126,8 +138,7 @@ class SparsePSRL(TabularAgent):
         ):
             raise _no_counts()
         paid = HatPosterior(self._flat(reward.rows), reward.grid)
-        self._model = SparseModel(self._flat(transition), paid, self.horizon, self.support)
-        return self._sampled()
+        return SparseModel(self._flat(transition), paid, self.horizon, self.support)
 
     def _flat(self, rows: NoisyPosterior) -> NoisyPosterior:
         """Return the same with one leading axis, of runs."""

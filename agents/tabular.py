@@ -7,7 +7,8 @@ tables alone. What distinguishes agents is how they plan.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self, SupportsIndex
+from os import PathLike
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ from privrl._checks import check_rng
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
@@ -23,6 +25,9 @@ from privrl.costs.base import Cost
 from privrl.costs.relations import ReplaceEpisode
 from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
+from privrl.ledger.file import LedgerError
+from privrl.ledger.ledger import Ledger
+from privrl.numerics.randomness import Streams
 from privrl.samplers.base import Posterior, Sampler, check_table, draw
 
 _STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache
@@ -71,8 +76,20 @@ class TabularAgent(Observer, ABC):
     An agent that has observed or drawn anything is not copied: a copy would go on with what one
     has paid for, and enter its records once more. A copy of an unused one has samplers, an
     accountant and random numbers of its own. None is pickled: two that are loaded from one file
-    would have the same noise, and what noise hides, their difference would show.
+    would have the same noise, and what noise hides, their difference would show. `save` and `load`
+    are for one agent that goes on from where it was.
+
+    Attributes
+    ----------
+    episodes_done : int
+        How many episodes it has been trained for, as whoever trains it has counted.
     """
+
+    remembered: ClassVar[tuple[str, ...]] = (
+        "_streams", "_sampler", "_draws", "_released", "_behaviour", "_free", "_policy",
+        "episodes_done",
+    )  # fmt: skip
+    derived: ClassVar[tuple[str, ...]] = ("_actions",)
 
     def __init__(
         self,
@@ -113,6 +130,9 @@ class TabularAgent(Observer, ABC):
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
+        self._streams = Streams(rng)
+        self._entered: checkpoints.Draws | None = None
+        self.episodes_done = 0
 
     @property
     def sampler(self) -> Sampler:
@@ -167,6 +187,9 @@ class TabularAgent(Observer, ABC):
         BudgetExceeded
             If the draw would exceed the accountant's budget; nothing is drawn or spent, and
             the policy stays as it was.
+        LedgerError
+            If the draw has to be entered in a ledger and cannot be, or was made before of other
+            data; likewise.
         ValueError
             If a reward observed since the last draw lies outside its declared range; likewise. And
             if the agent, or its generator, is from before a fork.
@@ -190,9 +213,10 @@ class TabularAgent(Observer, ABC):
             transition, reward = draw(
                 self.accountant,
                 [(self._sampler, new.counts), (self._rewards, new.rewards)],
-                self._rng,
+                self._streams.of(self._draws),
+                None if self._entered is None else self._entered.at(self._draws),
             )
-        except BudgetExceeded:  # nothing was drawn, so they wait for a larger budget
+        except (BudgetExceeded, LedgerError):  # nothing was drawn, so they wait
             self._new = new
             raise
         self._draws += 1
@@ -323,20 +347,76 @@ class TabularAgent(Observer, ABC):
             )
         check_rng(self._rng)
 
+    def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
+        """Write a checkpoint, from which an agent made alike goes on as this one would.
+
+        It is **not private**: it holds raw counts and the state of the noise. The file is for its
+        owner alone (mode 0600), replaces one that was there, and is whole or not there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        ledger : Ledger, optional
+            Where the numbers of draws are entered from the first checkpoint on, so that nobody can
+            go on twice from one of them; by default the user's own. Not for an agent whose
+            generator is seeded: it makes no claim.
+
+        Raises
+        ------
+        ValueError
+            If a sampler, reward model or accountant is not known: a class that names the attributes
+            that change in its use, in a tuple ``remembered``, is, and what its updates return, if
+            that is a dataclass in a tuple ``released_as``.
+        OSError
+            If the file cannot be written, or the ledger not used.
+        """
+        self._check_made_here()
+        checkpoints.save(self, path, ledger=ledger)
+
+    def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
+        """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
+
+        To be called on an unused agent that was made with the same settings, by the same versions.
+        What was saved between two draws goes on bit for bit. A draw that was made after the
+        checkpoint is made once more if its data are the same, and refused if they are not.
+
+        Parameters
+        ----------
+        path : str or path-like
+            What `save` wrote.
+        ledger : Ledger, optional
+            The one that was given to `save`.
+
+        Raises
+        ------
+        ValueError
+            If the agent was used, the file is damaged, no checkpoint, of an agent with other
+            settings or made with other versions, or the ledger is another one.
+        OSError
+            If the file or the ledger cannot be read.
+        """
+        self._check_made_here()
+        checkpoints.load(self, path, ledger=ledger)
+
+    def check_unused(self, otherwise: str) -> None:
+        """Raise ValueError with these words if the agent has observed or drawn anything."""
+        new = self._new
+        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
+            raise ValueError(otherwise)
+
     def __copy__(self) -> Self:
         """Return an unused agent like this one, with random numbers of its own."""
         self._check_made_here()
-        new = self._new
-        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
-            raise ValueError(
-                "agent must not be copied once it has observed or drawn anything: its records "
-                "would be released twice and paid for once. Make another one, which pays anew."
-            )
+        self.check_unused(
+            "agent must not be copied once it has observed or drawn anything: its records would be "
+            "released twice and paid for once. Make another one, which pays anew."
+        )
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
         other.accountant, other._rng = copy(self.accountant), self._rng.spawn(1)[0]
-        other._new = self._nothing()
+        other._new, other._streams, other._entered = self._nothing(), Streams(other._rng), None
         return other
 
     def __deepcopy__(self, memo: object) -> Self:

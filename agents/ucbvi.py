@@ -82,6 +82,8 @@ class UCBVI(CountsAgent):
     horizon only.
     """
 
+    remembered = ("_upper_values",)
+
     def __init__(
         self,
         n_states: int,

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from privrl.experiments.methods import Method
     from privrl.experiments.suites import SuiteSpec, run_suite
     from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
-    from privrl.experiments.training import TrainSpec, run_training, train
+    from privrl.experiments.training import Checkpoint, TrainSpec, run_training, train
 
 __all__ = [
+    "Checkpoint",
     "Method",
     "SuiteSpec",
     "SweepSpec",
@@ -28,7 +29,7 @@ _FROM = {
     "Method": "methods",
     **dict.fromkeys(("SuiteSpec", "run_suite"), "suites"),
     **dict.fromkeys(("SweepSpec", "preset", "run_sweep"), "sweeps"),
-    **dict.fromkeys(("TrainSpec", "run_training", "train"), "training"),
+    **dict.fromkeys(("Checkpoint", "TrainSpec", "run_training", "train"), "training"),
 }
 
 

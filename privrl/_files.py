@@ -114,6 +114,34 @@ def save_new(path: Path, content: bytes) -> None:
             (scratch / path.name).replace(path)
 
 
+def save_private(path: Path, content: bytes) -> None:
+    """Write a file whole, for its owner alone, in place of one that was there; it is on disk then.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there is left as it was.
+    """
+    with _scratch(path.parent) as scratch:
+        made = os.open(scratch / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(made, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        (scratch / path.name).replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have a folder's list of files on disk, where folders can be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
+
+
 def check_stated(path: Path, content: bytes) -> None:
     """Check that a file that was released is the one that `STATEMENT` beside it is about.
 

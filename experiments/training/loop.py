@@ -1,8 +1,9 @@
 """Training one agent: Gymnasium environments step by step, a tabular MDP by its counts."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ from privrl.agents import QLearning, TabularAgent, Transition
 from privrl.envs import TabularMDP
 from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
 from privrl.envs.steps import any_action
+from privrl.experiments.training.checkpoints import Checkpoint, Keeper, Record
 from privrl.experiments.training.stretches import play
 from privrl.numerics.special import FloatArray
 
@@ -30,6 +32,7 @@ def train(
     rng: np.random.Generator,
     *,
     on_progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> pd.DataFrame:
     """Train an agent and record what it earned.
 
@@ -55,6 +58,11 @@ def train(
         The environment's randomness (the agent has its own).
     on_progress : callable, optional
         Is told after each stretch how many of these episodes are done.
+    checkpoint : Checkpoint, optional
+        Where the run is saved. If the file is there, it is gone on with, by an unused agent made as
+        the one before: the same call after a stop gives what it would have given without one, bit
+        for bit (the environment is then seeded before every episode, and is to follow from its
+        seeds).
 
     Returns
     -------
@@ -76,13 +84,17 @@ def train(
         ``arrival_rewards = False``, if no unknown wrapper changes rewards.
     """
     check_count("episodes", episodes)
-    last = _past(agent).episodes + episodes
     if isinstance(env, TabularMDP):
-        starts, rewards = learn_counts(agent, env, episodes, rng, on_progress=on_progress)
+        starts, rewards = learn_counts(
+            agent, env, episodes, rng, on_progress=on_progress, checkpoint=checkpoint
+        )
+        last = starts[0] + episodes
         draws = np.searchsorted(agent.schedule.starts(last), starts, side="right")
         return _record(starts, last, rewards.reshape(len(starts), -1), draws)
     if isinstance(env, VectorEnv):
-        return _train_side_by_side(agent, env, episodes, rng, on_progress)
+        return _train_side_by_side(
+            agent, env, episodes, rng, on_progress=on_progress, checkpoint=checkpoint
+        )
     _check_fit(agent, env, env.observation_space, env.action_space)
     if agent.batch_shape:
         raise ValueError(
@@ -90,43 +102,46 @@ def train(
             f"{agent.batch_shape}; train batches on a TabularMDP, or on a vector environment."
         )
     _check_arrival(agent, env)
-    first = _check_plan(agent, episodes)
+    kept = Keeper(checkpoint, agent, env, rng, episodes)
+    _check_plan(agent, kept.last)
+    done = kept.record or {"reward": np.empty(0), "draws": np.empty(0, np.int64)}
+    rewards, draws = done["reward"].tolist(), done["draws"].tolist()
+    rows = partial(_rows, rewards, draws)
     # Seeding is slow; from its first reset on, the environment goes on by itself.
-    seed = None if _past(agent).was_in(env) else int(rng.integers(2**31))
-    rows = []
-    for episode in range(first, last):
+    seeds_next = kept.seeds_episodes or not _was_in(agent, env)
+    for episode in range(kept.next, kept.last):
+        kept.before(episode, rows)
         agent.begin_episode(episode)
-        _PASTS[agent] = _Past(episode + 1, ref(env.unwrapped))
-        earned = _one_episode(agent, env, seed if episode == first else None)
-        rows.append((0, episode, 1, earned, agent.draws))
+        agent.episodes_done, _LAST_IN[agent] = episode + 1, ref(env.unwrapped)
+        rewards.append(_one_episode(agent, env, int(rng.integers(2**31)) if seeds_next else None))
+        draws.append(agent.draws)
+        seeds_next = kept.seeds_episodes
         if on_progress:
-            on_progress(episode + 1 - first)
-    return pd.DataFrame(rows, columns=["run", "episode", "episodes", "reward", "draws"])
+            on_progress(episode + 1 - kept.first)
+    kept.end(rows)
+    columns = {"run": 0, "episode": np.arange(kept.first, kept.last), "episodes": 1}
+    return pd.DataFrame(columns | rows())
 
 
-class _Past(NamedTuple):
-    """What an agent has been through here: so many episodes, the last of them where."""
-
-    episodes: int = 0
-    env: ReferenceType[object] | None = None
-
-    def was_in(self, env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> bool:
-        return self.env is not None and self.env() is env.unwrapped
+def _rows(rewards: list[float], draws: list[int]) -> Record:
+    return {"reward": np.array(rewards, np.float64), "draws": np.array(draws, np.int64)}
 
 
-_PASTS: Final[WeakKeyDictionary[TabularAgent, _Past]] = WeakKeyDictionary()
+#: In which environment an agent had its last episode here.
+_LAST_IN: Final[WeakKeyDictionary[TabularAgent, ReferenceType[object]]] = WeakKeyDictionary()
 
 
-def _past(agent: TabularAgent) -> _Past:
-    return _PASTS.get(agent, _Past())
+def _was_in(agent: TabularAgent, env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> bool:
+    return agent in _LAST_IN and _LAST_IN[agent]() is env.unwrapped
 
 
-def _check_plan(agent: TabularAgent, episodes: int) -> int:
-    """Return the number of the next episode, if what is planned lasts for so many from there."""
-    first = _past(agent).episodes
+def _check_plan(agent: TabularAgent, last: int) -> None:
+    """Check that what is planned lasts for all episodes from the next to before the last."""
+    first = agent.episodes_done
+    episodes = last - first
     planned = getattr(agent.sampler, "updates", None)
     if planned is None:
-        return first
+        return
     due = [start for start in agent.schedule.starts(first + episodes) if start >= first]
     left = planned - agent.draws
     if len(due) > left:
@@ -135,13 +150,11 @@ def _check_plan(agent: TabularAgent, episodes: int) -> int:
             f"{agent.draws} of the {planned} draws that its sampler is planned for, got "
             f"{episodes}; plan for the total when you make the agent."
         )
-    return first
 
 
-def _stretches(agent: TabularAgent, episodes: int) -> list[tuple[int, int]]:
+def _stretches(agent: TabularAgent, first: int, last: int) -> list[tuple[int, int]]:
     """Return first and last episode (the last is not in it) of each stretch under one policy."""
-    first = _check_plan(agent, episodes)
-    last = first + episodes
+    _check_plan(agent, last)
     starts = [first, *(start for start in agent.starts(last) if start > first)]
     return list(pairwise([*starts, last]))
 
@@ -153,8 +166,11 @@ def learn_counts(
     rng: np.random.Generator,
     *,
     on_progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[list[int], FloatArray]:
     """Train all runs of an agent at once, a whole stretch under one policy at a time.
+
+    See `train` for the arguments.
 
     Returns
     -------
@@ -171,18 +187,28 @@ def learn_counts(
         )
     _check_arrival(agent, mdp)
     if isinstance(agent, QLearning):  # it learns of single steps
-        first = _check_plan(agent, episodes)
-        _PASTS[agent] = _Past(first + episodes)
+        if checkpoint is not None:
+            raise ValueError(
+                "checkpoint must be None for QLearning on tables, which plays all at once; train "
+                "it on a Gymnasium environment."
+            )
+        first = agent.episodes_done
+        agent.episodes_done = first + episodes
         return agent.learn(mdp, episodes, rng, first=first, on_progress=on_progress)
-    stretches = _stretches(agent, episodes)
+    kept = Keeper(checkpoint, agent, mdp, rng, episodes)
+    stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))
-    for i, (start, end) in enumerate(stretches):
+    done = kept.record.get("reward", rewards[:0])
+    rewards[: len(done)] = done
+    for i, (start, end) in list(enumerate(stretches))[len(done) :]:
+        kept.before(start, lambda i=i: {"reward": rewards[:i]})  # type: ignore[misc] # a default
         agent.begin_episode(start)
-        _PASTS[agent] = _Past(start + 1)
+        agent.episodes_done = start + 1
         rewards[i] = play(agent, mdp, end - start, rng)
-        _PASTS[agent] = _Past(end)
+        agent.episodes_done = end
         if on_progress:
-            on_progress(end - stretches[0][0])
+            on_progress(end - kept.first)
+    kept.end(lambda: {"reward": rewards})
     return [start for start, _ in stretches], rewards
 
 
@@ -219,7 +245,9 @@ def _train_side_by_side(
     env: VectorEnv[Any, Any, Any],
     episodes: int,
     rng: np.random.Generator,
+    *,
     on_progress: Progress | None,
+    checkpoint: Checkpoint | None,
 ) -> pd.DataFrame:
     """Train in rounds: in each, every environment plays one episode, all under one policy."""
     _check_fit(agent, env, env.single_observation_space, env.single_action_space)
@@ -236,20 +264,28 @@ def _train_side_by_side(
     _check_arrival(agent, env)
     runs = env.num_envs if agent.batch_shape else 1
     at_once = env.num_envs // runs
-    stretches = _stretches(agent, episodes)
+    kept = Keeper(checkpoint, agent, env, rng, episodes)
+    stretches = _stretches(agent, kept.first, kept.last)
     rewards, draws = np.zeros((len(stretches), runs)), np.zeros(len(stretches), np.int64)
-    if not _past(agent).was_in(env):
+    done = len(kept.record.get("draws", draws[:0]))
+    if done:
+        rewards[:done], draws[:done] = kept.record["reward"], kept.record["draws"]
+    elif not _was_in(agent, env):
         env.reset(seed=int(rng.integers(2**31)))
-    for i, (start, end) in enumerate(stretches):
+    for i, (start, end) in list(enumerate(stretches))[done:]:
+        kept.before(start, lambda i=i: {"reward": rewards[:i], "draws": draws[:i]})  # type: ignore[misc] # a default
         agent.begin_episode(start)
-        _PASTS[agent] = _Past(start + 1, ref(env.unwrapped))
+        agent.episodes_done, _LAST_IN[agent] = start + 1, ref(env.unwrapped)
         draws[i] = agent.draws
         for first in range(start, end, at_once):
             playing = np.arange(env.num_envs) < runs * min(at_once, end - first)
+            if kept.seeds_episodes:
+                env.reset(seed=int(rng.integers(2**31)))
             rewards[i] += _one_round(agent, env, playing, rng).reshape(at_once, runs).sum(axis=0)
-        _PASTS[agent] = _Past(end, ref(env.unwrapped))
+        agent.episodes_done = end
         if on_progress:
-            on_progress(end - stretches[0][0])
+            on_progress(end - kept.first)
+    kept.end(lambda: {"reward": rewards, "draws": draws})
     starts = [start for start, _ in stretches]
     return _record(starts, stretches[-1][1], rewards, draws)
 

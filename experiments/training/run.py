@@ -29,6 +29,7 @@ from privrl.experiments.names import (
     rl_relation,
 )
 from privrl.experiments.specs import Delta, Order, Spec, Unit
+from privrl.experiments.training.checkpoints import Checkpoint
 from privrl.experiments.training.loop import Progress, train
 from privrl.numerics.randomness import randomness_of, secret_rng
 
@@ -145,8 +146,13 @@ class TrainResult:
     worth: Worth | None
 
 
-def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> TrainResult:
-    """Train one agent.
+def run_training(
+    spec: TrainSpec,
+    *,
+    on_progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> TrainResult:
+    """Train one agent; see `privrl.experiments.train` for what a checkpoint is.
 
     Raises
     ------
@@ -178,7 +184,14 @@ def run_training(spec: TrainSpec, *, on_progress: Progress | None = None) -> Tra
         budget = Rdp(spec.order, spec.epsilon) if private else None
         agent = make_agent(spec.method, task, [budget], rng)
         checked = InRange(env, *facts.reward_range)
-        record = train(agent, checked, spec.episodes, env_rng, on_progress=on_progress)
+        record = train(
+            agent,
+            checked,
+            spec.episodes,
+            env_rng,
+            on_progress=on_progress,
+            checkpoint=checkpoint,
+        )
         value = worth(env, agent.policy)
     finally:
         env.close()

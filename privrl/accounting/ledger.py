@@ -154,6 +154,14 @@ class Book:
                 entries.append(entry)
         return Ledger(entries)
 
+    def charges(self) -> "tuple[tuple[Cost, ...], array[float]]":
+        """Return costs in order, and of each how often, and when for the first and last time."""
+        return tuple(self._costs), self._numbers[: 3 * len(self._costs)]
+
+    def write(self, costs: Sequence[Cost], numbers: Iterable[float]) -> None:
+        """Write charges in place of all that is written."""
+        self._costs, self._numbers = list(costs), array("d", numbers)
+
     def copy(self) -> "Book":
         """Return a book that goes on by itself from here."""
         other = Book()
@@ -213,6 +221,39 @@ class KeepsLedger(ABC):
     def ledger(self) -> Ledger:
         """What was charged so far, in order; it is of this moment, and read-only."""
         return self._book.ledger()
+
+    @one_at_a_time
+    def charges(self) -> tuple[tuple[Cost, ...], tuple[float, ...]]:
+        """Return what was charged, for a checkpoint: see `resume`."""
+        costs, numbers = self._book.charges()
+        return costs, tuple(numbers)
+
+    @one_at_a_time
+    def resume(self, costs: Sequence[Cost], numbers: Sequence[float]) -> None:
+        """Record what another accountant like this one was charged, as `charges` has it.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover it.
+        ValueError
+            If something was charged already.
+        """
+        if self._book.charges()[0]:
+            raise ValueError(
+                "accountant must be one that nothing was charged to yet; make another like it."
+            )
+        self._recharge(costs, [int(count) for count in numbers[::3]])
+        self._book.write(costs, numbers)
+
+    def _recharge(self, costs: Sequence[Cost], counts: Sequence[int]) -> None:
+        for cost, count in zip(costs, counts, strict=True):
+            for _ in range(count):  # one by one, as they came: sums are then the same to the bit
+                self.compose(cost)
+
+    @abstractmethod
+    def compose(self, cost: Cost, count: int = 1) -> None:
+        """Record a cost so many times, or refuse it."""
 
     @property
     @abstractmethod

@@ -1,5 +1,6 @@
 """privrl train."""
 
+import json
 import os
 import sys
 from dataclasses import asdict
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from privrl.envs.worth import Worth
     from privrl.experiments.training import TrainResult
 
+_CHECKPOINT = "checkpoint.private"
+
 
 def _options() -> list[Parameter]:
     from privrl.experiments.methods import Method
@@ -35,6 +38,13 @@ def train(
     reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
     force: Force = False,
+    checkpoint_every: Annotated[
+        str | None,
+        typer.Option(
+            help="Save the run after so many episodes, or minutes (500, or 10min): the same "
+            "command goes on where it was stopped."
+        ),
+    ] = None,
     **options: Any,
 ) -> None:
     """Train one private agent on a Gymnasium environment.
@@ -47,21 +57,36 @@ def train(
     the agent earned: the researcher's view, not covered by the guarantee) and train.json. Where
     the environment's tables are public it says how good the policy is: its exact value, and how
     far that is from chance (0) to the optimum (1).
+
+    With --checkpoint-every there is a file checkpoint.private until the run has ended. It holds raw
+    counts and the state of the noise, for you alone to read: keep it to yourself.
     """
     with friendly():
         from privrl import _files
         from privrl.experiments.methods import Method
-        from privrl.experiments.training import TrainSpec, run_training
+        from privrl.experiments.training import Checkpoint, TrainSpec, run_training
 
         method = Method(**values_of(Method, options))
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))
         check_seed(spec.seed, reproducible=reproducible)
-        own = {"reproducible": reproducible}
+        own = {"reproducible": reproducible, "checkpoint_every": checkpoint_every}
         outputs.check_new(out, ["policy.npy", "record.csv", "train.json"], force=force)
+        kept, path = None, out / _CHECKPOINT
+        if checkpoint_every is not None:
+            run = json.dumps(spec.to_dict())
+            kept = Checkpoint.parse(checkpoint_every, path=path, run=run)
+            out.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                OUT.print(f"going on from {path}", soft_wrap=True)
+        elif path.exists():
+            raise ValueError(
+                f"out has {_CHECKPOINT}, of a run that was stopped, got {str(out)!r}; go on with "
+                "it: --checkpoint-every, or remove it."
+            )
         if ":" in spec.env and not sys.flags.safe_path:
             sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
         with bar("training", spec.episodes) as on_progress:
-            result = run_training(spec, on_progress=on_progress)
+            result = run_training(spec, on_progress=on_progress, checkpoint=kept)
         written = _files.save_all(
             out,
             {
@@ -74,6 +99,7 @@ def train(
                 | {"guarantee": result.guarantee, "worth": _shares(result.worth)},
             ),
         )
+        path.unlink(missing_ok=True)  # all it is for is done, and it is not private
         _print_rewards(result)
         print_cost(
             "policy.npy",

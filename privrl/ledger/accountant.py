@@ -1,6 +1,7 @@
 """The accountant of a data set: whatever it is charged with is in the ledger before it is drawn."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class LedgerAccountant(KeepsLedger):
     It goes wherever an ``accountant=`` is taken. Its own `ledger` is what was charged through it;
     `epsilon` is of all that was ever spent of the data set. Copies spend from the same budget.
     """
+
+    outlives_processes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -76,6 +79,10 @@ class LedgerAccountant(KeepsLedger):
         self._receipt = self._durable.spend(self._dataset, cost, count, delta=self._delta)
         self._relation = cost.relation
         self._book.add(cost, count)
+
+    def _recharge(self, costs: Sequence[Cost], counts: Sequence[int]) -> None:
+        for cost in costs:  # in the ledger they are
+            self._relation = cost.relation
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).

@@ -118,6 +118,7 @@ class _State:
     accounts: Mapping[Key, Account] = field(default_factory=dict)
     budgets: Mapping[tuple[str, str | None], Budget] = field(default_factory=dict)
     contents: Mapping[str, str] = field(default_factory=dict)
+    draws: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     def budget(self, dataset: str, relation: str) -> Budget | None:
         """Return that of a relation, or else the one for every relation."""
@@ -297,6 +298,43 @@ class Ledger:
                 "dataset": dataset,
                 "relation": None if relation is None else str(relation),
                 **budget.to_plain(),
+            }
+            state = _after(state, transaction.add(state.link, state.number + 1, entry), transaction)
+        self._state = state
+
+    @property
+    def identity(self) -> str:
+        """What tells this ledger from all others; if there is no file, there is one then."""
+        return self._opened().start
+
+    def drawn(self, agent: str, number: int) -> str | None:
+        """Return a digest of the data of which an agent made a numbered draw; None if it did not.
+
+        See `enter_draw`.
+        """
+        return self._read().draws.get((agent, number))
+
+    def enter_draw(self, agent: str, number: int, digest: str) -> None:
+        """Enter that an agent makes a numbered draw, of data with this (keyed) digest.
+
+        An agent that was saved may be restored more than once. Each would draw with the same noise,
+        and of two draws with one number the difference would show what noise hides.
+
+        Raises
+        ------
+        LedgerError
+            If a draw of this number was entered, or this one cannot be.
+        """
+        with self._file.writing() as transaction:
+            state = self._current(transaction)
+            if (agent, number) in state.draws:
+                raise drawn_twice(number)
+            entry = {
+                "what": "draw",
+                "time": self._now(state),
+                "agent": agent,
+                "draw": number,
+                "digest": digest,
             }
             state = _after(state, transaction.add(state.link, state.number + 1, entry), transaction)
         self._state = state
@@ -491,6 +529,15 @@ class Ledger:
         )
 
 
+def drawn_twice(number: int) -> LedgerError:
+    """Return the error of a draw that was made before, of other data."""
+    return LedgerError(
+        f"draw {number} of this agent was made before, of other data: it went on from a checkpoint "
+        "that is older, or was restored twice. Both draws would have the same noise, so nothing "
+        "was drawn. Restore the last checkpoint, once, or begin with an agent that pays anew."
+    )
+
+
 def _whole(transaction: Transaction, path: Path) -> _State:
     """Return what all entries say, having checked every link."""
     salt, data = transaction.meta()
@@ -542,6 +589,9 @@ def _entered(state: _State, entry: Mapping[str, Any], transaction: Transaction) 
         case "budget":
             key = entry["dataset"], entry["relation"]
             return replace(state, budgets={**state.budgets, key: Budget.from_plain(entry)})
+        case "draw":
+            key = str(entry["agent"]), check_count("draw", entry["draw"], least=0)
+            return replace(state, draws={**state.draws, key: str(entry["digest"])})
         case "forget":
             return state
     raise ValueError(entry["what"])

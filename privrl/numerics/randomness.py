@@ -18,6 +18,7 @@ from privrl._processes import from_elsewhere, this_process
 #: What statements of privacy say of the randomness.
 SECRET: Final = "secret"
 SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
+_FAR: Final = 64
 
 
 class SecretGenerator(np.random.Generator):
@@ -77,6 +78,36 @@ def secret_rng() -> np.random.Generator:
     that of the package ``randomgen``.
     """
     return SecretGenerator()
+
+
+class Streams:
+    """Randomness for numbered draws: each has numbers that no other has, and nothing else.
+
+    What comes of a draw then follows from its number and its data alone, wherever a run is gone on
+    with: not from how many random actions were taken before it, of which its adversaries may know.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        One that is secret is joined by another, under a key of its own. One that is seeded is taken
+        as it comes.
+    """
+
+    remembered = ("_start",)
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = secret_rng() if isinstance(rng, SecretGenerator) else rng
+        self._start: dict[str, Any] | None = None
+        if self._rng is not rng:
+            self._start = dict(self._rng.bit_generator.state)
+
+    def of(self, number: int) -> np.random.Generator:
+        """Return the randomness of a draw (the first is 0), until that of another is asked for."""
+        if self._start is not None:
+            bits: Any = self._rng.bit_generator
+            bits.state = self._start
+            bits.advance(number << _FAR)  # more than any draw takes
+        return self._rng
 
 
 def randomness_of(rng: np.random.Generator) -> str:

@@ -71,10 +71,27 @@ class Sampler(Protocol):
         """
 
 
+class Register(Protocol):
+    """Where numbered draws are entered: none is made twice of other data."""
+
+    def was_made(self, batches: Sequence[FloatArray]) -> bool:
+        """Whether the next draw was entered before, of these batches.
+
+        Raises
+        ------
+        OSError
+            If it was entered of others, or cannot be looked up.
+        """
+
+    def enter(self, batches: Sequence[FloatArray]) -> None:
+        """Enter the next draw; once this returns, nothing undoes it."""
+
+
 def draw(
     accountant: Accountant,
     updates: Sequence[tuple[Sampler, ArrayLike]],
     rng: np.random.Generator,
+    register: Register | None = None,
 ) -> list[Posterior]:
     """Release several tables of the same data: check, tell the accountant, then update.
 
@@ -86,6 +103,8 @@ def draw(
         Each sampler with its new batch of counts, shape (..., K).
     rng : numpy.random.Generator
         Where the randomness comes from.
+    register : Register, optional
+        Where the draw is entered once it is paid for, and before it is made.
 
     Returns
     -------
@@ -108,13 +127,14 @@ def draw(
     One thread at a time draws: what a sampler says that it costs is still so when it is updated.
     """
     with _drawing:
-        return _draw(accountant, updates, rng)
+        return _draw(accountant, updates, rng, register)
 
 
 def _draw(
     accountant: Accountant,
     updates: Sequence[tuple[Sampler, ArrayLike]],
     rng: np.random.Generator,
+    register: Register | None,
 ) -> list[Posterior]:
     check_rng(rng)
     checked = [(sampler, _owned(counts)) for sampler, counts in updates]
@@ -122,8 +142,13 @@ def _draw(
         sampler.check(batch)
     costs = [sampler.cost for sampler, _ in checked]
     charged = [cost for cost in costs if cost is not None]
-    if charged:
+    batches = [batch for _, batch in checked]
+    again = register is not None and register.was_made(batches)
+    # What was entered was paid for before; an accountant in memory has forgotten it.
+    if charged and not (again and getattr(accountant, "outlives_processes", False)):
         gate.charge(accountant, together(charged))
+    if register is not None and not again:
+        register.enter(batches)
     try:
         return [
             gate.release(sampler, cost, batch, rng, sampler.update)
@@ -156,6 +181,7 @@ class PaidSampler(ABC):
     in ``_cost`` what is charged.
     """
 
+    remembered: ClassVar[tuple[str, ...]] = ("_done", "_spoiled")
     _numbers: ClassVar[tuple[str, ...]]  # the arrays of which each run has an entry of its own
     _alpha: FloatArray
     _cost: Cost
@@ -185,6 +211,10 @@ class PaidSampler(ABC):
     def spoil(self) -> None:
         """Refuse all further updates: one of a draw that they belonged to has failed."""
         self._spoiled = True
+
+    def restored(self) -> None:
+        """Go on in this process, from where a checkpoint was made."""
+        self._used_in = this_process()
 
     def _check_unspoiled(self) -> None:
         if not self._done:

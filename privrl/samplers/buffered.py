@@ -158,6 +158,8 @@ class BufferedFactorisation:
 class Buffers:
     """The noise in the sums of one stream, from one to the next; it keeps a table each buffer."""
 
+    remembered = ("_left", "_buffers", "_ahead")
+
     def __init__(self, factors: BufferedFactorisation, innovations: Innovations) -> None:
         self._factors, self._innovations, self._left = factors, innovations, factors.updates
         cells = math.prod(innovations.shape)

@@ -73,6 +73,7 @@ class DirichletSampler(PaidSampler):
         If a number is out of range or a name unknown.
     """
 
+    remembered = ("_shape", "_past")
     _numbers = ("_weight", "_alpha")
 
     def __init__(

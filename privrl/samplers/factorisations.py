@@ -194,6 +194,8 @@ class Factorisation:
 class Mixed:
     """The noise in the sums of one stream; it keeps all that may be in a later one."""
 
+    remembered = ("_done", "_drawn", "_ahead")
+
     def __init__(self, factors: Factorisation, innovations: Innovations) -> None:
         self._factors, self._innovations, self._done = factors, innovations, 0
         self._drawn = np.empty((0, *innovations.shape))

@@ -121,6 +121,7 @@ class NoisyCounts(PaidSampler):
     `privrl.agents.NoisyRewards` does.
     """
 
+    remembered = ("_total", "_grain", "_noise")
     _numbers = ("_sigma", "_alpha")
 
     def __init__(
@@ -156,7 +157,13 @@ class NoisyCounts(PaidSampler):
     def _forget(self) -> None:
         super()._forget()
         self._total: FloatArray | None = None
+        self._grain: FloatArray | None = None
         self._noise: Noise | None = None
+
+    def begin_again(self) -> None:
+        """Make the noise of the stream, which a checkpoint then puts back."""
+        assert self._total is not None
+        self._begin(self._total.shape)
 
     def _goes_with(self, other: PaidSampler) -> bool:
         return (
@@ -256,14 +263,9 @@ class NoisyCounts(PaidSampler):
         self._spoiled = True
         if self._total is None or self._noise is None:
             self._total = np.zeros(counts.shape)
-            # Louder noise in place of damped counts: sums of counts stay exact.
-            fresh = Innovations(
-                self._sigma * self._factors.column_norm / (1 - self._rounded(counts.shape)),
-                float(self._factors.fresh.max()),
-                counts.shape,
-                self._loops,
-            )
-            self._noise, self._grain = self._factors.noise(fresh), lead(fresh.grain, counts.ndim)
+            self._begin(counts.shape)
+        assert self._noise is not None
+        assert self._grain is not None
         self._total += counts
         released = self._noise.next(rng)
         # Both terms are exact, so their sum is rounded as the exact sum is: post-processing.
@@ -278,6 +280,16 @@ class NoisyCounts(PaidSampler):
         self._done += 1
         self._spoiled = False
         return posterior
+
+    def _begin(self, shape: tuple[int, ...]) -> None:
+        # Louder noise in place of damped counts: sums of counts stay exact.
+        fresh = Innovations(
+            self._sigma * self._factors.column_norm / (1 - self._rounded(shape)),
+            float(self._factors.fresh.max()),
+            shape,
+            self._loops,
+        )
+        self._noise, self._grain = self._factors.noise(fresh), lead(fresh.grain, len(shape))
 
     def _rounded(self, shape: tuple[int, ...]) -> FloatArray:
         """Return which part of the distance of neighbours is left to what rounding adds to it."""
@@ -339,6 +351,8 @@ class NonPrivate:
     relation : Relation
         That of the accountant in use.
     """
+
+    remembered = ("_total",)
 
     def __init__(self, *, alpha: float = 1.0, relation: Relation | None = None) -> None:
         self._alpha = check_positive("alpha", alpha)

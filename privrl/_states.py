@@ -1,0 +1,270 @@
+"""What objects remember between calls, as plain data and arrays, for files that are read back.
+
+A class names the attributes that change in its use, in ``remembered``, and those that only follow
+from these, in ``derived``; all others are settings. To restore is to make an object of the same
+settings first, and then to put back what was remembered: a file names attributes, and types of a
+list that is given, and nothing of it is run.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NUMBERS: Final = re.compile(r"[<|][biuf]\d{1,2}")
+_OF_PROCESS: Final = ("_made_in", "_used_in", "_lock")  # neither settings nor remembered
+Arrays = list[NDArray[Any]]
+
+
+def names_of(thing: object) -> tuple[str, ...]:
+    """Return the attributes that an object remembers, those of its base classes first.
+
+    Raises
+    ------
+    ValueError
+        If its class does not say.
+    """
+    if not hasattr(type(thing), "remembered"):
+        raise ValueError(
+            f"{type(thing).__name__} cannot be saved: its class must name the attributes that "
+            "change in its use, in a tuple `remembered`."
+        )
+    return _said(thing, "remembered")
+
+
+def settings_of(thing: object) -> dict[str, Any]:
+    """Return the attributes that an object was made with."""
+    if is_dataclass(thing):
+        return {field.name: getattr(thing, field.name) for field in fields(thing)}
+    left_out = {*_OF_PROCESS, *_said(thing, "remembered"), *_said(thing, "derived")}
+    return {name: each for name, each in vars(thing).items() if name not in left_out}
+
+
+def _said(thing: object, which: str) -> tuple[str, ...]:
+    said = [vars(each)[which] for each in type(thing).__mro__ if which in vars(each)]
+    return tuple(dict.fromkeys(name for names in reversed(said) for name in names))
+
+
+class Taken:
+    """What was taken of objects: a tree of plain data, in which arrays stand by their number.
+
+    Parameters
+    ----------
+    known : sequence
+        What is there where it is put back, and stands in the tree by its number too.
+    """
+
+    def __init__(self, known: Sequence[object] = ()) -> None:
+        self.arrays: Arrays = []
+        self._known = known
+
+    def inside(self, thing: object) -> dict[str, Any]:
+        """Return what an object remembers."""
+        names = names_of(thing)
+        return {
+            "type": type(thing).__name__,
+            "inside": {name: self.value(getattr(thing, name)) for name in names},
+        }
+
+    def value(self, value: Any) -> Any:  # noqa: PLR0911 # a case for each kind
+        """Return a value as plain data.
+
+        Raises
+        ------
+        ValueError
+            If it is of a kind that is not known.
+        """
+        match value:
+            case np.ndarray() | np.generic():
+                return self._array(value)
+            case None | bool() | int() | str():
+                return value
+            case float():
+                return value if math.isfinite(value) else {"float": str(value)}
+            case np.random.Generator():
+                return {"generator": self.value(dict(value.bit_generator.state))}
+            case tuple() if hasattr(value, "_fields"):
+                return self._made(value, value._fields)
+            case tuple() | list():
+                return {type(value).__name__: [self.value(each) for each in value]}
+            case dict() if all(isinstance(name, str) for name in value):
+                return {"dict": {name: self.value(each) for name, each in value.items()}}
+        if value in self._known:
+            return {"known": self._known.index(value)}
+        if hasattr(type(value), "remembered"):
+            return self.inside(value)
+        if is_dataclass(value):
+            return self._made(value, [field.name for field in fields(value) if field.init])
+        raise ValueError(
+            f"{type(value).__name__} cannot be saved: it is no number, text, array, tuple, list or "
+            "dictionary of such, nor a dataclass, nor of a class with `remembered`."
+        )
+
+    def _made(self, value: Any, names: Iterable[str]) -> dict[str, Any]:
+        parts = {name: self.value(getattr(value, name)) for name in names}
+        return {"made": type(value).__name__, "of": parts}
+
+    def _array(self, value: NDArray[Any] | np.generic) -> dict[str, Any]:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"an array must be of numbers to be saved, got {array.dtype}.")
+        # Little-endian everywhere, so that files mean the same.
+        self.arrays.append(np.asarray(array, array.dtype.newbyteorder("<"), order="C"))
+        return {
+            "array": len(self.arrays) - 1,
+            "scalar": isinstance(value, np.generic),
+            "frozen": not array.flags.writeable,
+        }
+
+
+class PutBack:
+    """Put back what was taken.
+
+    Parameters
+    ----------
+    arrays : list of arrays
+        By their numbers in the tree.
+    types : iterable of types
+        Dataclasses and named tuples that may be made.
+    known : sequence
+        As for `Taken`.
+    """
+
+    def __init__(
+        self,
+        arrays: Sequence[NDArray[Any]],
+        types: Iterable[type] = (),
+        known: Sequence[object] = (),
+    ) -> None:
+        self._arrays, self._known = arrays, known
+        self._types = {each.__name__: each for each in types}
+
+    def inside(self, thing: Any, plain: Any) -> None:
+        """Let an object remember what another one of its settings did.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError, IndexError, AttributeError
+            If it is not what was taken of such an object.
+        """
+        names = names_of(thing)
+        if plain["type"] != type(thing).__name__ or tuple(plain["inside"]) != names:
+            raise ValueError(f"{type(thing).__name__} is not {plain['type']}")
+        for name, part in plain["inside"].items():
+            current = getattr(thing, name)
+            if current is None and isinstance(part, dict) and "inside" in part:
+                thing.begin_again()  # makes what is made in use
+                current = getattr(thing, name)
+            made = self.value(part, current)
+            if made is not current:
+                setattr(thing, name, made)
+        for name in _said(thing, "derived"):
+            setattr(thing, name, None)
+        if hasattr(thing, "restored"):
+            thing.restored()
+
+    def value(self, plain: Any, current: Any = None) -> Any:  # noqa: PLR0911 # likewise
+        """Return a value that was taken; one that an object holds is put into the ``current``."""
+        match plain:
+            case None | bool() | int() | float() | str():
+                return plain
+            case {"array": number, "scalar": scalar, "frozen": frozen}:
+                array = self._arrays[number].copy()
+                if scalar:
+                    return array[()]
+                array.flags.writeable = not frozen
+                return array
+            case {"float": text}:
+                return float(text)
+            case {"known": number}:
+                return self._known[number]
+            case {"generator": state}:
+                current.bit_generator.state = self.value(state)
+                return current
+            case {"tuple": parts}:
+                return tuple(self.value(each) for each in parts)
+            case {"list": parts}:
+                return [self.value(each) for each in parts]
+            case {"dict": parts}:
+                return {name: self.value(each) for name, each in parts.items()}
+            case {"made": name, "of": parts}:
+                return self._types[name](**{key: self.value(each) for key, each in parts.items()})
+            case {"type": _, "inside": _}:
+                self.inside(current, plain)
+                return current
+        raise ValueError("what was saved is none")
+
+
+def pack(arrays: Arrays) -> tuple[list[list[Any]], bytes]:
+    """Return types and shapes of arrays, and their numbers in a row."""
+    return (
+        [[array.dtype.str, list(array.shape)] for array in arrays],
+        b"".join(array.tobytes() for array in arrays),
+    )
+
+
+def unpack(heads: Any, data: bytes) -> Arrays:
+    """Return what was packed, read-only.
+
+    Raises
+    ------
+    ValueError
+        If types and shapes do not make up the data, to the last byte.
+    """
+    arrays, place = [], 0
+    for kind, shape in heads:
+        if not _NUMBERS.fullmatch(kind) or any(type(n) is not int or n < 0 for n in shape):
+            raise ValueError("an array must be of numbers")
+        dtype, size = np.dtype(kind), math.prod(shape)
+        if place + size * dtype.itemsize > len(data):
+            raise ValueError("an array must be within the data")
+        found = np.frombuffer(data, dtype, size, place) if size else np.zeros(0, dtype)
+        arrays.append(found.reshape(shape).astype(dtype.newbyteorder("="), copy=False))
+        place += size * dtype.itemsize
+    if place != len(data):
+        raise ValueError("arrays must make up all of the data")
+    return arrays
+
+
+def settings_digest(settings: Mapping[str, Any]) -> str:
+    """Return a digest of what something was made with: all of it that does not change in use."""
+    digest = hashlib.sha256()
+    _digest(digest, settings, ())
+    return digest.hexdigest()
+
+
+def _digest(digest: Any, value: Any, within: tuple[int, ...]) -> None:
+    def say(*words: object) -> None:
+        digest.update(repr(words).encode())
+
+    if id(value) in within:
+        return
+    within = (*within, id(value))
+    match value:
+        case np.ndarray():
+            say("array", value.dtype.str, value.shape)
+            digest.update(np.ascontiguousarray(value).tobytes())
+        case None | bool() | int() | float() | str() | bytes() | np.generic():
+            say(type(value).__name__, value)
+        case frozenset() | set():
+            say("set", sorted(map(repr, value)))
+        case Mapping():
+            say("mapping", len(value))
+            for name in value:
+                say(name)
+                _digest(digest, value[name], within)
+        case tuple() | list() | range():
+            say("sequence", len(value))
+            for each in value:
+                _digest(digest, each, within)
+        case _ if callable(value) and hasattr(value, "__qualname__"):
+            say("code", value.__module__, value.__qualname__)
+        case _:
+            say(type(value).__module__, type(value).__qualname__)
+            known = is_dataclass(value) or hasattr(value, "__dict__")
+            _digest(digest, settings_of(value) if known else repr(value), within)
