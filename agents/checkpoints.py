@@ -248,14 +248,15 @@ def _accountant(agent: "TabularAgent") -> KeepsLedger:
 def _settings(agent: "TabularAgent") -> str:
     settings = settings_of(agent)
     accountant = settings.pop("accountant")
-    del settings["_entered"]
-    orders = getattr(accountant, "orders", None)
+    for name in ("_entered", "_streams"):
+        del settings[name]
+    settings |= {"_sampler": agent._sampler.fresh(), "_rewards": agent._rewards.fresh()}
     bits = type(agent.rng.bit_generator).__name__
     return settings_digest(
         {
             "class": type(agent),
             "agent": settings,
-            "accountant": [type(accountant), accountant.budget, orders],
+            "accountant": [type(accountant), _accountant(agent).settings],
             "randomness": [randomness_of(agent.rng), bits],
         }
     )

@@ -38,11 +38,15 @@ def names_of(thing: object) -> tuple[str, ...]:
 
 
 def settings_of(thing: object) -> dict[str, Any]:
-    """Return the attributes that an object was made with."""
+    """Return the attributes that an unused object was made with, and the objects it remembers."""
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing)}
-    left_out = {*_OF_PROCESS, *_said(thing, "remembered"), *_said(thing, "derived")}
-    return {name: each for name, each in vars(thing).items() if name not in left_out}
+    changing, left_out = _said(thing, "remembered"), {*_OF_PROCESS, *_said(thing, "derived")}
+    return {
+        name: each
+        for name, each in vars(thing).items()
+        if name not in left_out and (name not in changing or hasattr(type(each), "remembered"))
+    }
 
 
 def _said(thing: object, which: str) -> tuple[str, ...]:

@@ -222,6 +222,11 @@ class KeepsLedger(ABC):
         """What was charged so far, in order; it is of this moment, and read-only."""
         return self._book.ledger()
 
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What the accountant was made with, for a checkpoint."""
+        return (self.budget,)
+
     @one_at_a_time
     def charges(self) -> tuple[tuple[Cost, ...], tuple[float, ...]]:
         """Return what was charged, for a checkpoint: see `resume`."""

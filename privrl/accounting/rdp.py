@@ -117,6 +117,11 @@ class RdpAccountant(KeepsLedger):
         return sum_up(self._sum, self._lost)
 
     @property
+    def settings(self) -> tuple[object, ...]:
+        """Budget and orders."""
+        return self._budget, self._orders
+
+    @property
     def budget(self) -> Target | Sequence[Target | None] | None:
         """What may be spent in all."""
         return self._budget

@@ -44,6 +44,11 @@ class LedgerAccountant(KeepsLedger):
         return self._relation
 
     @property
+    def settings(self) -> tuple[object, ...]:
+        """The data set; its budget is in the ledger, and may change."""
+        return self._dataset.name, self._delta
+
+    @property
     def budget(self) -> Budget | None:
         """What may be spent of the data set in all, now; None where nothing says."""
         if not self._durable.is_there:

@@ -1,0 +1,512 @@
+"""Checkpoints: what goes on is what would have gone on, and nobody goes on from one twice."""
+
+import hashlib
+import json
+import os
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privrl import secret_rng
+from privrl._states import Taken, pack, unpack
+from privrl.accounting import ApproxDP, Rdp, RdpAccountant
+from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
+from privrl.costs import ReplaceStep
+from privrl.envs import riverswim
+from privrl.envs.support import Support
+from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
+from privrl.ledger import Budget, Ledger, LedgerError
+from privrl.samplers import Diffuse, NoisyCounts
+from privrl.samplers.factorisations import LocalNoise
+
+EPISODES = 24
+MDP = riverswim(n_states=3, horizon=4)
+TASK = Task(
+    n_states=3,
+    n_actions=2,
+    horizon=4,
+    reward_range=(0.0, 1.0),
+    relation=ReplaceStep(),
+    episodes=EPISODES,
+    expected_reward=MDP.expected_reward,
+    best_policy=MDP.plan()[0],
+)
+FULL = Support.from_mask(np.ones((3, 2, 3), np.bool_))
+METHODS = [
+    *(Method(sampler=name, schedule="every-episode") for name in SAMPLERS),
+    *(
+        Method(agent=name)
+        for name in ("ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan", "oracle", "random")
+    ),
+    Method(agent="sparse-psrl"),
+    Method(agent="sparse-psrl", sampler="noisy-counts", schedule="geometric:2"),
+    Method(rewards="known"),
+    Method(rewards="beta"),
+    Method(sampler="diffuse", window=2, schedule="every-episode"),
+    Method(sampler="concentrated", window=1, schedule="every-episode"),
+]
+
+
+def made(method: Method, task: Task = TASK, runs: int | None = None) -> TabularAgent:
+    budget = Rdp(2, 0.8) if method.is_private else None
+    options = {} if runs is None else {"runs": runs}
+    return make_agent(method, task, [budget], np.random.default_rng(0), **options)
+
+
+def learn(agent: TabularAgent, first: int, last: int, seed: int = 0) -> None:
+    """Episodes that follow from their number, and from what the agent does in them."""
+    for episode in range(first, last):
+        agent.begin_episode(episode)
+        rng = np.random.default_rng([seed, episode])
+        if agent.batch_shape:
+            counts = MDP.rollout_counts(agent.behaviour, 3, rng, free=agent.free)
+            agent.observe_counts(counts, MDP.reward_table)
+            continue
+        state = 0
+        for step in range(agent.horizon):
+            action = agent.act(state, step)
+            following = int(rng.integers(3))
+            agent.observe(Transition(state, action, float(following == 2), following))
+            state = following
+
+
+def state_of(agent: TabularAgent) -> str:
+    """All that an agent remembers, and what it was charged, but for the times."""
+    taken = Taken(checkpoints._relations(agent))
+    tree = taken.inside(agent)
+    heads, data = pack(taken.arrays)
+    entries = [(repr(entry.cost), entry.count) for entry in agent.accountant.ledger]
+    spent = [] if not entries else np.asarray(agent.accountant.epsilon(1e-5)).tolist()
+    return json.dumps([tree, heads, data.hex(), entries, spent])
+
+
+@pytest.mark.parametrize("runs", [None, 2])
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+def test_what_goes_on_from_a_checkpoint_is_what_would_have(method, runs, tmp_path) -> None:
+    agent, other = made(method, runs=runs), made(method, runs=runs)
+    learn(agent, 0, EPISODES // 2)
+    agent.save(tmp_path / "agent")
+    other.load(tmp_path / "agent")
+    assert state_of(other) == state_of(agent)
+    for each in (agent, other):
+        learn(each, EPISODES // 2, EPISODES)
+    assert state_of(other) == state_of(agent)
+    np.testing.assert_array_equal(other.policy, agent.policy)
+    np.testing.assert_array_equal(other.behaviour, agent.behaviour)
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_it_may_be_in_the_middle_of_an_episode(steps: int, tmp_path) -> None:
+    method = Method(agent="sparse-psrl")
+    agent, other = made(method), made(method)
+    learn(agent, 0, 10)
+    agent.begin_episode(10)
+    seen = [Transition(0, 1, 0.0, 1), Transition(1, 1, 0.0, 2), Transition(2, 0, 0.5, 1)] * 2
+    for each in seen[:steps]:
+        agent.observe(replaced(each, agent))
+    agent.save(tmp_path / "agent")
+    other.load(tmp_path / "agent")
+    assert state_of(other) == state_of(agent)
+    assert other._step == steps
+    if steps == agent.horizon:
+        with pytest.raises(ValueError, match="at most 4 steps"):
+            other.observe(Transition(other._here, 0, 0.0, 1))
+
+
+def replaced(seen: Transition, agent: TabularAgent) -> Transition:
+    """A step that begins where the one before it ended."""
+    state = agent._here if agent._here >= 0 else 0
+    return seen._replace(state=state)
+
+
+@pytest.mark.parametrize("terminates", [False, True])
+def test_ends_are_settings(terminates: bool, tmp_path) -> None:
+    task = replace(TASK, terminates=terminates)
+    agent, other = made(Method(), task), made(Method(), task)
+    learn(agent, 0, 5)
+    agent.save(tmp_path / "agent")
+    other.load(tmp_path / "agent")
+    assert state_of(other) == state_of(agent)
+    with pytest.raises(ValueError, match="other settings"):
+        made(Method(), replace(TASK, terminates=not terminates)).load(tmp_path / "agent")
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+def test_settings_do_not_change_in_use(method: Method) -> None:
+    """An attribute that changes and is not remembered would be lost: it counts as a setting."""
+    agent = made(method)
+    before = checkpoints._settings(agent)
+    learn(agent, 0, EPISODES)
+    _ = agent.policy
+    assert checkpoints._settings(agent) == before
+
+
+def test_q_learning_is_saved_too(tmp_path) -> None:
+    def q() -> QLearning:
+        return QLearning(3, 2, 4, episodes=20, rng=np.random.default_rng(1))
+
+    agent, other = q(), q()
+    learn(agent, 0, 10)
+    agent.save(tmp_path / "agent")
+    other.load(tmp_path / "agent")
+    for each in (agent, other):
+        learn(each, 10, 20)
+    assert state_of(other) == state_of(agent)
+
+
+def agent_with(**changed) -> PSRL:
+    options = {
+        "sampler": NoisyCounts(sigma=2.0, updates=9),
+        "rewards": KnownRewards(MDP.expected_reward),
+        "accountant": RdpAccountant(budget=Rdp(2, 5.0)),
+        "rng": np.random.default_rng(0),
+    }
+    return PSRL(3, 2, 4, **(options | changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sampler": NoisyCounts(sigma=1.9, updates=9)},
+        {"sampler": NoisyCounts(sigma=2.0, updates=9, alpha=2.0)},
+        {"sampler": NoisyCounts(sigma=2.0, updates=9, factorisation="tree")},
+        {"sampler": NoisyCounts(sigma=2.0, updates=3, factorisation=LocalNoise((1, 1, 1)))},
+        {"sampler": Diffuse()},
+        {"rewards": KnownRewards(MDP.expected_reward + 1)},
+        {"accountant": RdpAccountant(budget=Rdp(2, 6.0))},
+        {"accountant": RdpAccountant(budget=ApproxDP(2, 1e-5))},
+        {"rng": np.random.Generator(np.random.Philox(0))},
+        {"rng": secret_rng()},
+        {"known_rows": np.full((3, 2, 3), 1 / 3)},
+        {"batch_shape": (1,)},
+        {"support": FULL},
+    ],
+)
+def test_another_setting_is_refused_and_nothing_is_done(changed, tmp_path) -> None:
+    agent = agent_with()
+    learn(agent, 0, 3)
+    agent.save(tmp_path / "agent")
+    other = agent_with(**changed)
+    before = state_of(other)
+    with pytest.raises(ValueError, match="other settings"):
+        other.load(tmp_path / "agent")
+    assert state_of(other) == before
+    agent_with().load(tmp_path / "agent")
+
+
+def test_only_an_unused_agent_goes_on(tmp_path) -> None:
+    agent = agent_with()
+    agent.save(tmp_path / "agent")
+    learn(agent, 0, 1)
+    with pytest.raises(ValueError, match="seen nothing"):
+        agent.load(tmp_path / "agent")
+    charged = agent_with()
+    charged.accountant.compose(charged.sampler.cost)
+    with pytest.raises(ValueError, match="nothing was charged to yet"):
+        charged.load(tmp_path / "agent")
+
+
+def test_it_is_for_its_owner_alone_and_says_so(tmp_path) -> None:
+    path = tmp_path / "agent"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    agent_with().save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().startswith(b"privrl checkpoint, NOT PRIVATE: it holds raw counts")
+    assert os.listdir(tmp_path) == ["agent"]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch) -> None:
+    agent, path = agent_with(), tmp_path / "agent"
+    agent.save(path)
+    before = path.read_bytes()
+    learn(agent, 0, 2)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        agent.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["agent"]
+
+
+def test_every_damage_is_seen(tmp_path) -> None:
+    agent, path = agent_with(), tmp_path / "agent"
+    learn(agent, 0, 3)
+    agent.save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(content), size=300):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"damaged|no checkpoint"):
+            agent_with().load(path)
+    for length in rng.integers(len(content), size=50):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"damaged|no checkpoint"):
+            agent_with().load(path)
+
+
+def test_other_versions_are_refused_by_name(tmp_path, monkeypatch) -> None:
+    agent_with().save(tmp_path / "agent")
+    now = checkpoints._versions()
+    monkeypatch.setattr(checkpoints, "_versions", lambda: now | {"randomgen": "9.9"})
+    with pytest.raises(ValueError, match=r"randomgen 9\.9"):
+        agent_with().load(tmp_path / "agent")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        [],
+        {},
+        {"agent": 1},
+        {"agent": {"type": "PSRL", "inside": {"__class__": 1}}},
+        {"agent": {"type": "PSRL", "inside": {}}},
+        {"agent": {"type": "Other", "inside": {}}},
+    ],
+)
+def test_what_nobody_saved_is_refused_and_the_agent_spoiled(tree, tmp_path) -> None:
+    """A planted file makes no object but those of the list, and sets no attribute but those."""
+    path = tmp_path / "agent"
+    agent_with().save(path)
+    title, _, body = path.read_bytes().split(b"\n", 2)
+    text, data = body.split(b"\n", 1)
+    head = json.loads(text)
+    head["tree"] = tree if not isinstance(tree, dict) else head["tree"] | tree
+    if tree is not None and not tree:
+        head["tree"] = tree
+    body = json.dumps(head).encode() + b"\n" + data
+    path.write_bytes(title + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    with pytest.raises(ValueError, match=r"no checkpoint|is not"):
+        agent_with().load(path)
+
+
+def test_arrays_are_within_the_file() -> None:
+    array = np.arange(3.0)
+    heads, data = pack([array])
+    np.testing.assert_array_equal(unpack(heads, data)[0], array)
+    for wrong in ([["<f8", [2]]], [["<f8", [10**12]]], [["|O", [3]]], [["<f8", [-1]]]):
+        with pytest.raises(ValueError, match="array"):
+            unpack(wrong, data)
+
+
+def test_what_cannot_be_saved_is_named(tmp_path) -> None:
+    class Own(NoisyCounts):
+        def __init__(self) -> None:
+            super().__init__(sigma=2.0, updates=9)
+            self.loose = object()
+
+    class Plain:
+        def __init__(self) -> None:
+            self.inner = NoisyCounts(sigma=2.0, updates=9)
+
+        cost = property(lambda self: self.inner.cost)
+
+        def fresh(self) -> "Plain":
+            return Plain()
+
+        def check(self, counts) -> None:
+            self.inner.check(counts)
+
+        def spoil(self) -> None:
+            self.inner.spoil()
+
+        def update(self, counts, rng):
+            return self.inner.update(counts, rng)
+
+    agent_with(sampler=Own()).save(tmp_path / "own")
+    with pytest.raises(ValueError, match="Plain cannot be saved"):
+        agent_with(sampler=Plain()).save(tmp_path / "plain")
+    assert os.listdir(tmp_path) == ["own"]
+
+
+class Mine:
+    """A sampler of somebody's own, that says what it remembers."""
+
+    remembered = ("inner",)
+
+    def __init__(self) -> None:
+        self.inner = NoisyCounts(sigma=2.0, updates=9)
+
+    cost = property(lambda self: self.inner.cost)
+
+    def fresh(self) -> "Mine":
+        return Mine()
+
+    def check(self, counts) -> None:
+        self.inner.check(counts)
+
+    def spoil(self) -> None:
+        self.inner.spoil()
+
+    def update(self, counts, rng):
+        return self.inner.update(counts, rng)
+
+
+def test_a_sampler_of_ones_own_is_saved_if_it_says_how(tmp_path) -> None:
+    agent, other = agent_with(sampler=Mine()), agent_with(sampler=Mine())
+    learn(agent, 0, 4)
+    agent.save(tmp_path / "agent")
+    other.load(tmp_path / "agent")
+    for each in (agent, other):
+        learn(each, 4, 8)
+    assert state_of(other) == state_of(agent)
+
+
+# ---------------------------------------------------------------- who goes on twice
+
+
+def secretly(ledger: Ledger, dataset: str | None = None) -> PSRL:
+    accountant = RdpAccountant() if dataset is None else ledger.accountant(dataset)
+    return agent_with(rng=secret_rng(), accountant=accountant)
+
+
+@pytest.fixture
+def book(tmp_path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def test_two_that_go_on_from_one_file_do_not_draw_of_other_data(book, tmp_path) -> None:
+    agent, path = secretly(book), tmp_path / "agent"
+    learn(agent, 0, 3)
+    agent.save(path, ledger=book)
+    learn(agent, 3, 5)
+    other = secretly(book)
+    other.load(path, ledger=book)
+    with pytest.raises(LedgerError, match="restored twice"):
+        learn(other, 3, 5, seed=1)
+    spent = float(other.accountant.spent(2))
+    assert spent == float(agent.accountant.spent(2))
+    with pytest.raises(LedgerError, match="restored twice"):  # nor when it is asked once more
+        other.begin_episode(5)
+
+
+def test_without_the_register_their_difference_would_show_the_data(book, tmp_path) -> None:
+    """What the refusal is for: the same noise on other counts, so their difference is exact."""
+    agent, path = secretly(book), tmp_path / "agent"
+    learn(agent, 0, 3)
+    agent.save(path, ledger=book)
+    other = secretly(book)
+    other.load(path, ledger=book)
+    other._entered = None
+    for each, n in ((agent, 1), (other, 3)):
+        each.observe_counts(np.full((3, 2, 3), n), np.zeros((3, 2, 1)))
+        each.begin_episode(3)
+    ours, theirs = agent.released, other.released
+    assert ours is not None
+    assert theirs is not None
+    np.testing.assert_array_equal(theirs[0].counts - ours[0].counts, np.full((3, 2, 3), 2.0))
+
+
+def test_the_same_draw_is_made_again_and_paid_for_once(book, tmp_path) -> None:
+    """Killed after a draw and before the next checkpoint: the draw comes out as it did."""
+    book.set_budget("people", Budget(15.0, 1e-5))
+    agent, path = secretly(book, "people"), tmp_path / "agent"
+    agent.save(path, ledger=book)
+    learn(agent, 0, 2)
+    entries = len(book.entries())
+    other = secretly(book, "people")
+    other.load(path, ledger=book)
+    learn(other, 0, 2)
+    assert len(book.entries()) == entries
+    np.testing.assert_array_equal(other.released[0].counts, agent.released[0].counts)
+    learn(other, 2, 4)
+    with pytest.raises(LedgerError, match="restored twice"):
+        learn(agent, 2, 4, seed=3)
+
+
+def test_a_restored_agent_of_a_data_set_knows_what_it_was_charged(book, tmp_path) -> None:
+    agent, path = secretly(book, "people"), tmp_path / "agent"
+    learn(agent, 0, 3)
+    agent.save(path, ledger=book)
+    other = secretly(book, "people")
+    other.load(path, ledger=book)
+    assert str(other.accountant.ledger) == str(agent.accountant.ledger)
+    assert other.accountant.relation == agent.accountant.relation
+    assert float(other.accountant.epsilon(1e-5)) == float(agent.accountant.epsilon(1e-5))
+    with pytest.raises(ValueError, match="other settings"):
+        secretly(book, "others").load(path, ledger=book)
+
+
+def test_another_ledger_is_refused(book, tmp_path) -> None:
+    agent, path = secretly(book), tmp_path / "agent"
+    agent.save(path, ledger=book)
+    elsewhere = Ledger(tmp_path / "other.sqlite")
+    with pytest.raises(ValueError, match="another ledger"):
+        secretly(book).load(path, ledger=elsewhere)
+    elsewhere.set_budget("people", Budget(1.0))
+    with pytest.raises(ValueError, match="another ledger"):
+        secretly(book).load(path, ledger=elsewhere)
+
+
+def test_a_ledger_that_cannot_be_written_loses_no_records(book, tmp_path, monkeypatch) -> None:
+    """Nothing is drawn then; the records are in the draw after it is mended."""
+    agent = secretly(book)
+    agent.save(tmp_path / "agent", ledger=book)
+    learn(agent, 0, 2)
+    before = agent.draws
+
+    def refuse(*_: object) -> None:
+        raise LedgerError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "enter_draw", refuse)
+        with pytest.raises(LedgerError):
+            agent.begin_episode(2)
+    assert agent.draws == before
+    assert agent._new.steps or agent._new.counts.any()
+
+
+def test_a_draw_has_numbers_of_its_own_whatever_came_before(book, tmp_path) -> None:
+    """Who knows the random actions of a lost stretch learns nothing of the noise that follows."""
+    agent, path = secretly(book), tmp_path / "agent"
+    agent.save(path, ledger=book)
+    released = []
+    for wasted in (0, 1, 1000):
+        other = secretly(book)
+        other.load(path, ledger=book)
+        other.rng.random(wasted)
+        other.begin_episode(0)
+        released.append(other.released[0].counts)
+    np.testing.assert_array_equal(released[1], released[0])
+    np.testing.assert_array_equal(released[2], released[0])
+    own = agent._streams.of(0).bytes(4096), agent._streams.of(1).bytes(4096)
+    assert own[0] != own[1]
+    assert agent._streams.of(0).bytes(4096) == own[0]
+    assert agent.rng.bytes(4096) not in own
+
+
+def test_a_seeded_agent_makes_no_claim_and_enters_nothing(book, tmp_path) -> None:
+    agent = agent_with()
+    agent.save(tmp_path / "agent", ledger=book)
+    learn(agent, 0, 2)
+    assert not book.is_there
+
+
+def test_draws_are_in_the_chain_of_the_ledger(book, tmp_path) -> None:
+    agent = secretly(book)
+    agent.save(tmp_path / "agent", ledger=book)
+    learn(agent, 0, 3)
+    assert book.verify()[0] == 3
+    entries = book.entries()
+    assert [entry["draw"] for entry in entries] == [0, 1, 2]  # type: ignore[index]
+    assert len({entry["digest"] for entry in entries}) == 3  # type: ignore[index]
+
+
+def test_a_number_is_entered_once(book) -> None:
+    """Two processes may both have looked before one of them enters it."""
+    book.enter_draw("agent", 3, "one")
+    for digest in ("one", "other"):
+        with pytest.raises(LedgerError, match="made before"):
+            Ledger(book.path).enter_draw("agent", 3, digest)
+    book.enter_draw("agent", 4, "one")
+    book.enter_draw("other agent", 3, "one")
+    assert book.drawn("agent", 3) == "one"
+    assert book.drawn("agent", 5) is None
