@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from privrl._checks import check_count
 from privrl._files import Write, check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
+from privrl._sharing import Verdict, check_said, judge_by
 from privrl._typing import FloatArray
-from privrl.envs.released import Released, check_cells
+from privrl.envs.released import Released, check_cells, checked_statement
 from privrl.envs.tabular import TabularMDP
 
 _FORMAT = "privrl released model, 1"
@@ -78,6 +79,7 @@ def writers(released: Released) -> dict[str, Write]:
     tables = _write_tables(_arrays(released))
     mdp = released.mdp
     page: dict[str, Any] = {"format": _FORMAT, "statement": released.statement}
+    page |= _verdict(released.statement).said
     page |= {name: getattr(mdp, name) for name in _SIZES}
     page |= {name: getattr(released, name) for name in _LABELS}
     page[_DIGEST] = hashlib.sha256(tables).hexdigest()
@@ -152,7 +154,7 @@ def _read_files(folder: Path) -> tuple[Any, bytes]:
 
 def _checked_page(page: Any) -> dict[str, Any]:
     """Return what the page says, if it has all entries, and sizes of a model."""
-    wanted = ("format", "statement", *_SIZES, *_LABELS, _DIGEST)
+    wanted = ("format", "statement", "shareable", "because", *_SIZES, *_LABELS, _DIGEST)
     if not isinstance(page, dict) or page.get("format") != _FORMAT:
         got = page.get("format") if isinstance(page, dict) else type(page).__name__
         raise ValueError(
@@ -164,7 +166,13 @@ def _checked_page(page: Any) -> dict[str, Any]:
     for name in _SIZES:
         check_count(name, page[name])
     check_cells(page["n_states"], page["n_actions"])
+    check_said(page, _verdict(checked_statement(page["statement"])))
     return page
+
+
+def _verdict(statement: dict[str, Any]) -> Verdict:
+    """Return whether a model with this promise may be shared."""
+    return judge_by(_PAGE, {"guarantee": statement})
 
 
 def _arrays(released: Released) -> _Arrays:

@@ -1,9 +1,9 @@
 """The files that runs leave: written whole or not at all, and never beside another's statement.
 
 A statement is a JSON file that says what the files with it cost and how they were made. It holds
-their digests, is taken away before any of them is replaced, and comes after all of them: whoever
-is killed in between leaves files without a statement. Who reads a file that is not the one its
-statement is about, refuses it (`check_stated`).
+their digests and says which may be shared, is taken away before any of them is replaced, and comes
+after all of them: whoever is killed in between leaves files without a statement. Who reads a file
+that is not the one its statement is about, refuses it (`check_stated`).
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
+from privrl import _sharing
 from privrl._plain import parse_json
 
 try:
@@ -43,8 +45,10 @@ _PREFIX = ".writing-"
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 
-def check_folder(out: Path) -> None:
+def check_folder(out: Path, name: str = "out") -> None:
     """Check, before a run, that a folder can be written to or made; make nothing.
+
+    ``name`` is the option's.
 
     Raises
     ------
@@ -55,7 +59,7 @@ def check_folder(out: Path) -> None:
     while not nearest.exists():
         nearest = nearest.parent
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise ValueError(f"out must be a folder that can be written to, got {str(out)!r}.")
+        raise ValueError(f"{name} must be a folder that can be written to, got {str(out)!r}.")
 
 
 def save_all(
@@ -72,7 +76,7 @@ def save_all(
         names that were there before are replaced.
     statement : tuple of str and dict, optional
         The name of a JSON file about all the others, and the plain data in it, to which their
-        digests and the versions that made them are added.
+        digests, whether each may be shared, and the versions that made them are added.
 
     Returns
     -------
@@ -89,8 +93,8 @@ def save_all(
         about, data = statement
         digests = {name: _digest((scratch / name).read_bytes()) for name in files}
         with (scratch / about).open("wb") as file:
-            text = json.dumps(data | {_DIGESTS: digests, "versions": _versions()}, indent=2)
-            file.write(f"{text}\n".encode())
+            stated = _sharing.stated(data | {"versions": _versions()}, digests)
+            file.write(statement_text(stated))
         (out / about).unlink(missing_ok=True)
         return [(scratch / name).replace(out / name) for name in (*files, about)]
 
@@ -140,6 +144,50 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(held)
         finally:
             os.close(held)
+
+
+def save_folder(to: Path, files: dict[str, bytes]) -> None:
+    """Write a folder whole, in place of what is there."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(to.parent) as scratch:
+        new, old = scratch / "new", scratch / "old"
+        new.mkdir()
+        for name, content in files.items():
+            (new / name).write_bytes(content)
+        if to.exists():
+            to.replace(old)
+        new.replace(to)
+
+
+def read_own(path: Path, digest: str | None = None) -> bytes:
+    """Return the content of a file that is one itself, with this digest.
+
+    Raises
+    ------
+    ValueError
+        If it is not there, a link, a folder or a device, or another file.
+    OSError
+        If it cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    if path.is_symlink() or not path.is_file():
+        what = "nothing" if not os.path.lexists(path) else "a link, or something else"
+        raise ValueError(f"must be a file of its own, got {what}; put the file there.")
+    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # put there in between
+            raise ValueError("must be a file of its own, got something else.")
+        content = file.read()
+    if digest is not None and _digest(content) != digest:
+        raise ValueError(
+            f"must be the file that its statement is about, with SHA-256 {digest}, got "
+            f"{_digest(content)}; put that file back."
+        )
+    return content
+
+
+def statement_text(statement: dict[str, Any]) -> bytes:
+    """Return a statement as it is written."""
+    return f"{json.dumps(statement, indent=2)}\n".encode()
 
 
 def check_stated(path: Path, content: bytes) -> None:

@@ -1,5 +1,6 @@
 """privrl predict."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ import typer
 from privrl.cli import outputs, released
 from privrl.cli.outputs import Force
 from privrl.cli.released import Separator
-from privrl.cli.terminal import app, friendly, print_files
+from privrl.cli.terminal import app, command_line, friendly, print_files
 
 if TYPE_CHECKING:
     from privrl.data.schema import Schema
@@ -25,7 +26,8 @@ def predict_command(
 ) -> None:
     """Predict with a private naive Bayes classifier; costs no privacy of those it learned from.
 
-    Writes predictions.csv: the likeliest class of each record and the probability of every class.
+    Writes predictions.csv, the likeliest class of each record and the probability of every class,
+    and predict.json: what it says of each record is as private as that record.
     Where the file has the classes themselves, tells accuracy and cross-entropy.
     """
     with friendly(), released.installed():
@@ -41,7 +43,7 @@ def predict_command(
                 f"the column {target_column!r} that model {model.name} predicts is named as one of "
                 "probabilities; rename it in the schema and fit again."
             )
-        outputs.check_new(out, ["predictions.csv"], force=force)
+        outputs.check_new(out, ["predictions.csv", "predict.json"], force=force)
         records = read_records(data, schema, separator=separator, optional=target_column)
         if len(records) == 0:
             raise ValueError(f"data must have at least one record, got {str(data)!r}.")
@@ -51,7 +53,10 @@ def predict_command(
         for head, column in zip(heads, chances.T, strict=True):
             table[head] = column
         has_classes = target_column in records and records[target_column].notna().all()
-        written = _files.save_all(out, {"predictions.csv": _files.table_writer(table)})
+        about = {"command": command_line("predict", {}) + f" {shlex.join([str(model), str(data)])}"}
+        written = _files.save_all(
+            out, {"predictions.csv": _files.table_writer(table)}, ("predict.json", about)
+        )
         if has_classes:
             released.print_scores(fitted, schema, records, target_column)
         print_files(written)

@@ -434,6 +434,7 @@ class Ledger:
             }
         return {
             "what": "privrl ledger",
+            **judge_alone("ledger.sqlite").said,
             "number": state.number,
             "head": state.link,
             "start": state.start,

@@ -14,10 +14,10 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 from privrl._processes import from_elsewhere, this_process
+from privrl._sharing import SECRET, SEEDED
 
-#: What statements of privacy say of the randomness.
-SECRET: Final = "secret"
-SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
+__all__ = ["SECRET", "SEEDED", "SecretGenerator", "Streams", "randomness_of", "secret_rng"]
+
 _FAR: Final = 64
 
 

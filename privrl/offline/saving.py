@@ -11,6 +11,7 @@ import numpy as np
 from privrl._checks import check_count
 from privrl._files import Write, check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
+from privrl._sharing import Verdict, check_said, judge_by
 from privrl._typing import IntArray
 from privrl.envs.released import Released, check_labels, checked_statement
 from privrl.offline.budget import person_cost
@@ -35,7 +36,7 @@ _WORDS: Final = {
 _HELP: Final = " More persons or a larger epsilon help, or saying which actions are admissible"
 _ENTRIES: Final = (
     "format", "kind", "says", "statement", "released", "signal", "value",
-    "horizon", "n_actions", "action_names", "states",
+    "horizon", "n_actions", "action_names", "states", "shareable", "because",
 )  # fmt: skip
 
 
@@ -227,6 +228,7 @@ class ReleasedPolicy:
             "kind": self.kind,
             "says": self.says,
             "statement": self.statement,
+            **self._verdict.said,
             "released": facts,
             "signal": self.signal,
             "value": None if self.value is None else asdict(self.value),
@@ -235,6 +237,10 @@ class ReleasedPolicy:
             "action_names": None if self.action_names is None else list(self.action_names),
             "states": [self._state(state) for state in range(self.n_states)],
         }
+
+    @property
+    def _verdict(self) -> Verdict:
+        return judge_by("policy.json", {"guarantee": self.statement})
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
@@ -276,6 +282,7 @@ class ReleasedPolicy:
             signal=data["signal"],
             value=None if data["value"] is None else _estimate("value", data["value"]),
         )
+        check_said(data, policy._verdict)
         for number, (said, meant) in enumerate(
             zip(states, policy.to_dict()["states"], strict=True)
         ):

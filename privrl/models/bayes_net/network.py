@@ -15,6 +15,7 @@ import pandas as pd
 
 from privrl._checks import check_count, check_numbers, check_rng
 from privrl._plain import listed
+from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
@@ -34,7 +35,9 @@ from privrl.models.saving import (
 )
 
 _FORMAT = "privrl.BayesNet 1"
-_ENTRIES = ("format", "schema", "parents", "probabilities", "spent", "randomness")
+_ENTRIES = (
+    "format", "schema", "parents", "probabilities", "spent", "randomness", "shareable", "because",
+)  # fmt: skip
 _CHUNK = 2**22  # numbers at once while drawing
 _ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
 
@@ -237,7 +240,13 @@ class BayesNet(Saved):
             "probabilities": {node: self.probabilities[node].tolist() for node in self.nodes},
             "spent": None if self.mechanism is None else plain_spent(self.mechanism),
             "randomness": self.randomness,
+            **self._verdict.said,
         }
+
+    @property
+    def _verdict(self) -> Verdict:
+        private = self.mechanism is not None and self.mechanism.mechanism != "none"
+        return judge("model.json", private=private, randomness=self.randomness)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -251,7 +260,9 @@ class BayesNet(Saved):
             check_entries("spent", data["spent"], SPENT)
             mechanism = mechanism_of(data["spent"], tuple(map(structure.shape, structure.nodes)))
         said = randomness_said(data)
-        return cls(data["parents"], schema, data["probabilities"], mechanism, said)
+        made = cls(data["parents"], schema, data["probabilities"], mechanism, said)
+        check_said(data, made._verdict)
+        return made
 
     def _encode(self, frame: pd.DataFrame) -> dict[str, IntArray]:
         codes = self.schema.encode(frame)

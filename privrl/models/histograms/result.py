@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
+from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
@@ -28,6 +29,7 @@ from privrl.models.saving import Saved, check_entries, check_format, randomness_
 _FORMAT = "privrl.PrivateHistogram 1"
 _ENTRIES = (
     "format", "column", "labels", "probabilities", "n_records", "noisy", "spent", "randomness",
+    "shareable", "because",
 )  # fmt: skip
 _SHOWN = 24  # cells of a histogram that is printed
 _BAR = 30  # characters
@@ -259,7 +261,12 @@ class PrivateHistogram(Saved):
                 **settings_of(self.mechanism),
             },
             "randomness": self.randomness,
+            **self._verdict.said,
         }
+
+    @property
+    def _verdict(self) -> Verdict:
+        return judge("histogram.json", private=True, randomness=self.randomness)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -278,7 +285,9 @@ class PrivateHistogram(Saved):
             raise ValueError("noisy must be counts unless the mechanism is 'dirichlet'.")
         noisy = None if data["noisy"] is None else _numbers("noisy", data["noisy"], column.size)
         said = randomness_said(data)
-        return cls(column, probabilities, n_records, mechanism, noisy, said)
+        made = cls(column, probabilities, n_records, mechanism, noisy, said)
+        check_said(data, made._verdict)
+        return made
 
     def __repr__(self) -> str:
         """Return lines of facts, and one with a bar for each cell."""

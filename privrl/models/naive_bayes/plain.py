@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from privrl._checks import check_count, check_positive
+from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Bins, Categories, Column, Schema
@@ -29,7 +30,7 @@ _PARAMETERS = ("mechanism", "shares", "alpha", "temperature")
 _ENTRIES = (
     "format", "schema", "classes", "target", *_PARAMETERS, "n_records", "n_features",
     "feature_names", "measured_temperature", "class_log_prior", "feature_log_prob", "spent",
-    "randomness",
+    "randomness", "shareable", "because",
 )  # fmt: skip
 _ROUNDING = 1e-9  # by which probabilities may miss 1
 
@@ -66,6 +67,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         "feature_log_prob": [_plain_logs(table[stated]) for table in state["feature_log_prob_"]],
         "spent": {"relation": str(used.relation), "is_private": is_private} | plain_spent(used),
         "randomness": state["randomness_"],
+        **_verdict(used, state["randomness_"]).said,
     }
 
 
@@ -101,6 +103,8 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
             f"mechanism {parameters['mechanism']!r} must be what was spent on, got "
             f"{used.mechanism!r}."
         )
+    said = randomness_said(data)
+    check_said(data, _verdict(used, said))
     names = data["feature_names"]
     order = class_order(labels)
     prior = _logs_of("class_log_prior", data["class_log_prior"], (labels.size,))
@@ -112,13 +116,18 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         **({} if names is None else {"feature_names_in_": _names_of(names, n_features)}),
         "mechanism_": used,
         "cost_": used.cost,
-        "randomness_": randomness_said(data),
+        "randomness_": said,
         "class_log_prior_": prior[order],
         "feature_log_prob_": [
             _logs_of(f"feature_log_prob[{k}]", table, (labels.size, size))[order]
             for k, (table, size) in enumerate(zip(tables, sizes, strict=True))
         ],
     }
+
+
+def _verdict(used: TablesMechanism, randomness: str | None) -> Verdict:
+    """Return whether it may be shared."""
+    return judge("model.json", private=used.mechanism != "none", randomness=randomness)
 
 
 # What was released --------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""Copies of what may be shared, of folders that commands wrote: `privrl._sharing` says what."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from privrl import _files, _sharing
+from privrl._plain import parse_json
+from privrl._sharing import STATEMENTS, Verdict
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What may be shared of a folder.
+
+    Attributes
+    ----------
+    files : dict
+        The content of each file of the copy, statements last.
+    verdicts : dict
+        For each file that is in the folder, or that a statement there is about, whether it is
+        shared, and why.
+    is_whole : bool
+        Whether the folder is such a copy itself, with nothing else in it.
+    """
+
+    files: dict[str, bytes]
+    verdicts: dict[str, Verdict]
+    is_whole: bool
+
+
+def copy_of(folder: Path) -> Copy:
+    """Read what may be shared of a folder, each file as its statement knows it.
+
+    Nothing else is read: no file that is not to be shared, no link, nothing outside of the folder.
+
+    Raises
+    ------
+    ValueError
+        If it is no folder, no command wrote it, or what is there is not what was written.
+    OSError
+        If it cannot be read.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"folder must be one that a command wrote, got {str(folder)!r}.")
+    there = sorted(path.name for path in folder.iterdir())
+    about = [name for name in STATEMENTS if name in there]
+    if not about:
+        raise ValueError(
+            f"folder must be one that a command wrote, with {', '.join(STATEMENTS)}, one of them, "
+            f"got {str(folder)!r} without; nothing else says what its files cost."
+        )
+    files: dict[str, bytes] = {}
+    statements: dict[str, bytes] = {}
+    verdicts: dict[str, Verdict] = {}
+    whole = True
+    for name in about:
+        with _named(name):
+            said = parse_json(_files.read_own(folder / name).decode())
+            here = _sharing.verdicts_of(said)
+        names = [each for each, verdict in here.items() if verdict.shareable]
+        for each in names:
+            with _named(each):
+                files[each] = _files.read_own(folder / each, said["sha256"][each])
+        if names:
+            statements[name] = _files.statement_text(_sharing.shared(name, said, names))
+        verdicts |= {each: verdict for each, verdict in here.items() if each in there}
+        verdicts[name] = _sharing.judge_statement(of_shared=bool(names))
+        whole &= _sharing.is_copy(said)
+    others = {each: _sharing.judge_alone(each) for each in there if each not in verdicts}
+    files |= statements
+    return Copy(files, verdicts | others, is_whole=whole and set(there) == set(files))
+
+
+def check_place(to: Path, folder: Path, *, force: bool) -> None:
+    """Check that a copy of a folder may be written to a place.
+
+    Raises
+    ------
+    ValueError
+        If it is in the folder, a file, the folder that this process is in, or holds something; with
+        ``force`` it may hold such a copy, and nothing else.
+    """
+    _files.check_folder(to, "to")
+    place, source = to.resolve(), folder.resolve()
+    if place == source or source in place.parents:
+        raise ValueError(
+            f"to must be a folder apart from {str(folder)!r}, got {str(to)!r}: what is shared is "
+            "not kept among what is not."
+        )
+    if to.is_symlink() or place == Path.cwd():
+        raise ValueError(f"to must be a folder of its own, to be made, got {str(to)!r}.")
+    if not to.exists() or not any(to.iterdir()):
+        return
+    if not force:
+        raise ValueError(
+            f"to must be a new folder, or an empty one, got {str(to)!r}; choose another, or write "
+            "over an earlier copy: --force."
+        )
+    try:
+        fine = copy_of(to).is_whole
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ValueError(
+            f"to must hold an earlier copy and nothing else to be written over, got {str(to)!r}; "
+            "choose another folder."
+        )
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say which file is meant."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None

@@ -1,0 +1,232 @@
+"""What may be shared: of every file that a command writes, whether it may leave, and why.
+
+A file may be shared if it is made of what was released and of public arguments alone, and that was
+released under a promise of privacy without caveats, from randomness that nobody can foretell. Here
+alone this is decided: statements, models in files and ``privrl share`` say what stands here. A file
+that is not listed here may not be shared.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+#: What is said of randomness; `privrl.numerics.randomness` tells which it is.
+SECRET: Final = "secret"
+SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
+
+_FLAGS: Final = "files"  # entries of a statement: what may be shared,
+_DIGEST: Final = "statement_sha256"  # and the digest of the statement without this entry
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a file may be shared, and why."""
+
+    shareable: bool
+    because: str
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The two entries, as files carry them."""
+        return asdict(self)
+
+
+_RUNS = Verdict(
+    False,
+    "what simulated runs earned, from a known seed: no release; where the environment is public, "
+    "it is yours to publish",
+)
+_EXACT = Verdict(False, "what was earned in each episode, as it was: no noise was added")
+_MODEL = Verdict(True, "what was released, and what is made of it")
+_POLICY = Verdict(True, "planned from what was released")
+
+#: Every file that is known: whether a release makes it shareable, and why.
+ARTEFACTS: Final[Mapping[str, Verdict]] = {
+    "histogram.json": _MODEL,
+    "histogram.csv": _MODEL,
+    "model.json": _MODEL,
+    "model.bif": _MODEL,
+    "tables.npz": _MODEL,
+    "synthetic.csv": Verdict(True, "drawn from what was released: no record is a person's"),
+    "policy.json": _POLICY,
+    "policy.npy": _POLICY,
+    "record.csv": _EXACT,
+    "checkpoint.npz": Verdict(False, "raw counts of an agent, from which it goes on learning"),
+    "ledger.sqlite": Verdict(False, "which data were released, when and how often, and a salt"),
+    "predictions.csv": Verdict(False, "a row for each record that was predicted for"),
+    "results.csv": _RUNS,
+    "results.parquet": _RUNS,
+    "curves.csv": _RUNS,
+    "curves.parquet": _RUNS,
+    "reward_vs_epsilon.png": _RUNS,
+    "regret_vs_epsilon.png": _RUNS,
+    "learning_curves.png": _RUNS,
+    "sweep.sqlite": _RUNS,
+    "suite.csv": _RUNS,
+    "suite.png": _RUNS,
+    "suite.sqlite": _RUNS,
+}
+#: Statements, and which of their entries may be shared. The others name files of one machine.
+STATEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "release.json": ("guarantee", "versions"),
+    "train.json": ("spec", "guarantee", "worth", "versions"),
+    "predict.json": (),
+    "sweep.json": (),
+    "suite.json": (),
+}
+_HERE: Final = Verdict(
+    False, "it names files of this machine; privrl share makes a copy that does not"
+)
+_LEFT_OUT: Final = Verdict(True, "about what is shared; names of files elsewhere are left out")
+_UNKNOWN: Final = Verdict(False, "no statement here says what it is made of")
+_ALONE: Final = Verdict(False, "about files of which none is shared")
+
+
+def judge(name: str, *, private: bool, randomness: object, caveats: object = ()) -> Verdict:
+    """Decide whether a file of a release may be shared.
+
+    Parameters
+    ----------
+    name : str
+        What the command that writes it calls it.
+    private : bool
+        Whether there is a promise of privacy.
+    randomness
+        What is said of it: `SECRET`, or anything else.
+    caveats
+        What the promise does not cover: nothing if it is an empty list or tuple.
+
+    Returns
+    -------
+    Verdict
+    """
+    found = ARTEFACTS.get(name, _UNKNOWN)
+    for holds, otherwise in (
+        (private, "there is no promise of privacy: no noise was added"),
+        (
+            randomness != SEEDED,
+            "its noise came from a seed, and whoever knows that can undo it; a release without a "
+            "seed may be shared",
+        ),
+        (randomness == SECRET, "nothing says that the randomness of its noise was secret"),
+        (caveats in ((), []), "its promise of privacy has caveats, see its statement"),
+    ):
+        if found.shareable and not holds:
+            return Verdict(False, otherwise)
+    return found
+
+
+def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
+    """Decide whether a file may be shared, by what the statement about it says it cost."""
+    guarantee = statement.get("guarantee")
+    if not isinstance(guarantee, Mapping):
+        return judge_alone(name)
+    epsilons = (guarantee.get(entry) for entry in ("epsilon", "epsilon_delta"))
+    return judge(
+        name,
+        private=any(isinstance(each, int | float) for each in epsilons),
+        randomness=guarantee.get("randomness"),
+        caveats=guarantee.get("caveats"),
+    )
+
+
+def judge_alone(name: str) -> Verdict:
+    """Return why a file that no statement says the cost of is not shared."""
+    found = ARTEFACTS.get(name, _UNKNOWN)
+    return _UNKNOWN if found.shareable else found
+
+
+def judge_statement(*, of_shared: bool) -> Verdict:
+    """Decide whether a statement is shared: without files it says nothing."""
+    return _LEFT_OUT if of_shared else _ALONE
+
+
+def stated(data: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return a statement with what it says of sharing itself and the files that it is about.
+
+    Parameters
+    ----------
+    data : mapping
+        What it says, with ``guarantee`` where it is of a release.
+    digests : mapping
+        SHA-256 digest of each file.
+    """
+    flags = {name: judge_by(name, data).said for name in digests}
+    return _sealed({**data, "sha256": dict(digests), _FLAGS: flags, **_HERE.said})
+
+
+def shared(name: str, statement: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return what of a statement may be shared, about some of its files."""
+    kept = {each: statement[each] for each in STATEMENTS[name] if each in statement}
+    if isinstance(kept.get("spec"), Mapping):  # arguments may name files, too
+        kept["spec"] = {k: value for k, value in kept["spec"].items() if k != "env_args"}
+    kept["sha256"] = {each: statement["sha256"][each] for each in names}
+    kept[_FLAGS] = {each: statement[_FLAGS][each] for each in names}
+    return _sealed({**kept, **_LEFT_OUT.said})
+
+
+def is_copy(statement: Mapping[str, Any]) -> bool:
+    """Whether a statement that was checked is one that `shared` made."""
+    return statement["shareable"] is True
+
+
+def verdicts_of(statement: object) -> dict[str, Verdict]:
+    """Return what may be shared of the files that a statement is about.
+
+    What the statement says counts where it is stricter than what is decided today.
+
+    Raises
+    ------
+    ValueError
+        If it is none, does not speak of sharing, or was changed since it was written.
+    """
+    if not isinstance(statement, dict):
+        raise ValueError("must be a statement, a table of entries.")
+    if _DIGEST not in statement:
+        raise ValueError(
+            "must say of each file whether it may be shared, and does not: an older privrl wrote "
+            "it. A release is not made anew for that, which would cost again; hand on by yourself "
+            "what was released, and nothing that was not."
+        )
+    if _sealed(statement)[_DIGEST] != statement[_DIGEST]:
+        raise ValueError(
+            "must be as privrl wrote it, and was changed since; put back what it was, as nothing "
+            "else says what the files cost."
+        )
+    digests, flags = statement.get("sha256"), statement.get(_FLAGS)
+    if not isinstance(digests, dict) or not isinstance(flags, dict) or set(digests) != set(flags):
+        raise ValueError("must have a digest and a verdict for each file.")
+    return {name: _stricter(name, flags[name], statement) for name in flags}
+
+
+def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:
+    """Check that what a file says of sharing itself is so.
+
+    Raises
+    ------
+    ValueError
+        If it says something else than a verdict, or no reason.
+    """
+    if data["shareable"] is not verdict.shareable or not isinstance(data["because"], str):
+        raise ValueError(
+            f"shareable must be {json.dumps(verdict.shareable)}, with a reason, got "
+            f"{data['shareable']!r}: {verdict.because}."
+        )
+
+
+def _stricter(name: str, said: Any, statement: Mapping[str, Any]) -> Verdict:
+    verdict = judge_by(name, statement)
+    if not verdict.shareable or (isinstance(said, dict) and said.get("shareable") is True):
+        return verdict
+    because = said.get("because") if isinstance(said, dict) else None
+    return Verdict(False, because if isinstance(because, str) else _UNKNOWN.because)
+
+
+def _sealed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain data with their digest: of an edit it tells, not of one who makes it anew."""
+    kept = {name: value for name, value in data.items() if name != _DIGEST}
+    text = json.dumps(kept, sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return {**kept, _DIGEST: digest}

@@ -1,0 +1,58 @@
+"""privrl share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from privrl.cli.outputs import Force
+from privrl.cli.terminal import OUT, app, friendly, print_files
+
+if TYPE_CHECKING:
+    from privrl._sharing import Verdict
+
+_MOST = 40  # files that are listed
+
+
+@app.command("share")
+def share_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that a command of privrl wrote.")],
+    to: Annotated[Path, typer.Option(help="The folder to make, with what may be shared of it.")],
+    force: Force = False,
+) -> None:
+    """Copy what may be shared of a folder, and nothing else.
+
+    That is what was released from secret randomness, with a promise of privacy and no caveats, and
+    what is made of it; as its statement knows it, to the last byte. The statement goes with it,
+    without the command line, which names files of this machine. All that is left says why.
+
+    Example: privrl share results/histogram --to public/ages
+    """
+    with friendly():
+        from privrl import _copies, _files
+
+        _copies.check_place(to, folder, force=force)
+        copy = _copies.copy_of(folder)
+        _print_verdicts(copy.verdicts)
+        if not copy.files:
+            raise ValueError(f"nothing of {str(folder)!r} may be shared, and nothing was written.")
+        _files.save_folder(to.resolve(), copy.files)
+        print_files([to / name for name in copy.files])
+
+
+def _print_verdicts(verdicts: "dict[str, Verdict]") -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("file", overflow="fold")
+    table.add_column("", no_wrap=True)
+    table.add_column("because")
+    ordered = sorted(verdicts.items(), key=lambda each: (not each[1].shareable, each[0]))
+    for name, verdict in ordered[:_MOST]:
+        shown = name if name.isprintable() else ascii(name)
+        word = "[green]shared[/]" if verdict.shareable else "left"
+        table.add_row(escape(shown), word, escape(verdict.because))
+    OUT.print(table)
+    if len(ordered) > _MOST:
+        OUT.print(f"and {len(ordered) - _MOST} more files, which are left")
