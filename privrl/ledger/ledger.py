@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from privrl._checks import check_count
+from privrl._sharing import judge_alone
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.costs.base import Cost, check_delta
 from privrl.costs.relations import Relation
