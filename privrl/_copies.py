@@ -59,12 +59,12 @@ def copy_of(folder: Path) -> Copy:
         with _named(name):
             said = parse_json(_files.read_own(folder / name).decode())
             here = _sharing.verdicts_of(said)
-        names = [each for each, verdict in here.items() if verdict.shareable]
+            names = [each for each, verdict in here.items() if verdict.shareable]
+            if names:
+                statements[name] = _files.statement_text(_sharing.shared(name, said, names))
         for each in names:
             with _named(each):
                 files[each] = _files.read_own(folder / each, said["sha256"][each])
-        if names:
-            statements[name] = _files.statement_text(_sharing.shared(name, said, names))
         verdicts |= {each: verdict for each, verdict in here.items() if each in there}
         verdicts[name] = _sharing.judge_statement(of_shared=bool(names))
         whole &= _sharing.is_copy(said)
@@ -116,3 +116,5 @@ def _named(name: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{name} {error}") from None
+    except RecursionError:
+        raise ValueError(f"{name} must not have brackets nested so deeply.") from None

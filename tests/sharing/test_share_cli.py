@@ -189,6 +189,8 @@ def test_every_file_that_is_written_is_known() -> None:
     assert written <= ARTEFACTS.keys() | STATEMENTS.keys()
     assert not ARTEFACTS.keys() & STATEMENTS.keys()
     assert all(each.because for each in ARTEFACTS.values())
+    page = (Path(__file__).parents[2] / "docs/sharing.md").read_text()
+    assert not [name for name in (*ARTEFACTS, *STATEMENTS) if f"`{name}`" not in page]
 
 
 # Where one decides -------------------------------------------------------------------------------
@@ -333,6 +335,10 @@ def test_a_verdict_that_was_stricter_stays() -> None:
         ("{", "release.json Expecting"),
         ('{"a": 1, "a": 2}', "release.json entries must be there once"),
         ("[" * 100_000, "release.json brackets"),
+        *(
+            (f'{{"statement_sha256": "", "a": {"[" * n}{"]" * n}}}', "release.json")
+            for n in (600, 900, 930, 960, 990)
+        ),
         ("{}", "an older privrl wrote it"),
     ],
 )

@@ -194,7 +194,7 @@ CASES = {
     "fit-policy of a model": Case(
         ["fit-model", *FIT, "--epsilon", "20"],
         shared=POLICIES,
-        then=("fit-policy", "--from-model", "OUT"),
+        then=("fit-policy", "--from-model", "PUBLIC"),
         **OF_PERSONS,
     ),
     "train": Case(TRAIN, make=history, change=other_step, **TRAINED),
@@ -249,8 +249,9 @@ def pipeline(case: Case, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> Callabl
         run(*given, *ledger, "--out", "out")
         out = "out"
         if case.then:
+            run("share", out, "--to", "public")  # as another would, who was given it
             out = "more"
-            run(*(each.replace("OUT", "out") for each in case.then), "--out", out)
+            run(*(each.replace("PUBLIC", "public") for each in case.then), "--out", out)
         run("share", out, "--to", "copy")
         seen.sources.append(contents(Path(out)))
         seen.copies.append(contents(Path("copy")))
