@@ -43,7 +43,10 @@ def copy_of(folder: Path) -> Copy:
         If it cannot be read.
     """
     if not folder.is_dir():
-        raise ValueError(f"folder must be one that a command wrote, got {str(folder)!r}.")
+        raise ValueError(
+            f"folder must be one that a command wrote, got {str(folder)!r}, which is no folder; "
+            "give what the command had as --out."
+        )
     there = sorted(path.name for path in folder.iterdir())
     about = [name for name in STATEMENTS if name in there]
     if not about:

@@ -178,9 +178,9 @@ def read_own(path: Path, digest: str | None = None) -> bytes:
             raise ValueError("must be a file of its own, got something else.")
         content = file.read()
     if digest is not None and _digest(content) != digest:
-        raise ValueError(
-            f"must be the file that its statement is about, with SHA-256 {digest}, got "
-            f"{_digest(content)}; put that file back."
+        raise ValueError(  # without the digest of what is there: it may be anything
+            f"must be the file that its statement is about, with SHA-256 {digest}, got another; put "
+            "that file back."
         )
     return content
 
