@@ -179,8 +179,8 @@ def read_own(path: Path, digest: str | None = None) -> bytes:
         content = file.read()
     if digest is not None and _digest(content) != digest:
         raise ValueError(  # without the digest of what is there: it may be anything
-            f"must be the file that its statement is about, with SHA-256 {digest}, got another; put "
-            "that file back."
+            f"must be the file that its statement is about, with SHA-256 {digest}, got another; "
+            "put that file back."
         )
     return content
 

@@ -375,6 +375,7 @@ def test_renamed_files() -> None:
     told = refused()
     assert "histogram.csv must be the file that its statement is about" in told
     assert "put that file back" in told
+    assert _files._digest(Path("out/histogram.csv").read_bytes()) not in told
 
 
 def test_half_of_another_release() -> None:
