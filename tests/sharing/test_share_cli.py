@@ -144,6 +144,18 @@ def test_without_privacy_nothing_is_shared(more: list[str]) -> None:
     assert "policy.npy left there is no promise of privacy" in refused()
 
 
+@pytest.mark.parametrize("command", ["naive-bayes", "bayes-net"])
+def test_models_without_privacy_say_so(command: str) -> None:
+    if command == "naive-bayes":
+        pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+    Path("network.toml").write_text('[parents]\nrich = []\nage = ["rich"]\n')
+    own = {"naive-bayes": ("--target-column", "rich"), "bayes-net": ("--network", "network.toml")}
+    run(command, "data.csv", "--schema", "schema.toml", *own[command], "--mechanism", "none",
+        "--out", "out")  # fmt: skip
+    assert json.loads(Path("out/model.json").read_text())["shareable"] is False
+    assert "model.json left there is no promise of privacy" in refused()
+
+
 def test_a_promise_that_is_none_is_not_shared() -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--agent", "psrl", "--relation",
         "paper-step", "--out", "out")  # fmt: skip
