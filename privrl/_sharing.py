@@ -53,7 +53,7 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "policy.json": _POLICY,
     "policy.npy": _POLICY,
     "record.csv": _EXACT,
-    "checkpoint.npz": Verdict(False, "raw counts of an agent, from which it goes on learning"),
+    "checkpoint.private": Verdict(False, "raw counts of an agent, from which it goes on learning"),
     "ledger.sqlite": Verdict(False, "which data were released, when and how often, and a salt"),
     "predictions.csv": Verdict(False, "a row for each record that was predicted for"),
     "results.csv": _RUNS,

@@ -401,7 +401,7 @@ def test_half_of_another_release() -> None:
 def test_planted_files_are_left() -> None:
     histogram()
     planted = ["record.csv", "model.json", "policy.npy", "ledger.sqlite", ".hidden",
-               "\x1b]0;x\x07[red]a", "checkpoint.npz"]  # fmt: skip
+               "\x1b]0;x\x07[red]a", "checkpoint.private"]  # fmt: skip
     for name in planted:
         Path("out", name).write_text("private")
     Path("out/deeper").mkdir()
@@ -412,7 +412,7 @@ def test_planted_files_are_left() -> None:
     assert "private" not in repr(contents("copy"))
     assert "\x1b" not in told
     assert "model.json left no statement" in told
-    assert "checkpoint.npz left raw counts" in told
+    assert "checkpoint.private left raw counts" in told
 
 
 def test_many_files_are_not_all_told() -> None:
