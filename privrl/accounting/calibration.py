@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from privrl._checks import check_count, check_positive
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import Rdp, Target, check_target
 from privrl.costs.base import Cost
 from privrl.numerics.scipy_lazily import optimize
 
@@ -66,8 +66,7 @@ def _excess(
 
     Stricter by 1e-12, so that sums of such costs do not exceed the target by rounding.
     """
-    if not isinstance(target, Rdp | ApproxDP):
-        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
+    check_target(target)
     strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
     if accountant is None:
         if isinstance(strict, Rdp):

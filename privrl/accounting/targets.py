@@ -70,3 +70,19 @@ class ApproxDP:
 
 
 Target = Rdp | ApproxDP
+
+
+def check_target(target: object, otherwise: str = "") -> None:
+    """Check that a target is one, and say what to write in place of a number.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the message ends with ``otherwise``.
+    """
+    if isinstance(target, Rdp | ApproxDP):
+        return
+    hint = ""
+    if isinstance(target, int | float) and not isinstance(target, bool) and target > 0:
+        hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or Rdp(2, {target!r})"
+    raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}{hint}{otherwise}.")

@@ -2,9 +2,9 @@
 
 A reader that guesses types makes ``1`` a number in one file and a text in another, as the rows have
 it. Here every field is read as text by itself, and the schema decides what it is: texts stay as
-they are, to the letter; a number or truth value is what its text says; every other field is
-missing. What does not fit is left to the schema, which has a cell for it or refuses it. No error
-shows a field.
+they are, to the letter, but for blanks around them where the schema's own texts have none; a number
+or truth value is what its text says; every other field is missing. What does not fit is left to the
+schema, which has a cell for it or refuses it. No error shows a field.
 
 A record is a row of the file, quoted where need be (RFC 4180), with at most as many fields as the
 header; those that it lacks are missing. Blank lines are no records, but in a file of one column,
@@ -13,7 +13,7 @@ where one is an empty field.
 
 import csv
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
@@ -81,7 +81,7 @@ def read_records(
     with path.open(encoding="utf-8-sig", newline="") as file, long_fields():
         rows = csv.reader(file, delimiter=separator, strict=True)
         try:
-            header = next(rows, [])
+            header = trimmed_header(next(rows, []), schema.names)
             names = _check_header(path, header, schema, optional)
             readers = {name: text_reader(name, schema.columns[name]) for name in names}
             parts = [_read(chunk, header, readers) for chunk in _chunks(rows, len(header))]
@@ -134,6 +134,13 @@ def _check_header(path: Path, header: list[str], schema: Schema, optional: str |
     return check_columns(path, header, names)
 
 
+def trimmed_header(header: list[str], names: Iterable[str]) -> list[str]:
+    """Return a header, without blanks around its fields where no name of a schema has any."""
+    if any(name != name.strip() for name in names):
+        return header
+    return [field.strip() for field in header]
+
+
 def check_columns(path: Path, header: list[str], names: list[str]) -> list[str]:
     """Return names of columns if a header has each of them once."""
     if not header:
@@ -168,9 +175,10 @@ def text_reader(name: str, column: Column) -> TextReader:
     if isinstance(column, Bins):
         return lambda texts: np.array([number_in(text) for text in texts], np.float64)
     own = _texts_of(name, column)
+    trimmed = all(text == text.strip() for text in own)
     # What a text says is found among the categories as an entry of a list is.
     return lambda texts: column.find(
-        entries_of(objects([_value(text, own) for text in texts], len(texts)), name)
+        entries_of(objects([_value(text, own, trimmed) for text in texts], len(texts)), name)
     )
 
 
@@ -216,11 +224,16 @@ def _texts_of(name: str, column: Categories) -> frozenset[str]:
     return frozenset(value for value in column.values if isinstance(value, str))
 
 
-def _value(text: str, own: frozenset[str]) -> Value | None:
-    """Return what a text says: itself, where that is a category, or a truth value or number."""
+def _value(text: str, own: frozenset[str], trimmed: bool) -> Value | None:
+    """Return what a text says: itself, where that is a category, or a truth value or number.
+
+    Blanks around it say nothing where no category has any: ``a, b`` is written for ``a,b``.
+    """
     if text in own:
         return text
     short = text.strip()
+    if trimmed and short in own:
+        return short
     if short.lower() in _TRUTH:
         return _TRUTH[short.lower()]
     if len(short) < 25 and WHOLE.fullmatch(short):

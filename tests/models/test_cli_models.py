@@ -398,7 +398,7 @@ def test_the_schema_decides_what_a_field_is(tmp_path: Path) -> None:
     records = read_records(tmp_path / "d.csv", schema, separator=";")
     np.testing.assert_array_equal(
         schema.encode(records),
-        [[0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [2, 2, 2, 2, 2], [3, 3, 2, 3, 2], [4, 3, 2, 0, 1]],
+        [[0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [2, 2, 2, 2, 2], [3, 3, 2, 3, 2], [0, 3, 2, 0, 1]],
     )
 
 

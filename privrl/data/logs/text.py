@@ -28,6 +28,7 @@ from privrl.data.records import (
     check_columns,
     check_separator,
     long_fields,
+    trimmed_header,
 )
 
 _BLOCK = 1 << 24  # bytes read at once
@@ -53,7 +54,8 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
     with opened(path, "rb") as file, long_fields():
         try:
             lines = _Lines(file, separator)
-            header = next(lines.records(file.readline().removeprefix(BOM_UTF8)), [])
+            found = next(lines.records(file.readline().removeprefix(BOM_UTF8)), [])
+            header = trimmed_header(found, names)
             check_columns(path, header, names)
             yield {name: _part([]) for name in names}
             places = [header.index(name) for name in names]

@@ -46,7 +46,8 @@ class Categories:
     ----------
     values : sequence of str, int or bool
         The categories, all different. A text is never a number: ``"1"`` is not ``1``, and ``True``
-        is not ``1`` in the data. A whole number kept as a float (``1.0``) is that whole number.
+        is not ``1`` in the data. A whole number kept as a float (``1.0``) is that whole number,
+        here and in the data.
     other : bool
         Whether one more cell, the last, takes whatever is unknown or missing, of any kind.
 
@@ -308,6 +309,8 @@ def _plain_value(value: Value) -> Value:
         return bool(value)
     if isinstance(value, Integral) and -(2**63) <= value < 2**63:
         return int(value)
+    if isinstance(value, float | np.floating) and value == np.rint(value) and abs(value) < 2**53:
+        return int(value)  # as in the data, a whole number kept as a float
     raise ValueError(
         "values must be texts, whole numbers of 64 bits or truth values, got "
         f"{value!r}; numbers with decimals go into Bins."

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from pandas.api.extensions import ExtensionArray
 
 from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.data.schema.others import as_column
 
 Value = str | int | bool
 Kind = Literal["text", "whole number", "truth value"]
@@ -102,6 +103,7 @@ def read(
     ValueError
         If it is no column, or of a type that cannot be read.
     """
+    values = as_column(values, called)
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         codes = pd.Series(values).cat.codes.to_numpy()

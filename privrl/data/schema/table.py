@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from privrl._plain import listed
 from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
+from privrl.data.schema.others import as_frame
 from privrl.data.schema.plain import (
     check_name,
     check_names,
@@ -85,9 +86,9 @@ class Schema:
 
         Parameters
         ----------
-        frame : pandas.DataFrame or array, shape (n, K)
-            A data frame with at least the schema's columns, in any order; others are ignored. Or
-            an array with exactly the schema's columns, in its order.
+        frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table or array, shape (n, K)
+            A table with at least the schema's columns, in any order; others are ignored. Or an
+            array with exactly the schema's columns, in its order.
 
         Returns
         -------
@@ -100,6 +101,7 @@ class Schema:
             If a column is absent or there twice, or a value does not fit. The message names the
             column and does not show the value.
         """
+        frame = as_frame(frame)
         self._check_columns(frame)
         codes = np.empty((len(frame), len(self.columns)), np.int64)
         for k, (name, column) in enumerate(self.columns.items()):
@@ -243,7 +245,8 @@ class Schema:
             return
         if not isinstance(frame, pd.DataFrame):
             raise ValueError(
-                f"frame must be a pandas.DataFrame or a plain array, got {type(frame).__name__}."
+                "frame must be a data frame (of pandas, polars or Arrow) or a plain array, got "
+                f"{type(frame).__name__}."
             )
         absent = [name for name in self.names if name not in frame.columns]
         if absent:

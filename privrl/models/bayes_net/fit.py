@@ -17,13 +17,14 @@ from privrl._checks import check_positive, check_rng
 from privrl._plain import listed
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import Target, check_target
 from privrl.data.schema import Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
+from privrl.models.others import warn_of_others
 from privrl.numerics.randomness import randomness_of
 
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
@@ -80,11 +81,8 @@ class PrivateBayesNet:
                 f"mechanism must be one of {listed(get_args(BayesNetMechanism))}, got "
                 f"{self.mechanism!r}."
             )
-        if not (isinstance(self.target, Rdp | ApproxDP) or self.mechanism == "none"):
-            raise ValueError(
-                f"target must be Rdp(...) or ApproxDP(...), got {self.target!r}; mechanism='none' "
-                "has no privacy and needs none."
-            )
+        if self.mechanism != "none":
+            check_target(self.target, "; mechanism='none' has no privacy and needs none")
         if self.shares is None:
             return
         if self.mechanism in ("dkl", "none"):
@@ -138,6 +136,8 @@ class PrivateBayesNet:
             {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
         )
         released = mechanism.release(counts, rng, accountant=accountant)
+        for node, table in zip(self.structure.nodes, released, strict=True):
+            warn_of_others(node, self.schema.columns[node], table.values, table.deviation)
         rows = self._estimate(released, n_records)
         return BayesNet(self.parents, self.schema, rows, mechanism, randomness_of(rng))
 

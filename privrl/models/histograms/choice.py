@@ -8,7 +8,7 @@ import numpy as np
 
 from privrl._checks import check_count, check_positive
 from privrl._plain import listed
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
@@ -76,8 +76,7 @@ def choose_mechanism(
         raise ValueError(f"mechanism must be one of {listed(get_args(Name))}, got {mechanism!r}.")
     if loss not in get_args(Loss):
         raise ValueError(f"loss must be one of {listed(get_args(Loss))}, got {loss!r}.")
-    if not isinstance(target, Rdp | ApproxDP):
-        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
+    check_target(target)
     relation = ReplaceRecord() if relation is None else relation
     keeps_size(relation)
     if n_records is not None:

@@ -16,9 +16,10 @@ from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
 from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.models.estimates.frequencies import frequencies, total_records
+from privrl.models.estimates.frequencies import frequencies, noise_deviation, total_records
 from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
 from privrl.models.histograms.result import PrivateHistogram
+from privrl.models.others import warn_of_others
 from privrl.numerics.randomness import randomness_of
 
 
@@ -91,7 +92,7 @@ def histogram(
     array([0.09, 0.43, 0.4 , 0.09])
     """
     check_rng(rng)
-    column = _column(bins, range)
+    column, called = _column(bins, range), str(getattr(values, "name", None) or "the column")
     relation = ReplaceRecord() if relation is None else relation
     is_public = keeps_size(relation)
     if is_public and n_records is not None:
@@ -113,6 +114,8 @@ def histogram(
         relation=relation,
     )
     released, said = used.release(counts, rng, accountant=accountant), randomness_of(rng)
+    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_deviation(used)
+    warn_of_others(called, column, released, deviation)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
         return PrivateHistogram(column, released, n_records, used, None, said)

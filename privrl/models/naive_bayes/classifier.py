@@ -17,8 +17,9 @@ from privrl._checks import check_between, check_count, check_positive
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import Target, check_target
 from privrl.data.schema import Bins, Categories, Column, Schema
+from privrl.data.schema.others import as_frame
 from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
 from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
 from privrl.models.naive_bayes.encoding import (
@@ -41,6 +42,7 @@ from privrl.models.naive_bayes.temperature import (
     is_worth_measuring,
     least_loss,
 )
+from privrl.models.others import warn_of_others
 from privrl.models.saving import Saved
 from privrl.numerics.randomness import randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
@@ -208,6 +210,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             feature_log_prob_=log_rows,
             temperature_=temperature,
         )
+        self._warn_of_others(released[1:])
         return self
 
     @property
@@ -303,11 +306,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         _check_name("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
         _check_name("shares", self.shares, ("optimised", "uniform"))
-        if not (isinstance(self.target, Rdp | ApproxDP) or self.mechanism == "none"):
-            raise ValueError(
-                f"target must be Rdp(...) or ApproxDP(...), got {self.target!r}; mechanism='none' "
-                "has no privacy and needs none."
-            )
+        if self.mechanism != "none":
+            check_target(self.target, "; mechanism='none' has no privacy and needs none")
         if self.alpha is not None:
             check_positive("alpha", self.alpha, "1 is usual")
             if self.mechanism in ("auto", "dkl"):
@@ -322,6 +322,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _features(self, X: Any) -> Any:
         """Return a data frame without the columns that are no features."""
+        X = as_frame(X)
         if not (isinstance(self.schema, Schema) and isinstance(X, pd.DataFrame)):
             return X
         names = set(self._feature_names(self.schema))
@@ -340,6 +341,13 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             return encode_alike(table, self.schema), (self.schema.size,) * table.shape[1]
         sizes = check_sizes(self.schema)
         return encode_numbers(table, sizes), sizes
+
+    def _warn_of_others(self, released: Sequence[ReleasedTable]) -> None:
+        if isinstance(self.schema, Schema):
+            features = self.schema.subset(self._feature_names(self.schema))
+            for (name, column), table in zip(features.columns.items(), released, strict=True):
+                values = table.values.T if self._by_value else table.values
+                warn_of_others(name, column, values, table.deviation)
 
     def _plan(self, shapes: list[Rows], n_records: int) -> tuple[TablesMechanism, bool]:
         """Return the mechanism of everything that is released, and whether a temperature is.

@@ -1,0 +1,74 @@
+"""Tables and columns of polars and Arrow, as pandas'; through narwhals, which knows both.
+
+A column's type is public, and decides how its entries are kept; no entry decides about another.
+"""
+
+from importlib import import_module
+from typing import Any, Final
+
+import pandas as pd
+
+_PACKAGES: Final = ("polars", "pyarrow")
+
+
+def as_frame(table: Any) -> Any:
+    """Return a table of another package as a data frame, and anything else as it is.
+
+    Raises
+    ------
+    ValueError
+        If it is not in memory yet, a name is there twice, or a column's type cannot be read.
+    ImportError
+        If narwhals is not installed.
+    """
+    if not _is_other(table):
+        return table
+    native = _narwhals().from_native(table, pass_through=True, allow_series=True)
+    if not hasattr(native, "columns"):
+        return table
+    if not hasattr(native, "get_column"):
+        raise ValueError(f"table must be in memory, got {type(table).__name__}; collect it first.")
+    return pd.DataFrame(
+        {name: _series(native.get_column(name), f"column {name!r}") for name in native.columns}
+    )
+
+
+def as_column(values: Any, called: str) -> Any:
+    """Return a column of another package as a series, and anything else as it is; likewise."""
+    if not _is_other(values):
+        return values
+    native = _narwhals().from_native(values, pass_through=True, allow_series=True)
+    return _series(native, called) if hasattr(native, "to_list") else values
+
+
+def _is_other(table: Any) -> bool:
+    return type(table).__module__.partition(".")[0] in _PACKAGES
+
+
+def _narwhals() -> Any:
+    try:
+        return import_module("narwhals")
+    except ImportError:
+        raise ImportError(
+            "tables of polars and Arrow need the package narwhals, which is not installed; "
+            "pip install 'privrl[models]'."
+        ) from None
+
+
+def _series(column: Any, called: str) -> "pd.Series[Any]":
+    dtype = column.dtype
+    if dtype.is_integer():
+        kind: Any = "Int64" if dtype.is_signed_integer() else "UInt64"
+    elif dtype.is_float():
+        kind = "Float64"
+    else:
+        kinds = {"Boolean": "boolean", "String": "string"}
+        kinds |= dict.fromkeys(("Categorical", "Enum"), "string")
+        kind = kinds.get(type(dtype).__name__, "")
+    if not kind:
+        raise ValueError(
+            f"{called} must hold texts, numbers or truth values, got type "
+            f"{type(dtype).__name__}; convert it first."
+        )
+    entries = [None if entry is None else entry for entry in column.to_list()]
+    return pd.Series(pd.array(entries, dtype=kind))
