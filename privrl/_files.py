@@ -28,7 +28,7 @@ from privrl._plain import parse_json
 try:
     import fcntl
 except ImportError:  # on Windows, where what a killed process left is left
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment] # which is asked for where it is used
 
 if TYPE_CHECKING:  # whoever has a table or a figure has loaded these
     import pandas as pd

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
-from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.costs import Cost, GaussianCost, ReplaceRecord
 from privrl.costs.noise import GaussianBulk
 from privrl.costs.relations import Relation
 from privrl.samplers import Diffuse, draw
@@ -188,7 +188,7 @@ def test_copies_have_a_lock_of_their_own(
 
 def test_a_copy_is_of_one_moment() -> None:
     accountant = RdpAccountant(orders=[2.0])
-    kinds = [SlowTogether(sigma=1.0 + i, relation=RECORD) for i in range(2)]
+    kinds: list[Cost] = [SlowTogether(sigma=1.0 + i, relation=RECORD) for i in range(2)]
     prices = [float(kind.rdp(np.array([2.0]))[0]) for kind in kinds]
 
     def charge() -> None:
@@ -206,10 +206,7 @@ def test_a_copy_is_of_one_moment() -> None:
     for state in copies:
         other = RdpAccountant()
         other.__setstate__(state)
-        told = sum(
-            entry.count * prices[kinds.index(entry.cost)]  # type: ignore[arg-type]
-            for entry in other.ledger
-        )
+        told = sum(entry.count * prices[kinds.index(entry.cost)] for entry in other.ledger)
         assert float(other.spent(2.0)) == pytest.approx(told, rel=1e-12)
 
 

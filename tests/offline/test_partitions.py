@@ -216,7 +216,7 @@ def test_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'weight' absent"):
         read_partitions(folder, dataclasses.replace(SCHEMA, person="weight"), Elsewhere())
     with pytest.raises(ValueError, match="schema must be a LogSchema, got str"):
-        read_partitions(folder, "schema", Elsewhere())  # type: ignore[arg-type]
+        read_partitions(folder, "schema", Elsewhere())  # type: ignore[arg-type] # none
     (folder / "part-01.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(ValueError, match="it is something else, or damaged"):
         read_partitions(folder, SCHEMA, Elsewhere())

@@ -10,6 +10,7 @@ from privrl.data.logs import Log
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
 from privrl.experiments.logs import World, simulate_log, ward
+from privrl.experiments.logs.worlds import BEHAVIOURS
 from privrl.offline import Estimate, fit_policy, plan_for
 from privrl.offline.counts import ReleasedCounts, belief_of
 from privrl.offline.estimates import DEVIATIONS, estimate
@@ -134,8 +135,8 @@ def test_bounds_hold() -> None:
     inside, done, kinds = [], [], set()
     for seed in range(20):
         world, rng = small_ward(seed), np.random.default_rng(seed)
-        for behaviour in ("uniform", "half-expert"):
-            chances = world.behaviour(behaviour)  # type: ignore[arg-type]
+        for behaviour in BEHAVIOURS:
+            chances = world.behaviour(behaviour)
             log = simulate_log(world, chances, 4000, rng)
             for epsilon, delta in ((30.0, None), (1.0, None), (3.0, 1e-6), (0.3, 1e-6)):
                 options: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": rng}
