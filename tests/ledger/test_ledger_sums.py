@@ -334,7 +334,7 @@ def test_models_samplers_and_agents_take_it(book: Ledger) -> None:
     agent.accountant = book.accountant("users")  # type: ignore[assignment] # does as well
     train(agent, env, 30, rng)
     (account,) = (each for each in book.accounts() if each.dataset == "users")
-    assert account.total.releases == sum(each.count for each in agent.accountant.ledger) > 0
+    assert account.total.releases == sum(each.count for each in agent.accountant.journal) > 0
     assert np.isfinite(agent.accountant.epsilon(1e-5))
 
 
@@ -349,5 +349,5 @@ def test_copies_spend_from_one_budget(book: Ledger) -> None:
     others[0].compose(laplace(0.5))
     with pytest.raises(BudgetExceeded):
         others[1].compose(laplace(0.5))
-    assert len(one.ledger) == 1
+    assert len(one.journal) == 1
     assert "epsilon 1.0" in repr(one)
