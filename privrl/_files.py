@@ -1,5 +1,7 @@
 """The files that runs leave: written whole or not at all, and never beside another's statement.
 
+That holds if the power is cut too: what is in a file is on disk before it has its name.
+
 A statement is a JSON file that says what the files with it cost and how they were made. It holds
 their digests, is taken away before any of them is replaced, and comes after all of them: whoever
 is killed in between leaves files without a statement. Who reads a file that is not the one its
@@ -82,17 +84,18 @@ def save_all(
     out.mkdir(parents=True, exist_ok=True)
     with _scratch(out) as scratch:
         for name, write in files.items():
-            with (scratch / name).open("wb") as file:
-                write(file)
-        if statement is None:
-            return [(scratch / name).replace(out / name) for name in files]
-        about, data = statement
-        digests = {name: _digest((scratch / name).read_bytes()) for name in files}
-        with (scratch / about).open("wb") as file:
+            _write(scratch / name, write)
+        names = list(files)
+        if statement is not None:
+            about, data = statement
+            digests = {name: _digest((scratch / name).read_bytes()) for name in files}
             text = json.dumps(data | {_DIGESTS: digests, "versions": _versions()}, indent=2)
-            file.write(f"{text}\n".encode())
-        (out / about).unlink(missing_ok=True)
-        return [(scratch / name).replace(out / name) for name in (*files, about)]
+            _write(scratch / about, text_writer(f"{text}\n"))
+            (out / about).unlink(missing_ok=True)
+            names.append(about)
+        paths = [(scratch / name).replace(out / name) for name in names]
+        _settle(out)
+        return paths
 
 
 def save_new(path: Path, content: bytes) -> None:
@@ -104,7 +107,7 @@ def save_new(path: Path, content: bytes) -> None:
         If there is one; it is left as it was.
     """
     with _scratch(path.parent) as scratch:
-        (scratch / path.name).write_bytes(content)
+        _write(scratch / path.name, bytes_writer(content))
         try:
             os.link(scratch / path.name, path)
         except FileExistsError:
@@ -112,6 +115,16 @@ def save_new(path: Path, content: bytes) -> None:
         except OSError:  # a disk without links
             path.open("xb").close()
             (scratch / path.name).replace(path)
+        _settle(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's list of files on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def save_private(path: Path, content: bytes) -> None:
@@ -168,6 +181,23 @@ def check_stated(path: Path, content: bytes) -> None:
             f"must be the file that {STATEMENT} beside it is about, with SHA-256 "
             f"{digests[path.name]}, got {digest}; fetch or write both anew, or move that away."
         )
+
+
+def _write(path: Path, write: Write) -> None:
+    """Write a file, and have it on disk."""
+    # Its name could get there first, and a cut of power then leave an empty file. It takes
+    # milliseconds, and no command writes many files.
+    with path.open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(folder: Path) -> None:
+    """Have new names in a folder on disk, and the folder's own."""
+    for each in (folder, folder.absolute().parent):
+        with suppress(OSError):  # not every disk can, nor Windows; the files are there all the same
+            sync_folder(each)
 
 
 @contextmanager
