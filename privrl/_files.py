@@ -119,12 +119,13 @@ def save_new(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder's list of files on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Have a folder's list of files on disk, where folders can be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
 
 
 def save_private(path: Path, content: bytes) -> None:
@@ -136,23 +137,10 @@ def save_private(path: Path, content: bytes) -> None:
         If it cannot be written; what was there is left as it was.
     """
     with _scratch(path.parent) as scratch:
-        made = os.open(scratch / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with open(made, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        os.close(os.open(scratch / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _write(scratch / path.name, bytes_writer(content))
         (scratch / path.name).replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have a folder's list of files on disk, where folders can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(held)
-        finally:
-            os.close(held)
+    sync_folder(path.parent)
 
 
 def check_stated(path: Path, content: bytes) -> None:
@@ -196,7 +184,7 @@ def _write(path: Path, write: Write) -> None:
 def _settle(folder: Path) -> None:
     """Have new names in a folder on disk, and the folder's own."""
     for each in (folder, folder.absolute().parent):
-        with suppress(OSError):  # not every disk can, nor Windows; the files are there all the same
+        with suppress(OSError):  # not every disk can; the files are there all the same
             sync_folder(each)
 
 
