@@ -22,7 +22,7 @@ from privrl._files import save_private
 from privrl._plain import parse_json
 from privrl._states import PutBack, Taken, pack, settings_digest, settings_of, unpack
 from privrl._typing import FloatArray
-from privrl.accounting.ledger import KeepsLedger
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
 from privrl.costs import (
@@ -236,9 +236,9 @@ def _entered(path: str | PathLike[str], said: Any, ledger: Ledger | None) -> Dra
     return Draws(ledger, str(said["agent"]), bytes.fromhex(said["key"]))
 
 
-def _accountant(agent: "TabularAgent") -> KeepsLedger:
+def _accountant(agent: "TabularAgent") -> KeepsJournal:
     accountant = agent.accountant
-    if not isinstance(accountant, KeepsLedger):
+    if not isinstance(accountant, KeepsJournal):
         raise ValueError(
             f"accountant must be one of privrl's to be saved, got {type(accountant).__name__}."
         )

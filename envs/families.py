@@ -43,6 +43,10 @@ class Family(NamedTuple):
         """Return how the names of a family look, such as ``GarnetSTATESxACTIONS[-SEED]``."""
         return kind + "x".join(name.upper() for name, _, _ in self.sizes) + "[-SEED]" * self.drawn
 
+    def smallest(self, kind: str) -> str:
+        """Return the name of its smallest member, such as ``Garnet2x2``."""
+        return kind + "x".join(str(least) for _, least, _ in self.sizes)
+
 
 _STATES, _ACTIONS = ("states", 2, 100), ("actions", 2, 10)
 
@@ -112,8 +116,12 @@ def benchmark(name: str) -> Benchmark:
 
 def _unknown(name: str) -> str:
     kinds = ", ".join(family.pattern(kind) for kind, family in FAMILIES.items())
-    near = difflib.get_close_matches(name, [*SUITE, *FAMILIES], n=1)
+    # A family is no task: what is suggested is one of its members.
+    tasks = {task.lower(): task for task in SUITE} | {
+        kind.lower(): family.smallest(kind) for kind, family in FAMILIES.items()
+    }
+    near = difflib.get_close_matches(name.lower(), tasks, n=1)
     return (
         f"task must be one of {', '.join(SUITE)}, look like one of {kinds}, or be a file that "
-        f"ends in .npz, got {name!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
+        f"ends in .npz, got {name!r}" + (f"; did you mean {tasks[near[0]]!r}?" if near else ".")
     )

@@ -1,5 +1,7 @@
 """The files that runs leave: written whole or not at all, and never beside another's statement.
 
+That holds if the power is cut too: what is in a file is on disk before it has its name.
+
 A statement is a JSON file that says what the files with it cost and how they were made. It holds
 their digests and says which may be shared, is taken away before any of them is replaced, and comes
 after all of them: whoever is killed in between leaves files without a statement. Who reads a file
@@ -30,7 +32,7 @@ from privrl._plain import parse_json
 try:
     import fcntl
 except ImportError:  # on Windows, where what a killed process left is left
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment] # which is asked for where it is used
 
 if TYPE_CHECKING:  # whoever has a table or a figure has loaded these
     import pandas as pd
@@ -86,17 +88,18 @@ def save_all(
     out.mkdir(parents=True, exist_ok=True)
     with _scratch(out) as scratch:
         for name, write in files.items():
-            with (scratch / name).open("wb") as file:
-                write(file)
-        if statement is None:
-            return [(scratch / name).replace(out / name) for name in files]
-        about, data = statement
-        digests = {name: _digest((scratch / name).read_bytes()) for name in files}
-        with (scratch / about).open("wb") as file:
+            _write(scratch / name, write)
+        names = list(files)
+        if statement is not None:
+            about, data = statement
+            digests = {name: _digest((scratch / name).read_bytes()) for name in files}
             stated = _sharing.stated(data | {"versions": _versions()}, digests)
-            file.write(statement_text(stated))
-        (out / about).unlink(missing_ok=True)
-        return [(scratch / name).replace(out / name) for name in (*files, about)]
+            _write(scratch / about, bytes_writer(statement_text(stated)))
+            (out / about).unlink(missing_ok=True)
+            names.append(about)
+        paths = [(scratch / name).replace(out / name) for name in names]
+        _settle(out)
+        return paths
 
 
 def save_new(path: Path, content: bytes) -> None:
@@ -108,7 +111,7 @@ def save_new(path: Path, content: bytes) -> None:
         If there is one; it is left as it was.
     """
     with _scratch(path.parent) as scratch:
-        (scratch / path.name).write_bytes(content)
+        _write(scratch / path.name, bytes_writer(content))
         try:
             os.link(scratch / path.name, path)
         except FileExistsError:
@@ -116,6 +119,17 @@ def save_new(path: Path, content: bytes) -> None:
         except OSError:  # a disk without links
             path.open("xb").close()
             (scratch / path.name).replace(path)
+        _settle(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's list of files on disk, where folders can be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
 
 
 def save_private(path: Path, content: bytes) -> None:
@@ -127,23 +141,10 @@ def save_private(path: Path, content: bytes) -> None:
         If it cannot be written; what was there is left as it was.
     """
     with _scratch(path.parent) as scratch:
-        made = os.open(scratch / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with open(made, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        os.close(os.open(scratch / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _write(scratch / path.name, bytes_writer(content))
         (scratch / path.name).replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have a folder's list of files on disk, where folders can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(held)
-        finally:
-            os.close(held)
+    sync_folder(path.parent)
 
 
 def save_folder(to: Path, files: dict[str, bytes]) -> None:
@@ -153,10 +154,12 @@ def save_folder(to: Path, files: dict[str, bytes]) -> None:
         new, old = scratch / "new", scratch / "old"
         new.mkdir()
         for name, content in files.items():
-            (new / name).write_bytes(content)
+            _write(new / name, bytes_writer(content))
+        sync_folder(new)
         if to.exists():
             to.replace(old)
         new.replace(to)
+    sync_folder(to.parent)
 
 
 def read_own(path: Path, digest: str | None = None) -> bytes:
@@ -216,6 +219,23 @@ def check_stated(path: Path, content: bytes) -> None:
             f"must be the file that {STATEMENT} beside it is about, with SHA-256 "
             f"{digests[path.name]}, got {digest}; fetch or write both anew, or move that away."
         )
+
+
+def _write(path: Path, write: Write) -> None:
+    """Write a file, and have it on disk."""
+    # Its name could get there first, and a cut of power then leave an empty file. It takes
+    # milliseconds, and no command writes many files.
+    with path.open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(folder: Path) -> None:
+    """Have new names in a folder on disk, and the folder's own."""
+    for each in (folder, folder.absolute().parent):
+        with suppress(OSError):  # not every disk can; the files are there all the same
+            sync_folder(each)
 
 
 @contextmanager

@@ -136,7 +136,9 @@ def _picture() -> Figure:
         right.semilogy(epsilons, cost.delta(epsilons), color=colour, linestyle=style, label=label)
     some = epsilons[epsilons > 0.9]
     right.semilogy(some, SIMPLEX.delta(some), color="black", lw=1, label="Gohari et al.")
-    sampler = Diffuse(weight=exact.weight, alpha=exact.alpha, relation=exact.relation)
+    # Counts that a sampler takes are sums of whole amounts: a change of one, and a smaller weight.
+    ((change, _),) = exact.relation.changes(exact.table)
+    sampler = Diffuse(weight=exact.weight * change, alpha=exact.alpha, relation=ReplaceRecord())
     found = [
         audit_dirichlet(sampler, np.random.default_rng(i), delta=delta)
         for i, delta in enumerate((0.03, 0.01, 3e-3, 1e-3, 3e-4))

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -222,7 +222,7 @@ def _scored(
     world: World, log: Log, condition: Condition, epsilon: float | None, rng: np.random.Generator
 ) -> dict[str, object]:
     chances = world.behaviour(condition.behaviour)
-    public: FloatArray | str | None = chances if condition.known else None
+    public: FloatArray | Literal["uniform"] | None = chances if condition.known else None
     if condition.known and condition.behaviour == "uniform":
         public = "uniform"  # which says nothing of which actions there are
     admissible: BoolArray | None = world.admissible if condition.admissible else None
@@ -232,7 +232,7 @@ def _scored(
         epsilon=epsilon,
         discount=world.discount,
         admissible=admissible,
-        behaviour=public,  # type: ignore[arg-type]
+        behaviour=public,
         rng=rng,
     )
     seconds = perf_counter() - begin

@@ -2,13 +2,13 @@
 
 `RdpAccountant` adds Rényi divergences up; `PldAccountant` convolves privacy loss distributions,
 which is tighter (install ``privrl[pld]``). Both refuse what would exceed their budget, and keep a
-`Ledger` of what they were charged. `calibrate` finds the parameter with which a mechanism just
+`Journal` of what they were charged. `calibrate` finds the parameter with which a mechanism just
 meets a target.
 """
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.ledger import Entry, Ledger
+from privrl.accounting.journal import Entry, Journal
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
@@ -18,7 +18,7 @@ __all__ = [
     "ApproxDP",
     "BudgetExceeded",
     "Entry",
-    "Ledger",
+    "Journal",
     "PldAccountant",
     "Rdp",
     "RdpAccountant",

@@ -2,16 +2,16 @@
 
 from typing import Protocol
 
-from privrl.accounting.ledger import Ledger
+from privrl.accounting.journal import Journal
 from privrl.costs.base import Cost
 from privrl.numerics.special import FloatArray
 
 
 class Accountant(Protocol):
-    """What adds costs up, converts their sum to epsilon, and keeps a ledger of them."""
+    """What adds costs up, converts their sum to epsilon, and keeps a journal of them."""
 
     @property
-    def ledger(self) -> Ledger:
+    def journal(self) -> Journal:
         """What was charged so far, in order."""
 
     def compose(self, cost: Cost, count: int = 1) -> None:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from privrl._checks import check_count
-from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
+from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import ApproxDP
 from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons
@@ -51,7 +51,7 @@ class _Kind(Cost, Hashable, Protocol):
     """A cost that can be counted: equal ones are accounted for together."""
 
 
-class PldAccountant(KeepsLedger):
+class PldAccountant(KeepsJournal):
     """Compose costs by convolving their privacy loss distributions.
 
     Parameters

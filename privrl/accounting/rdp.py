@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_orders
-from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
+from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.pending import Indices, Pending
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import (
@@ -44,7 +44,7 @@ class BudgetExceeded(ValueError):
     """A release was refused because it would spend more than the budget; nothing was spent."""
 
 
-class RdpAccountant(KeepsLedger):
+class RdpAccountant(KeepsJournal):
     """Compose costs by adding their Rényi divergences.
 
     Parameters

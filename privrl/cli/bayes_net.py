@@ -63,7 +63,7 @@ def bayes_net_command(
             parents=_load_network(network),
             schema=Schema.load(schema),
             target=target,
-            mechanism=mechanism,  # type: ignore[arg-type]
+            mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
         )
         released.check_name(
             "mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none")

@@ -58,7 +58,7 @@ def naive_bayes_command(
             chosen,
             classes=target_column,
             target=target if is_private else None,
-            mechanism=mechanism,  # type: ignore[arg-type]
+            mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
             random_state=seed,
         )
         outputs.check_new(out, _FILES, force=force)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from privrl.accounting.ledger import USUAL_DELTA, KeepsLedger, one_at_a_time
+from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.costs.base import Cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger.budgets import Budget
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from privrl.ledger.ledger import Account, DataSet, Ledger, Receipt
 
 
-class LedgerAccountant(KeepsLedger):
+class LedgerAccountant(KeepsJournal):
     """An accountant whose sums are of all processes and days; `Ledger.accountant` makes it.
 
-    It goes wherever an ``accountant=`` is taken. Its own `ledger` is what was charged through it;
+    It goes wherever an ``accountant=`` is taken. Its `journal` is what was charged through it;
     `epsilon` is of all that was ever spent of the data set. Copies spend from the same budget.
     """
 
@@ -34,7 +34,7 @@ class LedgerAccountant(KeepsLedger):
         delta: float | None = None,
     ) -> None:
         super().__init__()
-        self._durable, self._dataset, self._relation = ledger, dataset, relation
+        self._ledger, self._dataset, self._relation = ledger, dataset, relation
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None
 
@@ -51,9 +51,9 @@ class LedgerAccountant(KeepsLedger):
     @property
     def budget(self) -> Budget | None:
         """What may be spent of the data set in all, now; None where nothing says."""
-        if not self._durable.is_there:
+        if not self._ledger.is_there:
             return None
-        budgets, name = self._durable.budgets(), self._dataset.name
+        budgets, name = self._ledger.budgets(), self._dataset.name
         own = None if self._relation is None else budgets.get((name, str(self._relation)))
         return budgets.get((name, None)) if own is None else own
 
@@ -81,7 +81,7 @@ class LedgerAccountant(KeepsLedger):
                 f"cost must be about the relation {str(self._relation)!r} like those before it, "
                 f"got {str(cost.relation)!r}; use another accountant for it."
             )
-        self._receipt = self._durable.spend(self._dataset, cost, count, delta=self._delta)
+        self._receipt = self._ledger.spend(self._dataset, cost, count, delta=self._delta)
         self._relation = cost.relation
         self._book.add(cost, count)
 
@@ -99,9 +99,9 @@ class LedgerAccountant(KeepsLedger):
         return np.asarray(0.0 if account is None else account.total.epsilon(delta))
 
     def _account(self) -> "Account | None":
-        if self._relation is None or not self._durable.is_there:
+        if self._relation is None or not self._ledger.is_there:
             return None
-        return self._durable.account(self._dataset.name, self._relation)
+        return self._ledger.account(self._dataset.name, self._relation)
 
     def _spent_in_words(self) -> str:
         delta = USUAL_DELTA if self._delta is None else self._delta

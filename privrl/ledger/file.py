@@ -22,6 +22,7 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import Any, Final
 
+from privrl._files import sync_folder
 from privrl.costs.conversion import DEFAULT_ORDERS
 
 _APPLICATION: Final = 0x5072_4C47  # "PrLG", in the header of the file
@@ -182,7 +183,7 @@ class LedgerFile:
                     )
             with contextlib.suppress(FileExistsError):
                 os.link(scratch, self.path)
-            _sync(folder)
+            sync_folder(folder)
         finally:
             scratch.unlink()
 
@@ -308,12 +309,3 @@ def _code(error: sqlite3.Error) -> str:
     """Return SQLite's name of an error, without what only its developers need."""
     name = getattr(error, "sqlite_errorname", None) or ""
     return "_".join(name.split("_")[:2])
-
-
-def _sync(folder: Path) -> None:
-    """Have a folder's list of files on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

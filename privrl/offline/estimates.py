@@ -16,7 +16,9 @@ class Estimate:
     value : float
         Of an episode.
     lower, upper : float
-        Between them it is in about 95 of 100 logs: normal, of noise and of who was logged.
+        Meant to have it between them in 95 of 100 logs: normal, of noise and of who was logged, to
+        first order. ``docs/logs.md`` says in how many they have, of simulated ones: in fewer where
+        a policy is planned for noisy counts, as what noise hides counts as paying nothing.
     """
 
     value: float

@@ -195,13 +195,14 @@ class ReleasedPolicy:
 
     def _worth(self) -> str:
         told = self.value
-        if self.kind == "behaviour" or (told is None and self.facts is None):
+        if self.kind == "behaviour":
             return ""
         if told is None:
-            done = _between(self.facts.done)  # type: ignore[union-attr]
+            if self.facts is None:
+                return ""
             return (
-                f" What was done before earned {done} an episode; of how much more, a vote tells "
-                "nothing. Keep persons back, and ask evaluate_policy."
+                f" What was done before earned {_between(self.facts.done)} an episode; how much "
+                "more the policy earns was not released. Ask evaluate_policy, of other persons."
             )
         text = f" An episode is worth {_between(told)}"
         if self.kind == "plan":

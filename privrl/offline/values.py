@@ -8,6 +8,7 @@ import numpy as np
 from privrl._typing import FloatArray, IntArray
 from privrl.agents.sparse_model import SparseModel
 from privrl.data.logs import LogSpace
+from privrl.numerics.scipy_lazily import special
 from privrl.offline.counts import ReleasedCounts
 from privrl.offline.estimates import CHOSEN, DEVIATIONS, Estimate, estimate
 
@@ -32,8 +33,11 @@ def value_in_counts(
     -----
     What a released row says is off by noise, and by who was logged; how much that matters is how
     often the policy comes there times what follows (the delta method: first order, and of what was
-    counted alone). A plan for these very counts is worth less in the world than in them: the bound
-    below is twice as far. Where nothing is known the rest of an episode pays nothing.
+    counted alone). A plan for these very counts is worth less in the world than in them: of each
+    state's actions the one is chosen of which most is believed, and what is believed of the largest
+    of several that are worth the same is too much, by so many deviations in the mean; those add up
+    over states. The bound below allows for it, and is twice as far as that above at the least.
+    Where nothing is known the rest of an episode pays nothing: the world may well pay more.
     """
     rows, reward, known = belief.likely()
     rows = by_outcome(counts, rows)
@@ -73,8 +77,19 @@ def value_in_counts(
     of_start = (
         float(start @ off**2) / n_starts + float(off @ off) * (counts.noise[2] / n_starts) ** 2
     )
-    bound = DEVIATIONS * math.sqrt(float(np.where(known, variance, 0.0).sum() + of_start))
-    return estimate(float(start @ first), CHOSEN * bound, bound, log.return_range())
+    variance = np.where(known, variance, 0.0)
+    bound = DEVIATIONS * math.sqrt(float(variance.sum() + of_start))
+    chosen_for = float(largest_of(known.sum(axis=1)) @ np.sqrt(variance).sum(axis=1))
+    below = max(CHOSEN * bound, bound + chosen_for)
+    return estimate(float(start @ first), below, bound, log.return_range())
+
+
+def largest_of(numbers: IntArray) -> FloatArray:
+    """Return what the largest of so many independent normal numbers is in the mean."""
+    points = np.linspace(-9.0, 9.0, 1801)
+    below = special.ndtr(points) ** np.maximum(numbers, 1)[:, None]
+    mean: FloatArray = points[-1] - np.trapezoid(below, points, axis=1)
+    return mean
 
 
 def by_outcome(counts: ReleasedCounts, rows: FloatArray) -> FloatArray:

@@ -77,7 +77,7 @@ def state_of(agent: TabularAgent) -> str:
     taken = Taken(checkpoints._relations(agent))
     tree = taken.inside(agent)
     heads, data = pack(taken.arrays)
-    entries = [(repr(entry.cost), entry.count) for entry in agent.accountant.ledger]
+    entries = [(repr(entry.cost), entry.count) for entry in agent.accountant.journal]
     spent = [] if not entries else np.asarray(agent.accountant.epsilon(1e-5)).tolist()
     return json.dumps([tree, heads, data.hex(), entries, spent])
 
@@ -428,7 +428,7 @@ def test_a_restored_agent_of_a_data_set_knows_what_it_was_charged(book, tmp_path
     agent.save(path, ledger=book)
     other = secretly(book, "people")
     other.load(path, ledger=book)
-    assert str(other.accountant.ledger) == str(agent.accountant.ledger)
+    assert str(other.accountant.journal) == str(agent.accountant.journal)
     assert other.accountant.relation == agent.accountant.relation
     assert float(other.accountant.epsilon(1e-5)) == float(agent.accountant.epsilon(1e-5))
     with pytest.raises(ValueError, match="other settings"):

@@ -185,7 +185,7 @@ class Recorded:
         self.batches: list[list[np.ndarray[Any, Any]]] = [[], []]
         self.samplers = agent._sampler, getattr(agent._rewards, "_sampler", agent._rewards)
         for sampler, entered in zip(self.samplers, self.batches, strict=True):
-            sampler.update = self._noting(sampler.update, entered)  # type: ignore[method-assign]
+            sampler.update = self._noting(sampler.update, entered)  # type: ignore[method-assign] # spied on
 
     @staticmethod
     def _noting(update: Any, entered: list[Any]) -> Any:
@@ -522,7 +522,7 @@ def test_steps_that_stay_are_in_the_cells_with_louder_noise(terminates: bool, kn
     agent = PSRL(3, 2, 1, sampler=sampler, rewards=rewards, **options)
     released = []
     update = agent._sampler.update
-    agent._sampler.update = lambda *a: released.append(update(*a)) or released[-1]  # type: ignore
+    agent._sampler.update = lambda *a: released.append(update(*a)) or released[-1]  # type: ignore # spied on
     agent.begin_episode(0)
     for state, action, following, ends in np.ndindex(3, 2, 3, 1 + terminates):
         if not ends and not mask[state, action, following]:

@@ -41,7 +41,7 @@ RELEASING = (
         for n in ("base", "dirichlet", "noisy_counts", "factorisations", "buffered")
     ),
 )
-SPENDING = ("accounting/rdp.py", "accounting/pending.py", "accounting/ledger.py")
+SPENDING = ("accounting/rdp.py", "accounting/pending.py", "accounting/journal.py")
 
 
 class Interrupter:
@@ -241,12 +241,12 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
         assert done >= 4
         assert (accountant.rdp >= owed.rdp * (1 - 1e-9)).all()
         assert accountant.epsilon(1e-5) >= owed.epsilon(1e-5) * (1 - 1e-9)
-        # The one that was interrupted may be in the ledger or not; all others are, as they were.
-        in_ledger = Counter[Any]()
-        for entry in accountant.ledger:
-            in_ledger[entry.cost] += entry.count
-        assert written <= in_ledger
-        assert in_ledger.total() <= len(draws)
+        # The one that was interrupted may be in it or not; all others are, as they were.
+        in_journal = Counter[Any]()
+        for entry in accountant.journal:
+            in_journal[entry.cost] += entry.count
+        assert written <= in_journal
+        assert in_journal.total() <= len(draws)
 
     for which in (2, 4):  # another than the last one, and several
         whole = Interrupter(None, SPENDING, instructions=True)

@@ -60,7 +60,7 @@ UNITS: dict[str, tuple[Relation, float, float]] = {
 def recorded(kind: type, broken: Callable[[Update], Update] | None = None) -> Iterator[list[Any]]:
     """Keep what every sampler of a kind releases, while a mutant may take the place of its code."""
     log: list[Any] = []
-    whole = kind.update  # type: ignore[attr-defined]
+    whole = kind.update  # type: ignore[attr-defined] # it has
     used = whole if broken is None else broken(whole)
 
     def update(self, counts, rng):
@@ -68,11 +68,11 @@ def recorded(kind: type, broken: Callable[[Update], Update] | None = None) -> It
         log.append(posterior)
         return posterior
 
-    kind.update = update  # type: ignore[attr-defined]
+    kind.update = update  # type: ignore[attr-defined] # for a while
     try:
         yield log
     finally:
-        kind.update = whole  # type: ignore[attr-defined]
+        kind.update = whole  # type: ignore[attr-defined] # for a while
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
-from privrl.costs import GaussianCost, ReplaceRecord
+from privrl.costs import Cost, GaussianCost, ReplaceRecord
 from privrl.costs.noise import GaussianBulk
 from privrl.costs.relations import Relation
 from privrl.samplers import Diffuse, draw
@@ -122,7 +122,7 @@ def test_no_more_of_unknown_costs_than_the_budget() -> None:
         accountant = RdpAccountant(orders=[2.0], budget=Rdp(2.0, 10.0))
         assert at_once(lambda: accountant.compose(Unknown()), 3) == 10  # noqa: B023 # runs now
         assert float(accountant.spent(2.0)) == 10.0
-        assert sum(entry.count for entry in accountant.ledger) == 10
+        assert sum(entry.count for entry in accountant.journal) == 10
 
 
 @pytest.mark.parametrize("kind", [GaussianCost, Slow, SlowTogether])
@@ -156,7 +156,7 @@ def test_looking_while_others_charge_changes_nothing() -> None:
     def look() -> None:
         assert accountant.epsilon(1e-6) > 0
         accountant.compose(costs[0])
-        assert "Ledger" in repr(accountant.ledger)
+        assert "Journal" in repr(accountant.journal)
 
     at_once(charge)
     at_once(look)
@@ -182,13 +182,13 @@ def test_copies_have_a_lock_of_their_own(
         thread.start()
         thread.join(30)
         assert not thread.is_alive()
-    assert [each.ledger[0].count for each in (one, other)] == [2, 3]
+    assert [each.journal[0].count for each in (one, other)] == [2, 3]
     assert other.epsilon(1e-6) > one.epsilon(1e-6)
 
 
 def test_a_copy_is_of_one_moment() -> None:
     accountant = RdpAccountant(orders=[2.0])
-    kinds = [SlowTogether(sigma=1.0 + i, relation=RECORD) for i in range(2)]
+    kinds: list[Cost] = [SlowTogether(sigma=1.0 + i, relation=RECORD) for i in range(2)]
     prices = [float(kind.rdp(np.array([2.0]))[0]) for kind in kinds]
 
     def charge() -> None:
@@ -206,10 +206,7 @@ def test_a_copy_is_of_one_moment() -> None:
     for state in copies:
         other = RdpAccountant()
         other.__setstate__(state)
-        told = sum(
-            entry.count * prices[kinds.index(entry.cost)]  # type: ignore[arg-type]
-            for entry in other.ledger
-        )
+        told = sum(entry.count * prices[kinds.index(entry.cost)] for entry in other.journal)
         assert float(other.spent(2.0)) == pytest.approx(told, rel=1e-12)
 
 
@@ -239,7 +236,7 @@ def test_a_sampler_is_checked_and_updated_in_one_step() -> None:
         sampler, accountant = Once(), RdpAccountant()
         rng = np.random.default_rng(0)
         made = at_once(lambda: draw(accountant, [(sampler, np.zeros(2))], rng))  # noqa: B023
-        assert (made, sampler.updates, accountant.ledger[0].count) == (1, 1, 1)
+        assert (made, sampler.updates, accountant.journal[0].count) == (1, 1, 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -63,7 +63,7 @@ def test_what_is_no_cost_is_not_charged(make: Callable[[], Any], wrong: Any) -> 
     accountant = make()
     with pytest.raises(ValueError, match=r"cost must be a cost|relation"):
         accountant.compose(wrong)
-    assert len(accountant.ledger) == 0
+    assert len(accountant.journal) == 0
 
 
 @pytest.mark.parametrize(

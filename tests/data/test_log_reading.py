@@ -607,6 +607,19 @@ def test_files_that_are_damaged(tmp_path):
         read_log(tmp_path / "none.csv", SCHEMA)
 
 
+def test_bytes_that_are_no_text():
+    pa = pytest.importorskip("pyarrow")
+    table = arrow(ROWS)
+    names = pa.array([b"SECRE\xff", *(b"p" for _ in ROWS[1:])])
+    names = pa.Array.from_buffers(pa.string(), len(names), names.buffers())
+    for column in (names, names.dictionary_encode()):
+        held = table.set_column(0, "who", column)
+        with pytest.raises(ValueError, match="column 'who' must hold texts in UTF-8") as caught:
+            read_log(held, SCHEMA)
+        assert not isinstance(caught.value, UnicodeError)  # which holds the bytes
+        assert caught.value.__context__ is None
+
+
 def test_folders(tmp_path):
     pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match=r"must hold files '\.parquet', '\.pq', and has none"):

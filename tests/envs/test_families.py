@@ -74,6 +74,9 @@ def test_a_file_of_tables_is_a_task(tmp_path):
     ("name", "message"),
     [
         ("RiverSwin6", "did you mean 'RiverSwim6'"),
+        ("RiverSwim", "did you mean 'RiverSwim6'"),
+        ("garnet", "did you mean 'Garnet2x2'"),
+        ("taxi", "did you mean 'Taxi-3k'"),
         ("garnet20x4", "did you mean 'Garnet20x4'"),
         ("Pond3", "look like one of RiverSwimSTATES,"),
         ("", "ends in .npz, got ''."),

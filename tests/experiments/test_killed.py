@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -288,11 +289,49 @@ def test_who_cleans_and_who_begins_do_not_meet(monkeypatch: pytest.MonkeyPatch) 
     assert [each.name for each in Path("out").iterdir()] == ["it.txt"]
 
 
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_is_in_a_file_is_on_disk_before_it_has_its_name(
+    linked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk: dict[int, int] = {}  # of each file, or folder, how much of it
+
+    def sync(descriptor: int, then: Callable[[int], None] = os.fsync) -> None:
+        then(descriptor)
+        found = os.fstat(descriptor)
+        on_disk[found.st_ino] = found.st_size if stat.S_ISREG(found.st_mode) else named
+
+    def naming(then: Callable[..., None]) -> Callable[..., None]:
+        def name(source: Path, target: Path) -> None:
+            nonlocal named
+            found = os.stat(source)
+            assert on_disk[found.st_ino] == found.st_size > 0
+            then(source, target)
+            named += 1
+
+        return name
+
+    def cannot(*_: object) -> None:
+        raise OSError(95, "not supported")
+
+    named = 0
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", naming(os.replace))
+    monkeypatch.setattr(os, "rename", naming(os.rename))
+    monkeypatch.setattr(os, "link", naming(os.link) if linked else cannot)
+    files = {name: _files.text_writer(name * 1000) for name in ("a.txt", "b.txt")}
+    _files.save_all(Path("out"), files, (_files.STATEMENT, {}))
+    assert named == 3
+    assert [on_disk[os.stat(each).st_ino] for each in ("out", ".")] == [3, 3]
+    _files.save_new(Path("out/new.txt"), b"new")
+    assert [on_disk[os.stat(each).st_ino] for each in ("out", ".")] == [4, 4]
+
+
 def test_disks_without_locks_and_links_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def cannot(*_: object, **__: object) -> None:
         raise OSError(95, "not supported")
 
     monkeypatch.setattr(_files.fcntl, "flock", cannot)
+    monkeypatch.setattr(_files, "sync_folder", cannot)
     monkeypatch.setattr(os, "link", cannot)
     left = Path("out/.writing-abcdefgh")
     left.mkdir(parents=True)
@@ -312,14 +351,12 @@ def test_disks_without_locks_and_links_will_do(monkeypatch: pytest.MonkeyPatch) 
 def test_a_schema_that_cannot_be_written_whole_is_not_there(
     log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = Path.write_bytes
-
-    def full(path: Path, content: bytes) -> int:
-        write(path, content[: len(content) // 2])
+    def full(descriptor: int) -> None:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", full)
+        patch.setattr(os, "fsync", full)
         result = RUNNER.invoke(app, ["schema", "--columns=a,b", "--out=new.toml", *log])
     assert result.exit_code == 2
     assert "No space left" in result.output

@@ -115,7 +115,7 @@ def test_transitions_and_rewards_share_the_budget() -> None:
 def test_loops_are_damped_where_the_relation_gains_by_it(terminates: bool) -> None:
     task = replace(TASK, relation=ReplaceEpisode(4), terminates=terminates)
     agent = made(Method(), Rdp(2, 1.0), task=task)
-    loops = agent.sampler.loops  # type: ignore[attr-defined]
+    loops = agent.sampler.loops  # type: ignore[attr-defined] # NoisyCounts
     assert loops.shape == (3, 2, 3 + terminates)
     assert loops.sum() == 6
 

@@ -213,7 +213,7 @@ def test_what_is_pure() -> None:
     assert pure_ratio(gaussian(1.0)) is None
     assert pure_ratio(NoPrivacy(UNIT)) is None
     assert pure_ratio(Leaky(scale=1.0, relation=UNIT)) is None
-    assert pure_ratio(Own()) == Fraction(1, 4)  # type: ignore[arg-type]
+    assert pure_ratio(Own()) == Fraction(1, 4)  # type: ignore[arg-type] # a cost of somebody's own
 
 
 def test_relations_are_never_mixed(book: Ledger) -> None:
@@ -260,7 +260,7 @@ def test_a_budget_counts_what_was_spent_before_it(book: Ledger) -> None:
 )
 def test_costs_that_are_refused(book: Ledger, cost: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        book.accountant("d").compose(cost)  # type: ignore[arg-type]
+        book.accountant("d").compose(cost)  # type: ignore[arg-type] # none
     assert not book.accounts()
 
 
@@ -331,10 +331,10 @@ def test_models_samplers_and_agents_take_it(book: Ledger) -> None:
     assert total(book, "records").releases == 2
     env = gym.make("privrl.envs:privrl/RiverSwim-v0")
     agent = PSRL.private(env, epsilon=1, episodes=30)
-    agent.accountant = book.accountant("users")  # type: ignore[assignment]
+    agent.accountant = book.accountant("users")  # type: ignore[assignment] # does as well
     train(agent, env, 30, rng)
     (account,) = (each for each in book.accounts() if each.dataset == "users")
-    assert account.total.releases == sum(each.count for each in agent.accountant.ledger) > 0
+    assert account.total.releases == sum(each.count for each in agent.accountant.journal) > 0
     assert np.isfinite(agent.accountant.epsilon(1e-5))
 
 
@@ -349,5 +349,5 @@ def test_copies_spend_from_one_budget(book: Ledger) -> None:
     others[0].compose(laplace(0.5))
     with pytest.raises(BudgetExceeded):
         others[1].compose(laplace(0.5))
-    assert len(one.ledger) == 1
+    assert len(one.journal) == 1
     assert "epsilon 1.0" in repr(one)

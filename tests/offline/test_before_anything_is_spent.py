@@ -61,7 +61,7 @@ def test_a_model_is_checked_before(
     given = {"epsilon": 1.0, "rng": np.random.default_rng(0)} | options
     with pytest.raises(ValueError, match=message):
         fit_model(log_of(10, **schema), **given, accountant=spent)
-    assert not len(spent.ledger)
+    assert not len(spent.journal)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_policy_is_checked_before(schema: dict[str, object], message: str) -> 
     spent = RdpAccountant()
     with pytest.raises(ValueError, match=message):
         fit_policy(log_of(10, **schema), epsilon=1, rng=np.random.default_rng(0), accountant=spent)
-    assert not len(spent.ledger)
+    assert not len(spent.journal)
 
 
 def test_inadmissible_actions_are_never_recommended() -> None:

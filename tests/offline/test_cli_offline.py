@@ -181,6 +181,10 @@ def test_a_policy_without_steps(folder: Path) -> None:
     policy = load_policy("results/fit-policy/policy.json")
     assert policy.kind in ("vote", "rounds")
     assert policy.action.shape == (6,)
+    assert policy.value is None
+    assert policy.facts is not None
+    assert f"earned {policy.facts.done.value:.4g} (" in policy.says
+    assert "how much more the policy earns was not released" in said(result)
     data = json.loads(Path("results/fit-policy/policy.json").read_text())
     first = int(policy.action[0])
     assert data["states"][0] == {
@@ -204,6 +208,16 @@ def test_as_before_where_nothing_can_be_told(folder: Path) -> None:
     assert "so does a pure epsilon" in said(result)
 
 
+def written_from(log: str, *options: object) -> tuple[bytes, ...]:
+    """Return what both commands write, with a seed, of a log in the folder where we are."""
+    seeded = [*FIT[1:], *options, "--reproducible", "--seed", 5, "--out", "out", "--force"]
+    for command in ("fit-model", "fit-policy"):
+        result = run(command, log, *seeded)
+        assert result.exit_code == 0, result.output
+    files = ("model.json", "tables.npz", "policy.json")
+    return tuple(Path("out", file).read_bytes() for file in files)
+
+
 def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
     frame = visits(300)
@@ -217,22 +231,7 @@ def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     found = set()
     for name in ("log.csv", "log.csv.gz", "semi.csv", "log.parquet", "parts"):
         more = ["--separator", ";"] if name == "semi.csv" else []
-        for command in ("fit-model", "fit-policy"):
-            result = run(
-                command,
-                name,
-                *FIT[1:],
-                *more,
-                "--reproducible",
-                "--seed",
-                5,
-                "--out",
-                "out",
-                "--force",
-            )
-            assert result.exit_code == 0, result.output
-        files = ("model.json", "tables.npz", "policy.json")
-        found.add(tuple(Path("out", file).read_bytes() for file in files))
+        found.add(written_from(name, *more))
     assert len(found) == 1
 
 
@@ -245,22 +244,7 @@ def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
     frame[:400].to_parquet("parts/a.parquet")
     frame[400:].to_parquet("parts/b.parquet")
     for where in ([], ["--workers", 2]):
-        for command in ("fit-model", "fit-policy"):
-            result = run(
-                command,
-                "parts",
-                *FIT[1:],
-                *where,
-                "--reproducible",
-                "--seed",
-                5,
-                "--out",
-                "out",
-                "--force",
-            )
-            assert result.exit_code == 0, result.output
-        files = ("model.json", "tables.npz", "policy.json")
-        found.add(tuple(Path("out", file).read_bytes() for file in files))
+        found.add(written_from("parts", *where))
     assert len(found) == 1
 
 

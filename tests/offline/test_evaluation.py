@@ -578,7 +578,7 @@ def test_replayed_on_a_neighbour(*, persons, other, place, name, epsilon, replac
     assert not result.violated, result.findings
     assert result.error is None
     assert result.releases in {2, 3}  # counts, sums, squares
-    assert len(accountants[-1].ledger) == 1
+    assert len(accountants[-1].journal) == 1
 
 
 # Spending, and arguments -------------------------------------------------------------------------
@@ -589,7 +589,7 @@ LOG = small_log([[(0, 0, 1), (1, 0, WON)], [(1, 1, LOST)]])
 def test_it_is_charged_once_and_before_anything_leaves():
     accountant = RdpAccountant()
     found = judge(LOG, epsilon=0.5, accountant=accountant)
-    assert len(accountant.ledger) == 1
+    assert len(accountant.journal) == 1
     assert found.cost.pure_epsilon <= 0.5
     assert found.cost.pure_epsilon == pytest.approx(0.5)
     poor = RdpAccountant(budget=ApproxDP(0.1, 1e-6))
@@ -637,10 +637,10 @@ def test_bad_arguments_spend_nothing(wrong, words):
     }  # fmt: skip
     with pytest.raises(ValueError, match=words):
         evaluate_policy(LOG, **good | wrong)
-    assert not accountant.ledger
+    assert not accountant.journal
     assert rng.bit_generator.state == before
     evaluate_policy(LOG, **good)
-    assert len(accountant.ledger) == 1
+    assert len(accountant.journal) == 1
 
 
 def test_the_last_decision_alone_is_not_enough_where_steps_earn():

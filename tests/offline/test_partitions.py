@@ -1,6 +1,7 @@
 """A log in many parts on a cluster is the log in one place."""
 
 import dataclasses
+import functools
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +15,9 @@ import pytest
 from privrl.accounting import gate
 from privrl.data import Categories
 from privrl.data.logs import Log, LogSchema, PartitionedLog, read_log, read_partitions
+from privrl.data.logs.partitions import _dealt
+from privrl.data.logs.rows import Rows
+from privrl.data.logs.sources import parquet_table
 from privrl.envs import save_released
 from privrl.offline import evaluate_policy, fit_model, fit_policy
 
@@ -79,10 +83,11 @@ class Elsewhere:
     """Does as a cluster: all that it is given is sent to it, and so copied."""
 
     def __init__(self) -> None:
-        self.largest = 0
+        self.largest = self.submitted = 0
 
     def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Made:
         assert not pure  # else what was made would be named by what is private
+        self.submitted += 1
         mine = [each for each in given if not isinstance(each, Made)]
         sent = cloudpickle.dumps((function, mine))
         self.largest = max(self.largest, len(sent))
@@ -211,7 +216,7 @@ def test_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'weight' absent"):
         read_partitions(folder, dataclasses.replace(SCHEMA, person="weight"), Elsewhere())
     with pytest.raises(ValueError, match="schema must be a LogSchema, got str"):
-        read_partitions(folder, "schema", Elsewhere())  # type: ignore[arg-type]
+        read_partitions(folder, "schema", Elsewhere())  # type: ignore[arg-type] # none
     (folder / "part-01.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(ValueError, match="it is something else, or damaged"):
         read_partitions(folder, SCHEMA, Elsewhere())
@@ -220,6 +225,58 @@ def test_files_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("who\n")
     with pytest.raises(ValueError, match="must hold files"):
         read_partitions(tmp_path / "log.csv", SCHEMA, Elsewhere())
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("who", pd.Timestamp(0), "'who' must hold texts, numbers or truth values, got type timest"),
+        ("state", "SECRET", "'state' must hold whole numbers, got type"),
+        ("score", "SECRET", "'score' must hold numbers, got type"),
+    ],
+)
+def test_types_are_refused_before_anything_is_done_elsewhere(
+    column: str, values: object, words: str, tmp_path: Path
+) -> None:
+    folder = write_parts(tmp_path / "parts", rows_of(5).assign(**{column: values}), 2)
+    cluster = Elsewhere()
+    with pytest.raises(ValueError, match=words):
+        read_partitions(folder, SCHEMA, cluster)
+    assert not cluster.submitted
+
+
+class Later:
+    """What a function will make, elsewhere, when somebody waits for it."""
+
+    def __init__(self, make: Callable[..., Any], given: tuple[Any, ...]) -> None:
+        self.result = functools.cache(lambda: make(*map(made, given)))
+
+
+def made(each: Any) -> Any:
+    return each.result() if isinstance(each, Later) else each
+
+
+class InNoHurry:
+    """Does as a cluster that tells what went wrong to whoever waits for it, and to nobody else."""
+
+    def submit(self, function: Callable[..., Any], *given: Any, pure: bool) -> Later:
+        return Later(function, given)
+
+
+def test_what_is_wrong_with_a_part_is_told_where_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_parts(tmp_path / "parts", rows_of(20), 3)
+    calls = list[Rows]()
+
+    def fails_once(rows: Rows) -> Any:
+        calls.append(rows)
+        raise MemoryError("of one part")
+
+    monkeypatch.setattr(Rows, "log", fails_once)
+    with pytest.raises(MemoryError, match="of one part"):
+        read_partitions(folder, SCHEMA, InNoHurry())
+    assert len(calls) == 1
 
 
 def test_rows_are_counted(tmp_path: Path) -> None:
@@ -285,6 +342,33 @@ def test_a_worker_is_killed_on_the_way(workers: int, tmp_path: Path) -> None:
                 found = fit_policy(parted, **given, rng=np.random.default_rng(5))
             assert killer.killed
             assert moved(found) == moved(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["of rows", "of parts"])
+def test_logs_of_workers_show_nobodys_rows(task: str, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
+    frame = rows_of(20).assign(who="SECRET", score=0.123456)
+    folder = write_parts(tmp_path / "parts", frame, 2)
+    table = parquet_table(folder / "part-00.parquet", SCHEMA.columns)
+    private = ("SECRET", "0.123456")
+    assert all(cell in repr(table) for cell in private)  # it would show them
+
+    def fails(*given: Any) -> None:
+        assert given
+        raise RuntimeError("on purpose")
+
+    with cluster_of(distributed, 1) as cluster, distributed.Client(cluster) as client:
+        parted = read_partitions(folder, SCHEMA, client)
+        given = list(parted.parts)
+        if task == "of rows":
+            given = [parted.submit(_dealt, each, SCHEMA, 2) for each in sorted(folder.iterdir())]
+        with pytest.raises(RuntimeError, match="on purpose") as caught:
+            parted.result(parted.submit(fails, *given))
+        logged = f"{client.get_worker_logs()} {client.get_scheduler_logs()} {caught.value!r}"
+    assert "on purpose" in logged
+    assert "Compute Failed" in logged
+    assert not any(cell in logged for cell in private)
 
 
 @pytest.mark.slow

@@ -242,7 +242,7 @@ def test_it_is_charged_once(relation: Relation | None, scale: float, n: int) -> 
     assert found.cost == cost
     assert cost.pure_epsilon == 0.25
     np.testing.assert_allclose(accountant.rdp, cost.rdp(accountant.orders))
-    assert len(accountant.ledger) == 1
+    assert len(accountant.journal) == 1
 
 
 def test_refusal_leaves_nothing() -> None:

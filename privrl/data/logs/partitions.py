@@ -19,7 +19,13 @@ from privrl.data.logs.log import Log, LogSpace
 from privrl.data.logs.parts import keys_in
 from privrl.data.logs.rows import Rows
 from privrl.data.logs.schema import LogSchema
-from privrl.data.logs.sources import arrow_part, arrow_parts, parquet_files, parquet_table
+from privrl.data.logs.sources import (
+    arrow_part,
+    arrow_parts,
+    no_rows,
+    parquet_files,
+    parquet_table,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -114,6 +120,8 @@ def read_partitions(
             f"schema must be a LogSchema, got {type(schema).__name__}; LogSchema.load reads one."
         )
     files = [each.resolve() for each in parquet_files(Path(folder), schema.columns)]
+    for each in files:  # a type that is refused is refused here: no task fails of it beside rows
+        Rows(schema).add(no_rows(each, schema.columns))
     public = vars(schema.space)
     nothing_yet = PartitionedLog(**public, client=client, parts=())
     submit, result = nothing_yet.submit, nothing_yet.result
@@ -130,8 +138,14 @@ def read_partitions(
             progress(n_read)
     del dealt
     log = PartitionedLog(**public, client=client, parts=tuple(parts))
-    assert log.n_steps >= 0  # which waits, so that what is wrong is told here
+    _wait_for(log)
     return log
+
+
+def _wait_for(log: PartitionedLog) -> None:
+    """Wait until all parts are there, so that what is wrong with them is told here."""
+    for made in [log.submit(_n_steps, part) for part in log.parts]:
+        log.result(made)
 
 
 def _dealt(path: Path, schema: LogSchema, n_parts: int) -> list[Any]:

@@ -49,8 +49,8 @@ class Part:
         return len(self._held if self.at is None else self.at)
 
     @property
-    def _held(self) -> Sequence[Any]:
-        return self.entries if isinstance(self.entries, list) else self.entries.values  # type: ignore[return-value]
+    def _held(self) -> list[str] | NDArray[Any]:
+        return self.entries if isinstance(self.entries, list) else self.entries.values
 
     def spread(self, found: Any, missing: float) -> Any:
         """Return what was found for each entry, for each row."""

@@ -122,6 +122,11 @@ def parquet_table(path: Path, names: Sequence[str]) -> Any:
     return _undamaged(path, lambda: file.read(columns=list(names), use_threads=False))
 
 
+def no_rows(path: Path, names: Sequence[str]) -> Parts:
+    """Return columns of a Parquet file without their rows, of the types that they are of."""
+    return next(arrow_parts(_parquet_file(path).schema_arrow, [], names))
+
+
 def _parquet_parts(paths: Sequence[Path], names: Sequence[str]) -> Iterator[Parts]:
     for path in paths:
         file = _parquet_file(path)
@@ -225,11 +230,18 @@ def _arrow_entries(array: Any, *, name: str, held: Held) -> Entries:
     if array.null_count:
         there = array.is_valid().to_numpy(zero_copy_only=False)
     if held == "texts":
-        values = objects(array.to_pylist(), len(array))
+        values = objects(_texts(array, name), len(array))
         return Entries(_called(name), held, "string", values, there)
     filled = array.fill_null(False if held == "truth values" else 0) if array.null_count else array
     values = filled.to_numpy(zero_copy_only=False)
     return _numbers(values, there, _called(name), held)
+
+
+def _texts(array: Any, name: str) -> list[str | None]:
+    with suppress(UnicodeDecodeError):  # which would show what it could not read
+        texts: list[str | None] = array.to_pylist()
+        return texts
+    raise ValueError(f"{_called(name)} must hold texts in UTF-8, and has bytes that are none.")
 
 
 def _numbers(values: Any, there: Any, called: str, held: Held) -> Entries:

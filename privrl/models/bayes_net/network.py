@@ -291,8 +291,8 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
     """Return the structure over columns of a schema."""
     if not isinstance(schema, Schema):
         raise ValueError(f"schema must be a privrl.data.Schema, got {schema!r}.")
-    # The structure makes tuples of what is given.
-    return Structure(parents, dict(zip(schema.names, schema.sizes, strict=True)))  # type: ignore[arg-type]
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+    return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
 
 
 def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, FloatArray]:

@@ -130,7 +130,7 @@ def _choose(
 def mechanism_name(mechanism: HistogramMechanism) -> str:
     """Return the name that `histogram` knows a mechanism by."""
     names = {kind: name for name, kind in _NOISES.items()}
-    return names.get(type(mechanism), "dirichlet")  # type: ignore[arg-type]
+    return names.get(type(mechanism), "dirichlet")  # type: ignore[arg-type] # or none of them
 
 
 def expected_loss(

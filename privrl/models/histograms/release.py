@@ -162,7 +162,7 @@ def value_counts(
     if not isinstance(categories, Categories):
         # Categories refuses what is no sequence of values.
         listed = categories if isinstance(categories, str) else list(categories)
-        categories = Categories(listed)  # type: ignore[arg-type]
+        categories = Categories(listed)  # type: ignore[arg-type] # which it refuses
     return histogram(
         values,
         categories,

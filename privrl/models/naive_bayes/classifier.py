@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped] # has no types
+from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no types
     check_is_fitted,
     validate_data,
 )
@@ -50,7 +50,7 @@ from privrl.numerics.scipy_lazily import special
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
-class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no types
     """Naive Bayes for categorical and binned features, trained with differential privacy.
 
     Parameters

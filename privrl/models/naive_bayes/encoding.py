@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
+from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
 
 from privrl._checks import check_count
 from privrl._typing import FloatArray, IntArray

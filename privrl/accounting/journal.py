@@ -1,7 +1,7 @@
-"""The ledger of an accountant: what it was charged, how often and when.
+"""The journal of an accountant: what it was charged, how often and when.
 
 It holds costs, which are public settings, and the times of charging, and no data. What is spent
-is the accountant's own sum; nothing is computed from the ledger.
+is the accountant's own sum; nothing is computed from the journal.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from privrl.costs.relations import Relation
 #: At which an accountant shows what was spent if no budget says.
 USUAL_DELTA = 1e-5
 _WIDTH = 100  # columns of a table of text
-_ENDS = 10  # entries shown of each end of a ledger
+_ENDS = 10  # entries shown of each end of a journal
 _TIME = "%Y-%m-%d %H:%M:%S"
 
 
@@ -46,11 +46,11 @@ class Entry:
     last: datetime
 
 
-class Ledger(Sequence[Entry]):
+class Journal(Sequence[Entry]):
     """What an accountant was charged, in order; shown as a table.
 
-    A ledger is of the moment when the accountant was asked for it, and can be written to by nobody.
-    Costs in a row are one entry if they are one object, or equal and of a class whose equal costs
+    It is of the moment when the accountant was asked for it, and can be written to by nobody. Costs
+    in a row are one entry if they are one object, or equal and of a class whose equal costs
     cost the same.
     """
 
@@ -63,10 +63,10 @@ class Ledger(Sequence[Entry]):
     @overload
     def __getitem__(self, place: int) -> Entry: ...
     @overload
-    def __getitem__(self, place: slice) -> "Ledger": ...
-    def __getitem__(self, place: int | slice) -> "Entry | Ledger":
+    def __getitem__(self, place: slice) -> "Journal": ...
+    def __getitem__(self, place: int | slice) -> "Entry | Journal":
         found = self._entries[place]
-        return Ledger(found) if isinstance(found, tuple) else found
+        return Journal(found) if isinstance(found, tuple) else found
 
     @property
     def _size(self) -> str:
@@ -78,7 +78,7 @@ class Ledger(Sequence[Entry]):
 
     def __repr__(self) -> str:
         if not self:
-            return "Ledger: nothing was charged."
+            return "Journal: nothing was charged."
         rows = [_HEAD, *self._rows()]
         widths = [max(map(len, column)) for column in zip(*(row[:3] for row in rows), strict=True)]
         left = _WIDTH - sum(widths) - 2 * len(widths)
@@ -86,11 +86,11 @@ class Ledger(Sequence[Entry]):
             f"{count:>{widths[0]}}  {first:<{widths[1]}}  {last:<{widths[2]}}  {_cut(cost, left)}"
             for count, first, last, cost in rows
         ]
-        title = _cut(f"Ledger: {self._size}, {self._relation}", _WIDTH)
+        title = _cut(f"Journal: {self._size}, {self._relation}", _WIDTH)
         return "\n".join([title, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
-        caption = escape(f"Ledger: {self._size}, {self._relation}" if self else repr(self))
+        caption = escape(f"Journal: {self._size}, {self._relation}" if self else repr(self))
         head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEAD)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
@@ -118,11 +118,11 @@ class Ledger(Sequence[Entry]):
 
 
 class Book:
-    """What an accountant writes down as it charges; the ledger is made of it when asked for.
+    """What an accountant writes down as it charges; the journal is made of it when asked for.
 
     Charging is quick: a cost is compared with the one before when somebody reads, and numbers are
     in an array, which gives a collector of garbage nothing to look at. An interrupt that comes
-    while something is written down may leave that out of the ledger, and nothing else.
+    while something is written down may leave that out of the journal, and nothing else.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Book:
         numbers.extend((count, now, now))
         costs.append(cost)
 
-    def ledger(self) -> Ledger:
+    def journal(self) -> Journal:
         """Return what is written."""
         entries: list[Entry] = []
         for i, cost in enumerate(self._costs):
@@ -152,7 +152,7 @@ class Book:
                 entries[-1] = replace(before, count=before.count + entry.count, last=entry.last)
             else:
                 entries.append(entry)
-        return Ledger(entries)
+        return Journal(entries)
 
     def charges(self) -> "tuple[tuple[Cost, ...], array[float]]":
         """Return costs in order, and of each how often, and when for the first and last time."""
@@ -169,7 +169,7 @@ class Book:
         return other
 
 
-Keeper = TypeVar("Keeper", bound="KeepsLedger")
+Keeper = TypeVar("Keeper", bound="KeepsJournal")
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
@@ -191,8 +191,8 @@ def one_at_a_time(
     return alone
 
 
-class KeepsLedger(ABC):
-    """What accountants share: a ledger, a lock, and what they show of themselves.
+class KeepsJournal(ABC):
+    """What accountants share: a journal, a lock, and what they show of themselves.
 
     What is copied or pickled goes on by itself from there, and has a lock of its own.
     """
@@ -218,9 +218,9 @@ class KeepsLedger(ABC):
 
     @property
     @one_at_a_time
-    def ledger(self) -> Ledger:
+    def journal(self) -> Journal:
         """What was charged so far, in order; it is of this moment, and read-only."""
-        return self._book.ledger()
+        return self._book.journal()
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -292,7 +292,7 @@ class KeepsLedger(ABC):
             "spent": self._spent_in_words(),
             "budget": f"{len(budget)} targets" if isinstance(budget, Sequence) else str(budget),
             "relation": str(self.relation),
-            "ledger": self.ledger._size,
+            "journal": self.journal._size,
         }
 
 

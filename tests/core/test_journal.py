@@ -1,4 +1,4 @@
-"""The ledger of an accountant: what was charged, how often, when, and how it is shown."""
+"""The journal of an accountant: what was charged, how often, when, and how it is shown."""
 
 import copy
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from privrl.accounting import (
     ApproxDP,
     BudgetExceeded,
     Entry,
-    Ledger,
+    Journal,
     PldAccountant,
     Rdp,
     RdpAccountant,
@@ -58,17 +58,17 @@ class Moody:
 
 
 def charges(accountant: Accountant) -> list[tuple[object, int]]:
-    return [(entry.cost, entry.count) for entry in accountant.ledger]
+    return [(entry.cost, entry.count) for entry in accountant.journal]
 
 
 @each_accountant
 def test_what_was_charged_and_how_often(make: Make) -> None:
     accountant = make()
-    assert len(accountant.ledger) == 0
+    assert len(accountant.journal) == 0
     for cost, count in [(ONE, 1), (ONE, 3), (SAME, 1), (OTHER, 2), (ONE, 1)]:
         accountant.compose(cost, count)
     assert charges(accountant) == [(ONE, 5), (OTHER, 2), (ONE, 1)]
-    assert {str(entry.cost.relation) for entry in accountant.ledger} == {"replace one record"}
+    assert {str(entry.cost.relation) for entry in accountant.journal} == {"replace one record"}
 
 
 @each_accountant
@@ -77,7 +77,7 @@ def test_times_are_when_it_was_charged(make: Make) -> None:
     accountant.compose(ONE)
     between = datetime.now(UTC)
     accountant.compose(SAME)
-    (entry,) = accountant.ledger
+    (entry,) = accountant.journal
     slack = timedelta(milliseconds=1)
     assert before - slack <= entry.first <= between + slack
     assert between - slack <= entry.last <= datetime.now(UTC) + slack
@@ -88,7 +88,7 @@ def test_what_can_change_is_not_joined_to_another() -> None:
     accountant = RdpAccountant()
     for price in (0.1, 0.1, 0.2):
         accountant.compose(Moody(price))
-    assert [entry.cost.price for entry in accountant.ledger] == [0.1, 0.1, 0.2]
+    assert [entry.cost.price for entry in accountant.journal] == [0.1, 0.1, 0.2]
 
 
 def test_batches_and_parts_are_entries() -> None:
@@ -109,7 +109,7 @@ def test_what_is_refused_leaves_no_entry(make: Make) -> None:
     ):
         with pytest.raises(ValueError, match=error):
             refused()
-    assert len(accountant.ledger) == 1
+    assert len(accountant.journal) == 1
 
 
 @each_accountant
@@ -123,20 +123,20 @@ def test_copies_go_on_by_themselves(make: Make) -> None:
     assert charges(second) == [(ONE, 1), (OTHER, 1)]
 
 
-def test_a_ledger_is_of_its_moment_and_read_only() -> None:
+def test_a_journal_is_of_its_moment_and_read_only() -> None:
     accountant = RdpAccountant()
     accountant.compose(ONE)
-    ledger = accountant.ledger
+    journal = accountant.journal
     accountant.compose(OTHER)
-    assert len(ledger) == 1
+    assert len(journal) == 1
     with pytest.raises(TypeError):
-        ledger[0] = None
+        journal[0] = None
     with pytest.raises(FrozenInstanceError):
-        ledger[0].count = 0
+        journal[0].count = 0
     with pytest.raises(AttributeError):
-        accountant.ledger = ledger
-    assert isinstance(accountant.ledger[:1], Ledger)
-    assert next(reversed(accountant.ledger)).cost == OTHER
+        accountant.journal = journal
+    assert isinstance(accountant.journal[:1], Journal)
+    assert next(reversed(accountant.journal)).cost == OTHER
 
 
 def test_samplers_and_mechanisms_are_in_it() -> None:
@@ -153,9 +153,9 @@ def test_samplers_and_mechanisms_are_in_it() -> None:
 # How it is shown -------------------------------------------------------------------------------
 
 
-def ledger(n: int, name: str = "replace one record") -> Ledger:
+def journal(n: int, name: str = "replace one record") -> Journal:
     relation, start = Relation(name, {"counts": [(1, -1)]}), datetime(2026, 2, 3, tzinfo=UTC)
-    return Ledger(
+    return Journal(
         Entry(
             DirichletCost(weight=0.001 * (i + 1), alpha=10, relation=relation),
             10**i if i < 7 else 1,
@@ -167,23 +167,23 @@ def ledger(n: int, name: str = "replace one record") -> Ledger:
 
 
 def test_a_table_of_text() -> None:
-    assert repr(ledger(2)).splitlines() == [
-        "Ledger: 11 charges in 2 entries, replace one record",
+    assert repr(journal(2)).splitlines() == [
+        "Journal: 11 charges in 2 entries, replace one record",
         "count  first (UTC)          last      cost",
         "    1  2026-02-03 00:00:00  00:00:00  "
         "DirichletCost(weight=0.001, alpha=10, table='counts')",
         "   10  2026-02-03 01:00:00  02:00:00  "
         "DirichletCost(weight=0.002, alpha=10, table='counts')",
     ]
-    later = repr(ledger(14)).splitlines()[-1]
+    later = repr(journal(14)).splitlines()[-1]
     assert "2026-02-03 13:00:00  2026-02-04 02:00:00  DirichletCost(weight=0.014, " in later
     assert later.endswith("…")
-    assert repr(Ledger()) == "Ledger: nothing was charged."
+    assert repr(Journal()) == "Journal: nothing was charged."
 
 
 @pytest.mark.parametrize("n", [1, 21, 22, 500])
 def test_long_ones_are_cut_in_the_middle(n: int) -> None:
-    lines = repr(ledger(n, "a relation of many words, " * 9)).splitlines()
+    lines = repr(journal(n, "a relation of many words, " * 9)).splitlines()
     assert max(map(len, lines)) <= 100
     assert len(lines) == 2 + min(n, 21)
     assert any("… 480 charges in 480 entries …" in line for line in lines) == (n == 500)
@@ -199,19 +199,19 @@ def test_costs_of_any_kind_have_one_line() -> None:
 
     now = datetime.now(UTC)
     costs: list[Any] = [Poem(), Together([ONE, OTHER]), BatchCost([ONE] * 9), Moody(0.1)]
-    shown = Ledger(Entry(cost, 1, now, now) for cost in costs)
+    shown = Journal(Entry(cost, 1, now, now) for cost in costs)
     assert len(repr(shown).splitlines()) == 2 + len(costs)
     assert "roses are red" in repr(shown)
     assert "+ Gaussian" in shown._repr_html_()
 
 
 def test_html_is_escaped() -> None:
-    shown = ledger(3, "<b>one & two</b>")._repr_html_()
+    shown = journal(3, "<b>one & two</b>")._repr_html_()
     assert "<b>" not in shown
     assert "&lt;b&gt;one &amp; two&lt;/b&gt;" in shown
     assert shown.count("<tr>") == 4
     accountant = RdpAccountant()
-    accountant.compose(ledger(1, "<b>")[0].cost)
+    accountant.compose(journal(1, "<b>")[0].cost)
     assert "&lt;b&gt;" in accountant._repr_html_()
     assert "<b>" not in accountant._repr_html_()
 
@@ -226,7 +226,7 @@ def test_an_accountant_shows_what_is_spent_and_of_what(make: Make) -> None:
     assert epsilon <= shown <= epsilon * 1.001
     for words in (
         *(make.__name__, "at delta 1e-06", "budget: ApproxDP(epsilon=1.0, delta=1e-06)"),
-        *("relation: replace one record", "ledger: 3 charges in 1 entry"),
+        *("relation: replace one record", "journal: 3 charges in 1 entry"),
     ):
         assert words in text
     assert "3 charges in 1 entry" in accountant._repr_html_()
@@ -235,7 +235,7 @@ def test_an_accountant_shows_what_is_spent_and_of_what(make: Make) -> None:
 def test_unused_and_without_a_budget() -> None:
     assert repr(RdpAccountant()) == (
         "<RdpAccountant spent: epsilon 0 at delta 1e-05, budget: None, relation: None, "
-        "ledger: 0 charges in 0 entries>"
+        "journal: 0 charges in 0 entries>"
     )
 
 
