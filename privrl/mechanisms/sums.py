@@ -59,7 +59,7 @@ class SumsMechanism(GaussianMechanism):
             If they are not, or not below 2**33 in size, where floats hold all such sums exactly.
         """
         sums = check_numbers("data", data)
-        if sums.ndim < 1 or not (np.abs(sums) < 2.0**53 * self.grain).all():
+        if sums.ndim < 1 or sums.shape[-1] < 1 or not (np.abs(sums) < 2.0**53 * self.grain).all():
             raise ValueError("data must be sums below 2**33 in size, with cells on the last axis.")
         if not np.array_equal(sums, np.rint(sums / self.grain) * self.grain):
             raise ValueError("data must be multiples of 2**-20; round what each record adds.")

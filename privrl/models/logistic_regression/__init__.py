@@ -18,6 +18,7 @@ under one target:
    gradients has the same noise.
 
 Where gradients would drown in noise nothing is spent on them, and the model is naive Bayes.
+`PrivateClassifier` chooses between the two beforehand.
 
 The constants in this were chosen on four public data sets (Adult, Bank, Spam and Digit), and are
 the same for all data.
@@ -34,6 +35,7 @@ together what one of the summed precision does.
 """
 
 try:
+    from privrl.models.logistic_regression.choice import ClassifierModel, PrivateClassifier
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "sklearn":
@@ -43,4 +45,4 @@ except ImportError as error:
         "'privrl[models]' has it."
     ) from error
 
-__all__ = ["PrivateLogisticRegression"]
+__all__ = ["ClassifierModel", "PrivateClassifier", "PrivateLogisticRegression"]

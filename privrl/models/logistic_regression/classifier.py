@@ -12,13 +12,19 @@ from privrl._checks import check_count
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
-from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
-from privrl.models.logistic_regression.training import Found, Start, cost_of, descend, plan
+from privrl.models.logistic_regression.training import (
+    Found,
+    Start,
+    cost_of,
+    descend,
+    plan,
+    whole_sigma,
+)
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
 from privrl.models.saving import Saved
@@ -30,7 +36,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
     """Logistic regression for categorical and binned features, with differential privacy.
 
     Each value of each feature has a weight for every class. The model begins with a private naive
-    Bayes classifier and follows noisy gradients from there; see `privrl.models.logistic_regression`.
+    Bayes classifier and follows noisy gradients from there: `privrl.models.logistic_regression`.
 
     Parameters
     ----------
@@ -144,13 +150,13 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
         n_records, sizes, n_classes = records.n_records, records.sizes, records.labels.size
         if naive_bayes is not None:
             _check_begun(naive_bayes, sizes)
-        sigma = _whole_sigma(self.target)
+        sigma = whole_sigma(self.target)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
             part = GaussianCost(sigma=sigma * planned.share**-0.5, relation=ReplaceRecord())
             begun.target = Rdp(2.0, float(part.rdp(2.0)))
             tables, measured = begun._plan(records.shapes, n_records, "gaussian")
-            cost = cost_of(tables.cost.sigma, planned)
+            cost = cost_of(tables, planned)
             gate.charge(accountant, cost)
             # All that follows is covered by it.
             counts = learn_tables(begun, records, tables, rng, measured=measured)
@@ -309,13 +315,6 @@ def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
             "naive_bayes must give every value of every feature a probability > 0 in each class; "
             "that of mechanism 'auto' does."
         )
-
-
-def _whole_sigma(target: Target) -> float:
-    """Return the noise of a single Gaussian release that spends all of a target."""
-    return calibrate(
-        target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
-    )
 
 
 def _attributes(found: Found, start: Start) -> dict[str, Any]:

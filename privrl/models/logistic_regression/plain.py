@@ -90,9 +90,7 @@ def _tables_of(
     ]
 
 
-def _numbers_of(
-    name: str, data: Any, shape: tuple[int, ...], least: float = -np.inf
-) -> FloatArray:
+def _numbers_of(name: str, data: Any, shape: tuple[int, ...], least: float = -np.inf) -> FloatArray:
     try:
         entries = np.array(data, object)
     except ValueError:  # rows of several lengths

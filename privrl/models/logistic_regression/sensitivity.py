@@ -36,7 +36,8 @@ fractional knapsack R(a) that takes features in the order of range over scale. S
 is at most the largest of ``2 c² a + D(R(a))² (b − a)`` over a, which a fine partition of the a's
 bounds from above: both ends of each part at their worst.
 
-**One record added or removed** changes the sum by ``r ⊗ x`` itself, of norm ``|r| √b``.
+**One record added or removed** would change the sum by ``r ⊗ x`` itself, of norm ``c √b`` at the
+most, which is less; but then the number of records is not public, and much here rests on it.
 """
 
 import math
@@ -88,21 +89,6 @@ def largest_change(
     none_differs = apart[0] ** 2 * whole
     squares = 2 * norm**2 * at[1:] + apart[1:] ** 2 * (whole - at[:-1])
     return math.sqrt(max(none_differs, float(squares.max()))) * (1 + _ROUNDING)
-
-
-def largest_part(
-    weights: FloatArray,
-    intercept: FloatArray,
-    starts: IntArray,
-    scales: FloatArray,
-    *,
-    own: float,
-    base: FloatArray,
-) -> float:
-    """Return the most that one record added or removed changes the sum; see `largest_change`."""
-    ahead, _ = _differences(weights, starts)
-    norm = _largest_norm(*_bounds(ahead.sum(axis=0), intercept), own, base)
-    return norm * math.sqrt(scales.sum()) * (1 + _ROUNDING)
 
 
 def _differences(weights: FloatArray, starts: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from privrl._typing import FloatArray, IntArray
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.sums import SumsMechanism
-from privrl.mechanisms.tables import ReleasedTable
+from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.logistic_regression.sensitivity import largest_change
 from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
@@ -25,9 +27,9 @@ _LEAST_SIGNAL = 0.2  # below which gradients would be drowned, and all is spent 
 _TABLES = 0.1  # how quickly the tables' share falls as the signal grows
 _MOST_FOR_TABLES = 0.95
 _TYPICAL_SIGNAL = 20.0  # from which on there are more steps, and weights move more freely
-_STEPS = 80
+_STEPS = 60
 _TIME = 16.0  # how far steps lead together, were there no momentum
-_MOMENTUM = 0.8
+_MOMENTUM = 0.9
 _SPREAD = 0.25  # how far weights are expected from naive Bayes'
 _SPREAD_OF_INTERCEPT = 0.5
 _PULL = 4.0  # towards naive Bayes, of the noise
@@ -35,6 +37,7 @@ _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
 _OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may have
+_COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
 _EVERY = 10  # steps, until another part is chosen
 _AVERAGED = 0.5  # of the steps, the last ones
 
@@ -71,6 +74,19 @@ class Plan:
         return _TIME * math.sqrt(self.growth)
 
 
+def whole_sigma(target: Target) -> float:
+    """Return the noise of a single Gaussian release that spends all of a target."""
+    return calibrate(
+        target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
+    )
+
+
+def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int) -> float:
+    """Return how many records an average cell has, in deviations of the noise of equal tables."""
+    cells = sum(sizes) / len(sizes) * n_classes
+    return n_records / cells / (sigma * math.sqrt(len(sizes) + 1))
+
+
 def plan(
     sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
 ) -> Plan:
@@ -94,9 +110,7 @@ def plan(
     ValueError
         If there is, and the budget is so small that the noise cannot be drawn.
     """
-    n_features = len(sizes)
-    cells = sum(sizes) / n_features * n_classes
-    signal = n_records / cells / (sigma * math.sqrt(n_features + 1))
+    n_features, signal = len(sizes), signal_of(sigma, n_records, sizes, n_classes)
     if signal < _LEAST_SIGNAL and not has_tables:
         return Plan(1.0, 0, SumsMechanism(sigma=1.0), signal)
     share = 0.0 if has_tables else min(1 / (1 + _TABLES * math.sqrt(signal)), _MOST_FOR_TABLES)
@@ -106,7 +120,7 @@ def plan(
     steps = max(int(_STEPS * growth**0.25), least)
     each = sigma * math.sqrt(steps / (1 - share))
     if each > SumsMechanism.largest:
-        raise ValueError("target must allow more: gradients would drown in noise; fit without them.")
+        raise ValueError("target must allow more: gradients would drown in noise.")
     return Plan(share, steps, SumsMechanism(sigma=each), signal)
 
 
@@ -176,11 +190,10 @@ class Found:
     deviations_of_intercept: FloatArray
 
 
-def cost_of(tables_sigma: float | None, plan: Plan) -> GaussianCost:
-    """Return what tables, as one Gaussian release, and all gradients cost together."""
-    precision = plan.steps * plan.gradient.sigma**-2.0
-    if tables_sigma is not None:
-        precision += tables_sigma**-2.0
+def cost_of(tables: TablesMechanism | None, plan: Plan) -> GaussianCost:
+    """Return what Gaussian tables and all gradients cost together: as one Gaussian release."""
+    sigmas = [] if tables is None else tables.sizes
+    precision = sum(sigma**-2.0 for sigma in sigmas) + plan.steps * plan.gradient.sigma**-2.0
     return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
 
 
@@ -209,7 +222,8 @@ def descend(
 
     A part of each record's class may be left out of gradients and put back from the noisy counts
     of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
-    comes on top. The part with the least noise in all is taken.
+    comes on top. That noise is in naive Bayes' weights too, and errors that agree weigh more than
+    others. The part with the least noise in all is taken.
     """
     state = _Descent(start, plan)
     records = _one_hot(columns, start.starts, len(start.log_rows))
@@ -299,14 +313,15 @@ class _Descent:
 
     def _variance(self, own: float) -> float:
         """Return the variance of the mean gradient's noise, for a root of 1."""
-        sigma = self._plan.gradient.sigma / math.sqrt(max(self._plan.steps, 1))  # of all steps' mean
+        sigma = self._plan.gradient.sigma / math.sqrt(max(self._plan.steps, 1))  # of their mean
         variance = (self._change(own) * sigma) ** 2 / 2
         if self._start.tables is not None:
             # Of classes' noisy counts, each times how far it is from the base.
             n_classes = len(self.base)
             part = (1 - own) ** 2 * (1 - 2 / n_classes + float((self.base**2).sum()))
             counts = np.array([table.deviation for table in self._start.tables[1:]])
-            variance += part * float((counts**2).mean() / (self._feature_roots**-2.0).mean())
+            mean = float((counts**2).mean() / (self._feature_roots**-2.0).mean())
+            variance += _COUNTED_TWICE * part * mean
         return variance
 
     def _known_part(self) -> FloatArray:
