@@ -35,7 +35,11 @@ together what one of the summed precision does.
 """
 
 try:
-    from privrl.models.logistic_regression.choice import ClassifierModel, PrivateClassifier
+    from privrl.models.logistic_regression.choice import (
+        ClassifierModel,
+        PrivateClassifier,
+        load_classifier,
+    )
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "sklearn":
@@ -45,4 +49,9 @@ except ImportError as error:
         "'privrl[models]' has it."
     ) from error
 
-__all__ = ["ClassifierModel", "PrivateClassifier", "PrivateLogisticRegression"]
+__all__ = [
+    "ClassifierModel",
+    "PrivateClassifier",
+    "PrivateLogisticRegression",
+    "load_classifier",
+]

@@ -1,17 +1,20 @@
 """One of two classifiers, chosen by public facts."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from privrl._plain import parse_json
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+from privrl.models.logistic_regression.plain import FORMAT
 from privrl.models.logistic_regression.training import signal_of, whole_sigma
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import read_records
@@ -119,3 +122,20 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "classifier_")
         fitted: PrivateLogisticRegression | PrivateNaiveBayes = self.classifier_
         return fitted
+
+
+def load_classifier(path: str | Path) -> PrivateLogisticRegression | PrivateNaiveBayes:
+    """Return the classifier in a JSON file, of whichever of the two kinds it is.
+
+    Raises
+    ------
+    ValueError
+        As `PrivateNaiveBayes.load`.
+    """
+    try:
+        data = parse_json(Path(path).read_bytes().decode())
+    except ValueError:
+        data = None  # which loading tells
+    said = data.get("format") if isinstance(data, dict) else None
+    kind = PrivateLogisticRegression if said == FORMAT else PrivateNaiveBayes
+    return kind.load(path)

@@ -237,7 +237,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return each record's likeliest class, shape (n,)."""
-        return self.classes_[self._logits(X).argmax(axis=1)]
+        likeliest = self._logits(X).argmax(axis=1)
+        return self.classes_[likeliest]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fitted classifier as plain data.

@@ -14,7 +14,7 @@ from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.plain import target_of
 from privrl.models.saving import check_entries, check_format, randomness_said
 
-_FORMAT = "privrl.PrivateLogisticRegression 1"
+FORMAT = "privrl.PrivateLogisticRegression 1"
 _FITTED = ("weights", "intercept", "deviations", "intercept_deviations")
 _ENTRIES = ("format", "target", "naive_bayes", *_FITTED, "spent", "randomness")
 
@@ -29,7 +29,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         )
     cost = state["cost_"]
     return {
-        "format": _FORMAT,
+        "format": FORMAT,
         "target": asdict(state["target"]),
         "naive_bayes": begun.to_dict(),
         "weights": [table.tolist() for table in state["weights_"]],
@@ -48,7 +48,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
 def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
     """Return the parameters of the classifier that plain data describe, and where it began."""
     check_entries("a classifier", data, _ENTRIES)
-    check_format(data, _FORMAT)
+    check_format(data, FORMAT)
     begun = PrivateNaiveBayes.from_dict(data["naive_bayes"])
     target = target_of(data["target"])
     return {"schema": begun.schema, "classes": begun.classes, "target": target}, begun
