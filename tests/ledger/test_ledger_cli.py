@@ -63,6 +63,10 @@ COMMANDS = {
         ["naive-bayes", *PEOPLE, "--target-column", "rich"],
         ["model.json", "release.json"],
     ),
+    "classify": (
+        ["classify", *PEOPLE, "--target-column", "rich"],
+        ["model.json", "release.json"],
+    ),
     "bayes-net": (
         ["bayes-net", *PEOPLE, "--network", "network.toml", "--synthetic", "3"],
         ["model.bif", "model.json", "release.json", "synthetic.csv"],
@@ -70,8 +74,9 @@ COMMANDS = {
 }
 
 
-def test_a_second_naive_bayes_says_what_both_cost_together(folder: Path) -> None:
-    command = COMMANDS["naive-bayes"][0]
+@pytest.mark.parametrize("name", ["naive-bayes", "classify"])
+def test_a_second_classifier_says_what_both_cost_together(name: str, folder: Path) -> None:
+    command = COMMANDS[name][0]
     first = said(run(*command, "--out", "a"))
     assert "a new ledger begins" in first
     assert "entry 1, of these data, under replace one record" in first

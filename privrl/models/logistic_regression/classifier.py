@@ -200,7 +200,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
         )
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the classes' logits: for two classes the second's, less the first's.
+        """Return how far the second of two classes is ahead; for more, `predict_log_proba`.
 
         Parameters
         ----------
@@ -209,11 +209,11 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
 
         Returns
         -------
-        array, shape (n, J), or (n,) for two classes
+        array, shape (n,), or (n, J) for more than two classes
             In nats.
         """
-        logits = self._logits(X)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+        logs = self.predict_log_proba(X)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
