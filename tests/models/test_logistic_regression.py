@@ -345,17 +345,6 @@ def test_there_is_no_partial_fit_and_copies_are_not_fitted():
         copied.predict(records()[0])
 
 
-def test_the_decision_function_has_the_sign_of_the_second_class():
-    X, y = records()
-    model = made().fit(X, y)
-    chances = model.predict_proba(X)
-    np.testing.assert_allclose(
-        model.decision_function(X), np.log(chances[:, 1] / chances[:, 0]), atol=1e-9
-    )
-    three = PrivateLogisticRegression(SIZES, classes=[0, 1, 2], target=TARGET, random_state=0)
-    assert three.fit(X, y).decision_function(X).shape == (len(X), 3)
-
-
 # The choice ---------------------------------------------------------------------------------------
 
 

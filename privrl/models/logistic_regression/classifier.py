@@ -199,22 +199,6 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
             "at once; each call is a release that costs."
         )
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return how far the second of two classes is ahead; for more, `predict_log_proba`.
-
-        Parameters
-        ----------
-        X : DataFrame or array_like, shape (n, K)
-            Records, as the schema says.
-
-        Returns
-        -------
-        array, shape (n,), or (n, J) for more than two classes
-            In nats.
-        """
-        logs = self.predict_log_proba(X)
-        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
-
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""
         logits = self._logits(X)
