@@ -130,3 +130,4 @@ def test_noise_of_sums_can_be_drawn() -> None:
     # Of 4000 draws the standard deviation is within 6 % but once in 1e7.
     assert drawn.std() == pytest.approx(2.0**26, rel=0.06)
     np.testing.assert_array_equal(drawn, np.rint(drawn * 2.0**20) / 2.0**20)
+    assert (drawn % 2.0**-19).any()  # and on no wider grid: sums may be any multiples
