@@ -260,14 +260,14 @@ def _classifiers() -> str:
             private = [f"{means_of[epsilon, each]:.3f}" for each in PRIVATE]
             rows.append((name, f"{epsilon:g}", *private, *public))
     header = (
-        *("data set", "ε", "naive Bayes", "from nothing", "logistic regression", '`"auto"`'),
+        *("data set", "ε", "naive Bayes", "logistic regression", '`"auto"`'),
         *("bare frequencies", "tempered naive Bayes, no privacy"),
         "logistic regression, no privacy",
     )
     return pages.table(header, rows)
 
 
-PRIVATE = ("naive Bayes", "from nothing", "logistic regression", "auto")
+PRIVATE = ("naive Bayes", "logistic regression", "auto")
 
 
 def _losses_of_classifiers(name: str, seed: int) -> Iterable[tuple[tuple[float, str], float]]:
@@ -306,11 +306,6 @@ def _losses_of_classifiers(name: str, seed: int) -> Iterable[tuple[tuple[float, 
         yield (epsilon, "logistic regression"), loss(ours.predict_log_proba(new))
         auto = PrivateClassifier(**private).fit(X, y)
         yield (epsilon, "auto"), loss(auto.predict_log_proba(new))
-        # All values alike in all classes: gradients begin at no weights, and are drawn to none.
-        for table in naive.feature_log_prob_:
-            table[:] = -math.log(table.shape[1])
-        nothing = PrivateLogisticRegression(**private).fit(X, y, naive_bayes=naive)
-        yield (epsilon, "from nothing"), loss(nothing.predict_log_proba(new))
 
 
 if __name__ == "__main__":
