@@ -20,8 +20,8 @@ under one target:
 Where gradients would drown in noise nothing is spent on them, and the model is naive Bayes.
 `PrivateClassifier` chooses between the two beforehand.
 
-The constants in this were chosen on four public data sets (Adult, Bank, Spam and Digit), and are
-the same for all data.
+The constants in this were chosen on public data sets, which docs/models.md names, and are the same
+for all data.
 
 The relation is `ReplaceRecord`: neighbours are data sets with equally many records, one of them
 another. So the number of records is public, and so is the number of features.

@@ -21,7 +21,7 @@ from privrl.models.naive_bayes.classifier import read_records
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 
-# Below, gradients add nothing to naive Bayes. Chosen on Adult, Bank, Spam and Digit.
+# Below, gradients add little to naive Bayes: set by judgement, see docs/models.md.
 _LEAST_SIGNAL = 0.5
 
 

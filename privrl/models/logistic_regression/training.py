@@ -22,7 +22,7 @@ from privrl.models.logistic_regression.sensitivity import largest_change
 from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 
-# Chosen on Adult, Bank, Spam and Digit; docs/models.md says how.
+# Chosen on public data sets; docs/models.md says which.
 _LEAST_SIGNAL = 0.2  # below which gradients would be drowned, and all is spent on tables
 _TABLES = 0.1  # how quickly the tables' share falls as the signal grows
 _MOST_FOR_TABLES = 0.95
