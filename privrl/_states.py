@@ -167,8 +167,9 @@ class PutBack:
             made = self.value(part, current)
             if made is not current:
                 setattr(thing, name, made)
-        for name in _said(thing, "derived"):
-            setattr(thing, name, None)
+        if hasattr(type(thing), "derived"):
+            for name in _said(thing, "derived"):
+                setattr(thing, name, None)
         if hasattr(thing, "restored"):
             thing.restored()
 

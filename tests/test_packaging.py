@@ -37,6 +37,7 @@ FLOORS = (
         "privrl.models.naive_bayes",
         "privrl.models.bayes_net",
     ),
+    ("privrl.models.logistic_regression",),
     ("privrl.experiments",),
     ("privrl.experiments.training",),
     ("privrl.experiments.sweeps", "privrl.experiments.uci"),

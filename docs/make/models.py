@@ -9,19 +9,24 @@ import math
 import warnings
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pages
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder
 
-from privrl.accounting import Rdp
+from privrl.accounting import ApproxDP, Rdp
 from privrl.data import Categories
 from privrl.data.datasets import NAMES, load, networks
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
 from privrl.experiments.uci import Cells, NotPrivateWarning, means, run_jobs
+from privrl.experiments.uci.data import split
 from privrl.experiments.uci.jobs import (
     AUTO,
     DESIGNED,
@@ -35,7 +40,12 @@ from privrl.experiments.uci.jobs import (
     UNIFORM,
     grid,
 )
-from privrl.models import histogram
+from privrl.models import (
+    PrivateClassifier,
+    PrivateLogisticRegression,
+    PrivateNaiveBayes,
+    histogram,
+)
 
 SPLITS = range(100, 105)  # nothing was chosen on these
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
@@ -71,6 +81,7 @@ def main() -> None:
             "counts": _counts,
             "steps": _steps,
             "networks": _networks,
+            "classifiers": _classifiers,
         },
     )
 
@@ -231,6 +242,70 @@ def _networks() -> str:
     _finish(figure, "models_networks.png")
     shown = _SHOWN[1:]
     return pages.table(("network", "ε", *shown), _rows(wide, shown))
+
+
+# Classifiers ----------------------------------------------------------------------------------
+
+
+def _classifiers() -> str:
+    rows = []
+    for name in NAMES:
+        losses: dict[tuple[float, str], list[float]] = {}
+        for seed in list(SPLITS)[:3]:
+            for key, loss in _losses_of_classifiers(name, seed):
+                losses.setdefault(key, []).append(loss)
+        means_of = {key: float(np.mean(each)) for key, each in losses.items()}
+        public = [f"{means_of[0.0, each]:.3f}" for each in ("base", "tempered", "logistic")]
+        for epsilon in EPSILONS[1:]:
+            private = [f"{means_of[epsilon, each]:.3f}" for each in PRIVATE]
+            rows.append((name, f"{epsilon:g}", *private, *public))
+    header = (
+        *("data set", "ε", "naive Bayes", "logistic regression", '`"auto"`'),
+        *("bare frequencies", "tempered naive Bayes, no privacy"),
+        "logistic regression, no privacy",
+    )
+    return pages.table(header, rows)
+
+
+PRIVATE = ("naive Bayes", "logistic regression", "auto")
+
+
+def _losses_of_classifiers(name: str, seed: int) -> Iterable[tuple[tuple[float, str], float]]:
+    """Yield a key, of an epsilon (0 for no privacy) and a model, and its cross-entropy."""
+    parts = split(name, seed)
+    train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
+    *sizes, n_classes = parts.schema.sizes
+    X, y, new, truth = train[:, :-1], train[:, -1], test[:, :-1], test[:, -1]
+    common: dict[str, Any] = {"schema": sizes, "classes": list(range(n_classes))}
+
+    def loss(log_chances: np.ndarray) -> float:
+        return -float(log_chances[np.arange(len(truth)), truth].mean())
+
+    base = np.log((np.bincount(y, minlength=n_classes) + 1) / (len(y) + n_classes))
+    yield (0.0, "base"), loss(np.broadcast_to(base, (len(truth), n_classes)))
+    exact = PrivateNaiveBayes(**common, target=None, mechanism="none").fit(X, y)
+
+    def tempered(temperature: float, records: np.ndarray) -> np.ndarray:
+        exact.temperature_ = temperature
+        return exact.predict_log_proba(records)
+
+    def fitted_loss(temperature: float) -> float:
+        return -float(tempered(temperature, X)[np.arange(len(y)), y].mean())
+
+    best = minimize_scalar(fitted_loss, bounds=(0.01, 2), method="bounded").x
+    yield (0.0, "tempered"), loss(tempered(float(best), new))
+    ones = OneHotEncoder(categories=[list(range(size)) for size in sizes])
+    plain = LogisticRegression(C=1.0, max_iter=300).fit(ones.fit_transform(X), y)
+    yield (0.0, "logistic"), loss(plain.predict_log_proba(ones.transform(new)))
+    for epsilon in EPSILONS[1:]:
+        target = ApproxDP(epsilon, 1e-5)
+        private: dict[str, Any] = common | {"target": target, "random_state": seed}
+        naive = PrivateNaiveBayes(**private).fit(X, y)
+        yield (epsilon, "naive Bayes"), loss(naive.predict_log_proba(new))
+        ours = PrivateLogisticRegression(**private).fit(X, y)
+        yield (epsilon, "logistic regression"), loss(ours.predict_log_proba(new))
+        auto = PrivateClassifier(**private).fit(X, y)
+        yield (epsilon, "auto"), loss(auto.predict_log_proba(new))
 
 
 if __name__ == "__main__":

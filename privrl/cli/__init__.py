@@ -8,6 +8,7 @@ from privrl._version import __version__
 from privrl.cli import (  # their commands are added to the app
     account,
     bayes_net,
+    classify,
     fit_model,
     fit_policy,
     histogram,
@@ -27,6 +28,7 @@ __all__ = [
     "account",
     "app",
     "bayes_net",
+    "classify",
     "fit_model",
     "fit_policy",
     "histogram",

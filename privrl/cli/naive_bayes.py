@@ -45,7 +45,6 @@ def naive_bayes_command(
     """
     with friendly(), released.installed():
         from privrl import _files
-        from privrl.data.records import read_records
         from privrl.data.schema import Schema
         from privrl.models.naive_bayes import PrivateNaiveBayes
 
@@ -63,12 +62,7 @@ def naive_bayes_command(
         )
         outputs.check_new(out, _FILES, force=force)
         accountant = spending.accountant_of(data, dataset, ledger, delta)
-        tests = None if test is None else read_records(test, chosen, separator=separator)
-        records = read_records(data, chosen, separator=separator)
-        if tests is not None:
-            chosen.encode(tests)  # what does not fit is found before anything is spent
-            if len(tests) == 0:
-                raise ValueError(f"test must have at least one record, got {str(test)!r}.")
+        records, tests = released.records_of(data, test, chosen, separator)
         model.fit(
             records.drop(columns=target_column), records[target_column], accountant=accountant
         )

@@ -13,18 +13,19 @@ from privrl.cli.terminal import app, command_line, friendly, print_files
 
 if TYPE_CHECKING:
     from privrl.data.schema import Schema
+    from privrl.models.logistic_regression import PrivateLogisticRegression
     from privrl.models.naive_bayes import PrivateNaiveBayes
 
 
 @app.command("predict")
 def predict_command(
-    model: Annotated[Path, typer.Argument(help="model.json of privrl naive-bayes.")],
+    model: Annotated[Path, typer.Argument(help="model.json of privrl classify or naive-bayes.")],
     data: Annotated[Path, typer.Argument(help="CSV file with a header row: what to predict for.")],
     separator: Separator = ",",
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/predict"),
     force: Force = False,
 ) -> None:
-    """Predict with a private naive Bayes classifier; costs no privacy of those it learned from.
+    """Predict with a private classifier; costs no privacy of those it learned from.
 
     Writes predictions.csv, the likeliest class of each record and the probability of every class,
     and predict.json: what it says of each record is as private as that record.
@@ -36,7 +37,7 @@ def predict_command(
         from privrl import _files
         from privrl.data.records import read_records
 
-        fitted, schema, target_column = _load_naive_bayes(model)
+        fitted, schema, target_column = _load(model)
         heads = [f"probability of {label}" for label in fitted.classes_]
         if target_column in heads:
             raise ValueError(
@@ -62,13 +63,13 @@ def predict_command(
         print_files(written)
 
 
-def _load_naive_bayes(path: Path) -> "tuple[PrivateNaiveBayes, Schema, str]":
+def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, Schema, str]":
     """Return a classifier, its schema, and the column that it predicts."""
     from privrl.data.schema import Schema
-    from privrl.models.naive_bayes import PrivateNaiveBayes
+    from privrl.models.logistic_regression import load_classifier
 
     try:
-        model = PrivateNaiveBayes.load(path)
+        model = load_classifier(path)
     except ValueError as error:
         raise ValueError(f"model {error}") from None
     if not isinstance(model.schema, Schema) or not isinstance(model.classes, str):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privrl.accounting.targets import Target
     from privrl.costs.base import Cost
     from privrl.data.schema import Schema
+    from privrl.models.logistic_regression import PrivateLogisticRegression
     from privrl.models.naive_bayes import PrivateNaiveBayes
 
 
@@ -115,8 +116,26 @@ def guarantee_of(
     }
 
 
+def records_of(
+    data: Path, test: Path | None, schema: "Schema", separator: str
+) -> "tuple[pd.DataFrame, pd.DataFrame | None]":
+    """Return the private records, and others to measure with if there are such."""
+    from privrl.data.records import read_records
+
+    tests = None if test is None else read_records(test, schema, separator=separator)
+    records = read_records(data, schema, separator=separator)
+    if tests is not None:
+        schema.encode(tests)  # what does not fit is found before anything is spent
+        if len(tests) == 0:
+            raise ValueError(f"test must have at least one record, got {str(test)!r}.")
+    return records, tests
+
+
 def print_scores(
-    model: "PrivateNaiveBayes", schema: "Schema", records: "pd.DataFrame", target_column: str
+    model: "PrivateLogisticRegression | PrivateNaiveBayes",
+    schema: "Schema",
+    records: "pd.DataFrame",
+    target_column: str,
 ) -> None:
     """Print how well a classifier predicts records whose classes are known."""
     import numpy as np

@@ -13,6 +13,7 @@ from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism, laplace_l
 from privrl.mechanisms.posterior_exponential import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
 from privrl.mechanisms.simplex import SimplexMechanism
+from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism, least_noise_shares
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "PosteriorExponentialMechanism",
     "ReleasedTable",
     "SimplexMechanism",
+    "SumsMechanism",
     "TablesMechanism",
     "hellinger_sensitivity",
     "laplace_l1_bound",

@@ -1,6 +1,7 @@
 """Bayesian counting models whose tables of counts are released privately, once.
 
-Histograms (`histogram`, `value_counts`), a naive Bayes classifier (`PrivateNaiveBayes`; install
+Histograms (`histogram`, `value_counts`), classifiers (`PrivateNaiveBayes`,
+`PrivateLogisticRegression` and, to choose between them, `PrivateClassifier`; install
 ``privrl[models]``) and Bayesian networks of a public structure (`PrivateBayesNet`). What columns
 may hold is public and stated beforehand (`privrl.data.Schema`); `discretise` finds bins privately.
 """
@@ -12,12 +13,15 @@ from privrl.models.bins import discretise
 from privrl.models.histograms import PrivateHistogram, histogram, value_counts
 
 if TYPE_CHECKING:
+    from privrl.models.logistic_regression import PrivateClassifier, PrivateLogisticRegression
     from privrl.models.naive_bayes import PrivateNaiveBayes
 
 __all__ = [
     "BayesNet",
     "PrivateBayesNet",
+    "PrivateClassifier",
     "PrivateHistogram",
+    "PrivateLogisticRegression",
     "PrivateNaiveBayes",
     "discretise",
     "histogram",
@@ -26,9 +30,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load scikit-learn, an extra, for the classifier alone."""
+    """Load scikit-learn, an extra, for the classifiers alone."""
     if name == "PrivateNaiveBayes":
         from privrl.models.naive_bayes import PrivateNaiveBayes  # noqa: PLC0415 -- an extra
 
         return PrivateNaiveBayes
+    if name in ("PrivateClassifier", "PrivateLogisticRegression"):
+        from privrl.models import logistic_regression  # noqa: PLC0415 -- an extra
+
+        return getattr(logistic_regression, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -190,10 +190,20 @@ def test_fresh_randomness_unless_a_seed_is_given(
     assert Path("e", name).read_bytes() == Path("c", name).read_bytes()
 
 
-def test_naive_bayes_predicts_and_is_measured(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["naive-bayes"],
+        ["classify"],
+        ["classify", "--model", "naive-bayes"],
+        ["classify", "--model", "logistic-regression"],
+    ],
+    ids=" ".join,
+)
+def test_a_classifier_predicts_and_is_measured(command: list[str], folder: Path) -> None:
     data, schema, out = folder / "data.csv", folder / "schema.toml", folder / "nb"
     result = run(
-        "naive-bayes", data, "--schema", schema, "--target-column", "rich", "--epsilon", 5,
+        *command, data, "--schema", schema, "--target-column", "rich", "--epsilon", 5,
         "--order", 2, "--test", data, "--out", out,
     )  # fmt: skip
     assert result.exit_code == 0, result.output

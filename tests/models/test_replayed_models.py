@@ -23,7 +23,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments.uci.data import Split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
 from privrl.experiments.uci.jobs import MECHANISMS, Job
-from privrl.models import discretise
+from privrl.models import PrivateClassifier, PrivateLogisticRegression, discretise
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.histograms import histogram, value_counts
 from privrl.models.naive_bayes import PrivateNaiveBayes
@@ -122,6 +122,60 @@ def test_naive_bayes_whose_temperature_is_measured(data, many, target) -> None:
     _nothing_is_found(fit, (X, y), other)
 
 
+@settings(OPTIONS, max_examples=15)
+@given(
+    data=st.data(),
+    many=st.integers(50, 3000),
+    target=st.sampled_from([Rdp(2.0, 0.5), Rdp(2.0, 50.0), ApproxDP(0.3, 1e-5)]),
+    n_classes=st.integers(2, 3),
+    given_tables=st.booleans(),
+)
+def test_logistic_regression(*, data, many, target, n_classes, given_tables) -> None:
+    """Every gradient is a release of its own, at weights that are as before."""
+    rng = np.random.default_rng(many)
+    X, y = rng.integers(3, size=(many, 4)), rng.integers(n_classes, size=many)
+    X[:, 0] = np.minimum(X[:, 0] + y, 2)
+    i = data.draw(st.integers(0, many - 1))
+    row = data.draw(st.lists(st.integers(0, 2), min_size=5, max_size=5))
+    other = (X.copy(), y.copy())
+    other[0][i], other[1][i] = row[:4], row[4] % n_classes
+
+    def fit(records: Any) -> Any:
+        common: Any = {"classes": list(range(n_classes)), "target": target, "random_state": 1}
+        accountant = RdpAccountant()
+        naive = PrivateNaiveBayes([3] * 4, **common) if given_tables else None
+        if naive is not None:
+            naive.fit(*records, accountant=accountant)
+        model = PrivateLogisticRegression([3] * 4, **common)
+        model.fit(*records, naive_bayes=naive, accountant=accountant)
+        return model.to_dict(), model.predict_proba([[0, 1, 2, 0]]), accountant.rdp
+
+    _nothing_is_found(fit, (X, y), other)
+
+
+@OPTIONS
+@given(
+    records=RECORDS, data=st.data(), target=TARGETS,
+    kind=st.sampled_from(["list", "objects", "frame"]),
+    charged=st.booleans(),
+)  # fmt: skip
+def test_classifier(*, records, data, target, kind, charged) -> None:
+    def fit(records: Any) -> Any:
+        model = PrivateClassifier(SCHEMA, classes=CLASSES, target=target, random_state=1)
+        accountant = RdpAccountant() if charged else None
+        model.fit(
+            _features(records, kind), [record[-1] for record in records], accountant=accountant
+        )  # fmt: skip
+        known = _features([("no", 1, True, 5, "bad")], kind)
+        return (
+            model.classifier_.to_dict(),
+            model.predict_proba(known),
+            accountant and accountant.rdp,
+        )
+
+    _nothing_is_found(fit, records, _replaced(records, data))
+
+
 @OPTIONS
 @given(
     records=RECORDS, data=st.data(), target=TARGETS,
@@ -193,6 +247,16 @@ COMMANDS = {
     "histogram of ages": ["histogram", "--column", "age", "--mechanism", "laplace"],
     "added or removed": ["histogram", "--column", "flag", "--relation", "add-remove-record"],
     "naive-bayes": ["naive-bayes", "--target-column", "class"],
+    "classify": ["classify", "--target-column", "class"],
+    "logistic regression": [
+        "classify",
+        "--target-column",
+        "class",
+        "--model",
+        "logistic-regression",
+        "--epsilon",
+        "9",
+    ],
     "bayes-net": ["bayes-net", "--network", "network.toml", "--synthetic", "5"],
 }
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,13 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target, check_target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
-from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
+from privrl.mechanisms.tables import (
+    MechanismName,
+    ReleasedTable,
+    Rows,
+    TablesMechanism,
+    least_noise_shares,
+)
 from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
 from privrl.models.naive_bayes.encoding import (
     Codes,
@@ -172,45 +178,11 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.check_parameters()
         seed = self.random_state
         rng = secret_rng() if seed is None else np.random.default_rng(seed)
-        labels = class_labels(self.schema, self.classes)
-        table, checked = as_table(self._features(X)), BaseEstimator()
-        validate_data(checked, table, reset=True, skip_check_array=True)
-        columns, sizes = self._encode(table)
-        n_records = columns.shape[1]
-        numbers = encode_classes(labels, y, n_records)
-        shapes = [(1, labels.size)]
-        shapes += [(v, labels.size) if self._by_value else (labels.size, v) for v in sizes]
-        whole, measured = self._plan(shapes, n_records)
-        tables = whole.part(slice(len(shapes)))
-        counts = count_tables(columns, numbers, sizes, labels.size)
-        data = [counts[0], *(table.T if self._by_value else table for table in counts[1:])]
+        records = read_records(self, X, y)
+        whole, measured = self._plan(records.shapes, records.n_records)
         gate.charge(accountant, whole.cost)
-        # Both releases below are parts of the whole, which has been paid for.
-        released = tables.release(data, rng)
-        prior, rows = self._estimate(released, n_records)
-        log_prior = np.log(prior)
-        log_rows = [np.log(table.T if self._by_value else table) for table in rows]
-        if measured:
-            derivatives = derivative_tables(log_prior, _log_ratios(log_rows, columns), numbers)
-            sums = whole.part(slice(len(shapes), None)).release(derivatives, rng)
-            temperature = least_loss(sums, n_records)
-        else:
-            unmeasured = TYPICAL if self.mechanism == "auto" else 1.0
-            temperature = unmeasured if self.temperature is None else float(self.temperature)
-        # All at once: what fails before leaves everything as it was.
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(
-            vars(checked),
-            cost_=whole.cost,
-            mechanism_=whole,
-            randomness_=randomness_of(rng),
-            classes_=class_array(labels),
-            n_records_=n_records,
-            class_log_prior_=log_prior,
-            feature_log_prob_=log_rows,
-            temperature_=temperature,
-        )
-        self._warn_of_others(released[1:])
+        released = learn_tables(self, records, whole, rng, measured=measured)
+        self.warn_of_others(released[1:])
         return self
 
     @property
@@ -240,10 +212,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         array, shape (n, J)
             The class's log-prior, and temperature times the sum of the features' log-probabilities.
         """
-        check_is_fitted(self, "temperature_")
-        table = as_table(self._features(X))
-        validate_data(self, table, reset=False, skip_check_array=True)
-        columns, _ = self._encode(table)
+        columns = read_features(self, X)
         return (
             self.class_log_prior_
             + self.temperature_ * _log_ratios(self.feature_log_prob_, columns).T
@@ -342,17 +311,20 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         sizes = check_sizes(self.schema)
         return encode_numbers(table, sizes), sizes
 
-    def _warn_of_others(self, released: Sequence[ReleasedTable]) -> None:
+    def warn_of_others(self, released: Sequence[ReleasedTable]) -> None:
+        """Warn of each feature whose released table is mostly of other values."""
         if isinstance(self.schema, Schema):
             features = self.schema.subset(self._feature_names(self.schema))
             for (name, column), table in zip(features.columns.items(), released, strict=True):
                 values = table.values.T if self._by_value else table.values
                 warn_of_others(name, column, values, table.deviation)
 
-    def _plan(self, shapes: list[Rows], n_records: int) -> tuple[TablesMechanism, bool]:
+    def _plan(
+        self, shapes: Sequence[Rows], n_records: int, noise: MechanismName = "auto"
+    ) -> tuple[TablesMechanism, bool]:
         """Return the mechanism of everything that is released, and whether a temperature is.
 
-        The sums for the temperature are the last tables.
+        The sums for the temperature are the last tables. ``noise`` is that of ``"auto"``.
         """
         if self.mechanism == "none":
             return TablesMechanism(shapes=tuple(shapes), mechanism="none"), False
@@ -366,6 +338,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
                 self.target,
                 shapes=[*shapes, *SHAPES],
                 n_records=n_records,
+                mechanism=noise,
                 shares=[*shares, *SHARES],
             )
             if is_worth_measuring(whole.deviations[-1], n_records):
@@ -374,7 +347,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
             self.target,
             shapes=shapes,
             n_records=n_records,
-            mechanism=self.mechanism,
+            mechanism=noise if self.mechanism == "auto" else self.mechanism,
             shares=shares,
             alpha=self.alpha if self.mechanism == "dirichlet" else None,
         ), False
@@ -392,6 +365,88 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         floor = self.alpha if self.mechanism in ("gaussian", "laplace") else None
         first, *rows = (clipped_rows(table, floor) for table in released)
         return first[0], rows
+
+
+class Records(NamedTuple):
+    """Records that fit a classifier's schema and classes, by cell numbers: private."""
+
+    columns: Codes  # shape (K, n)
+    numbers: Codes  # of their classes, shape (n,)
+    sizes: tuple[int, ...]  # of the features
+    labels: Categories
+    shapes: list[Rows]  # of the tables that are counted
+    seen: BaseEstimator  # has what scikit-learn has an estimator know of features
+
+    @property
+    def n_records(self) -> int:
+        """How many there are."""
+        return len(self.numbers)
+
+
+def read_records(model: PrivateNaiveBayes, X: Any, y: Any) -> Records:
+    """Return what a fit is given, once it is known to fit the schema and the classes."""
+    labels = class_labels(model.schema, model.classes)
+    table, seen = as_table(model._features(X)), BaseEstimator()
+    validate_data(seen, table, reset=True, skip_check_array=True)
+    columns, sizes = model._encode(table)
+    numbers = encode_classes(labels, y, columns.shape[1])
+    shapes = [(1, labels.size)]
+    shapes += [(v, labels.size) if model._by_value else (labels.size, v) for v in sizes]
+    return Records(columns, numbers, sizes, labels, shapes, seen)
+
+
+def read_features(model: PrivateNaiveBayes, X: Any) -> Codes:
+    """Return the cells, shape (K, n), of records to predict for."""
+    check_is_fitted(model, "temperature_")
+    table = as_table(model._features(X))
+    validate_data(model, table, reset=False, skip_check_array=True)
+    return model._encode(table)[0]
+
+
+def learn_tables(
+    model: PrivateNaiveBayes,
+    records: Records,
+    whole: TablesMechanism,
+    rng: np.random.Generator,
+    *,
+    measured: bool,
+) -> tuple[ReleasedTable, ...]:
+    """Release the tables, which have been paid for, and fit the classifier to what was released.
+
+    Returns the tables of counts as they were released.
+    """
+    n_tables, by_value = len(records.shapes), model._by_value
+    tables = whole.part(slice(n_tables))
+    counts = count_tables(records.columns, records.numbers, records.sizes, records.labels.size)
+    data = [counts[0], *(table.T if by_value else table for table in counts[1:])]
+    # Both releases below are parts of the whole.
+    released = tables.release(data, rng)
+    prior, rows = model._estimate(released, records.n_records)
+    log_prior = np.log(prior)
+    log_rows = [np.log(table.T if by_value else table) for table in rows]
+    if measured:
+        derivatives = derivative_tables(
+            log_prior, _log_ratios(log_rows, records.columns), records.numbers
+        )
+        sums = whole.part(slice(n_tables, None)).release(derivatives, rng)
+        temperature = least_loss(sums, records.n_records)
+    else:
+        unmeasured = TYPICAL if model.mechanism == "auto" else 1.0
+        temperature = unmeasured if model.temperature is None else float(model.temperature)
+    # All at once: what fails before leaves everything as it was.
+    model.__dict__.pop("feature_names_in_", None)
+    model.__dict__.update(
+        vars(records.seen),
+        cost_=whole.cost,
+        mechanism_=whole,
+        randomness_=randomness_of(rng),
+        classes_=class_array(records.labels),
+        n_records_=records.n_records,
+        class_log_prior_=log_prior,
+        feature_log_prob_=log_rows,
+        temperature_=temperature,
+    )
+    return released
 
 
 def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:

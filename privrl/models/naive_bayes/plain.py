@@ -80,7 +80,7 @@ def parameters_of(data: Any) -> dict[str, Any]:
     return {
         "schema": _schema_of(data["schema"]),
         "classes": data["classes"],
-        "target": _target_of(data["target"]),
+        "target": target_of(data["target"]),
         **{name: data[name] for name in _PARAMETERS},
     }
 
@@ -213,7 +213,8 @@ def _sizes(
     return sizes
 
 
-def _target_of(data: Any) -> Target | None:
+def target_of(data: Any) -> Target | None:
+    """Return the target that plain data describe, or None."""
     if data is None:
         return None
     for kind, names in ((Rdp, ("order", "epsilon")), (ApproxDP, ("epsilon", "delta"))):

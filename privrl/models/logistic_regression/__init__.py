@@ -1,0 +1,57 @@
+"""Logistic regression whose prior is a private naive Bayes classifier.
+
+Naive Bayes multiplies likelihood ratios as if features were independent. Logistic regression over
+the same values, a weight for each value and class, finds what features add to each other, and is
+the better model wherever there is enough data to learn it. `PrivateLogisticRegression` learns both
+under one target:
+
+1. A share of the budget releases naive Bayes' tables and temperature. The more records there are
+   to a cell, by public facts, the smaller the share.
+2. From naive Bayes' weights on, gradients of all records are released with noise, one after the
+   other. A record has a 1 for each of its values, so nothing is clipped: by how much one record
+   can change a gradient follows from the weights, which are public by then
+   (`privrl.models.logistic_regression.sensitivity`).
+3. A part of what classes add to gradients is known from the tables already. As much of it is left
+   out of what is released as makes the noise of both together least.
+4. Weights are drawn to naive Bayes' by a normal prior, the more the larger the noise is, and the
+   second half of the steps is averaged. How many steps there are matters little: the mean of all
+   gradients has the same noise.
+
+Where gradients would drown in noise nothing is spent on them, and the model is naive Bayes.
+`PrivateClassifier` chooses between the two beforehand.
+
+The constants in this were chosen on public data sets, which docs/models.md names, and are the same
+for all data.
+
+The relation is `ReplaceRecord`: neighbours are data sets with equally many records, one of them
+another. So the number of records is public, and so is the number of features.
+
+References
+----------
+R. Bassily, A. Smith and A. Thakurta. *Private empirical risk minimization* (2014). Noisy gradients.
+
+J. Dong, A. Roth and W. Su. *Gaussian differential privacy* (2022). Adaptive Gaussian releases cost
+together what one of the summed precision does.
+"""
+
+try:
+    from privrl.models.logistic_regression.choice import (
+        ClassifierModel,
+        PrivateClassifier,
+        load_classifier,
+    )
+    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "sklearn":
+        raise
+    raise ImportError(
+        "privrl.models.logistic_regression needs scikit-learn >= 1.6; pip install "
+        "'privrl[models]' has it."
+    ) from error
+
+__all__ = [
+    "ClassifierModel",
+    "PrivateClassifier",
+    "PrivateLogisticRegression",
+    "load_classifier",
+]

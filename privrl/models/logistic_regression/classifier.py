@@ -1,0 +1,312 @@
+"""The estimator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from privrl._checks import check_count
+from privrl._typing import FloatArray
+from privrl.accounting import gate
+from privrl.accounting.base import Accountant
+from privrl.accounting.targets import Rdp, Target, check_target
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import ReplaceRecord
+from privrl.data.schema import Categories, Column, Schema
+from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
+from privrl.models.logistic_regression.training import (
+    Found,
+    Start,
+    cost_of,
+    descend,
+    plan,
+    whole_sigma,
+)
+from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
+from privrl.models.saving import Saved
+from privrl.numerics.randomness import randomness_of, secret_rng
+from privrl.numerics.scipy_lazily import special
+
+
+class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Logistic regression for categorical and binned features, with differential privacy.
+
+    Each value of each feature has a weight for every class. The model begins with a private naive
+    Bayes classifier and follows noisy gradients from there: `privrl.models.logistic_regression`.
+
+    Parameters
+    ----------
+    schema : Schema or Column or sequence of int
+        The public domain of the features, as for `PrivateNaiveBayes`.
+    classes : str or sequence of str, int or bool, or Categories
+        The public classes, as for `PrivateNaiveBayes`.
+    target : Rdp or ApproxDP
+        What a fit may spend.
+    random_state : int, optional
+        By default secret randomness, see `privrl.secret_rng`. A seed is for experiments only:
+        whoever knows it can subtract the noise, and two fits with one seed have the same.
+
+    Attributes
+    ----------
+    cost_ : Cost
+        What the fit has spent, and under which relation. Without what a naive Bayes classifier
+        cost that `fit` was given.
+    naive_bayes_ : PrivateNaiveBayes
+        Where the model began: a fitted classifier of its own.
+    n_steps_ : int
+        How many gradients were released; 0 where noise would have drowned them. Then the model
+        is naive Bayes.
+    randomness_ : str
+        What `privrl.numerics.randomness.randomness_of` says of the generator.
+    classes_ : array, shape (J,)
+        The classes, sorted, as scikit-learn expects; numbers before texts.
+    weights_ : list of arrays, shape (V, J)
+        For each feature, the weights of its values, in nats. Larger means likelier.
+    intercept_ : array, shape (J,)
+        Of the classes, in nats.
+    deviations_ : list of arrays, shape (V, J)
+        Standard deviations that the gradients' noise gives to the weights, as if features were
+        independent of each other; of weights that features share, less is known than they say.
+        Zeros where there were no gradients.
+    intercept_deviations_ : array, shape (J,)
+        The same of the intercept.
+    n_features_in_ : int
+        How many features.
+    feature_names_in_ : array of str
+        Their names, where X was a data frame.
+
+    Notes
+    -----
+    All fitted attributes are made of what was released: they may be published, and so may a file
+    that `save` writes. A second fit is a second release, and costs again.
+
+    Examples
+    --------
+    >>> from privrl.accounting.targets import ApproxDP
+    >>> model = PrivateLogisticRegression(
+    ...     [3, 2], classes=["no", "yes"], target=ApproxDP(1, 1e-5), random_state=0
+    ... )
+    >>> X, y = [[0, 0], [1, 0], [2, 1], [2, 1]] * 500, ["no", "no", "yes", "yes"] * 500
+    >>> model.fit(X, y).predict([[2, 1]])
+    array(['yes'], dtype='<U3')
+    """
+
+    _indent: ClassVar[int | None] = 1
+
+    def __init__(
+        self,
+        schema: Schema | Column | Sequence[int],
+        *,
+        classes: str | Sequence[str | int | bool] | Categories,
+        target: Target,
+        random_state: int | None = None,
+    ) -> None:
+        self.schema = schema
+        self.classes = classes
+        self.target = target
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        accountant: Accountant | None = None,
+        naive_bayes: PrivateNaiveBayes | None = None,
+    ) -> Self:
+        """Release tables and gradients of the records, and learn from what was released.
+
+        Parameters
+        ----------
+        X : DataFrame or array_like, shape (n, K)
+            The private records, as the schema says.
+        y : array_like, shape (n,)
+            Their classes, likewise.
+        accountant : RdpAccountant or PldAccountant, optional
+            Is charged with the whole cost before anything is drawn. It is no parameter of the
+            estimator, for scikit-learn copies those, and a copy would be charged instead.
+        naive_bayes : PrivateNaiveBayes, optional
+            A fitted classifier over the same schema and classes to begin with. It was paid for
+            when it was fitted: the whole target then is for gradients.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the accountant's budget does not cover the fit; then nothing is drawn.
+        ValueError
+            If a parameter is out of range, a record does not fit the public schema or classes, or
+            ``naive_bayes`` is another kind of classifier; nothing is spent then, and the message
+            shows no value of the records.
+        """
+        self.check_parameters()
+        seed = self.random_state
+        rng = secret_rng() if seed is None else np.random.default_rng(seed)
+        begun = self._begun(naive_bayes)
+        records = read_records(begun, X, y)
+        n_records, sizes, n_classes = records.n_records, records.sizes, records.labels.size
+        if naive_bayes is not None:
+            _check_begun(naive_bayes, sizes)
+        sigma = whole_sigma(self.target)
+        planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
+        if naive_bayes is None:
+            part = GaussianCost(sigma=sigma * planned.share**-0.5, relation=ReplaceRecord())
+            begun.target = Rdp(2.0, float(part.rdp(2.0)))
+            tables, measured = begun._plan(records.shapes, n_records, "gaussian")
+            cost = cost_of(tables, planned)
+            gate.charge(accountant, cost)
+            # All that follows is covered by it.
+            counts = learn_tables(begun, records, tables, rng, measured=measured)
+        else:
+            cost, counts = cost_of(None, planned), None
+            gate.charge(accountant, cost)
+        start = Start(
+            log_prior=begun.class_log_prior_,
+            log_rows=np.concatenate([table.T for table in begun.feature_log_prob_]),
+            temperature=begun.temperature_,
+            sizes=sizes,
+            n_records=n_records,
+            tables=None if counts is None else counts[: len(sizes) + 1],
+        )
+        found = descend(records.columns, records.numbers, start, planned, rng)
+        # All at once: what fails before leaves everything as it was.
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(
+            vars(records.seen),
+            cost_=cost,
+            naive_bayes_=begun,
+            n_steps_=planned.steps,
+            randomness_=randomness_of(rng),
+            classes_=begun.classes_,
+            **_attributes(found, start),
+        )
+        if counts is not None:
+            begun.warn_of_others(counts[1 : len(sizes) + 1])
+        return self
+
+    @property
+    def partial_fit(self) -> NoReturn:
+        """There is none: each gradient is a release that costs.
+
+        Raises
+        ------
+        AttributeError
+            Always, so that scikit-learn knows too that there is none.
+        """
+        raise AttributeError(
+            "a private model cannot be fitted further record by record. Call fit with all records "
+            "at once; each call is a release that costs."
+        )
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of `predict_proba`, shape (n, J)."""
+        logits = self._logits(X)
+        return logits - special.logsumexp(logits, axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return each record's probabilities of the classes, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : DataFrame or array_like, shape (n, K)
+            Records, as the schema says.
+
+        Returns
+        -------
+        array, shape (n, J)
+            Rows that sum to 1 within rounding.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return each record's likeliest class, shape (n,)."""
+        likeliest = self._logits(X).argmax(axis=1)
+        return self.classes_[likeliest]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fitted classifier as plain data.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
+        ValueError
+            If parameters are others than at the fit.
+        """
+        check_is_fitted(self, "weights_")
+        return to_plain(vars(self))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the fitted classifier that plain data describe; see `Saved.from_dict`."""
+        parameters, begun = parameters_of(data)
+        model = cls(**parameters)
+        model.check_parameters()
+        model.__dict__.update(attributes_of(data, begun))
+        return model
+
+    def check_parameters(self) -> None:
+        """Check what can be checked without records, as `fit` does first.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        check_target(self.target)
+        if self.random_state is not None:
+            check_count("random_state", self.random_state, least=0)
+
+    def _begun(self, naive_bayes: PrivateNaiveBayes | None) -> PrivateNaiveBayes:
+        """Return the naive Bayes classifier to begin with, fitted or to be fitted."""
+        if naive_bayes is None:
+            return PrivateNaiveBayes(self.schema, classes=self.classes, target=self.target)
+        if not isinstance(naive_bayes, PrivateNaiveBayes):
+            raise ValueError(
+                f"naive_bayes must be a PrivateNaiveBayes, got {type(naive_bayes).__name__}."
+            )
+        check_is_fitted(naive_bayes, "temperature_")
+        if (repr(naive_bayes.schema), repr(naive_bayes.classes)) != (
+            repr(self.schema),
+            repr(self.classes),
+        ):
+            raise ValueError(
+                "naive_bayes must have the same schema and classes as this classifier; make this "
+                "one with those of naive_bayes."
+            )
+        return naive_bayes
+
+    def _logits(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "weights_")
+        columns = read_features(self.naive_bayes_, X)
+        logits = np.zeros((columns.shape[1], len(self.classes_)))
+        for column, weights in zip(columns, self.weights_, strict=True):
+            logits += weights.take(column, axis=0)
+        return logits + self.intercept_
+
+
+def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
+    """Check that a fitted classifier is one that gradients can begin with."""
+    if len(naive_bayes.feature_log_prob_) != len(sizes):
+        raise ValueError(
+            f"X must have as many features as naive_bayes has, {len(naive_bayes.feature_log_prob_)}"
+            f", got {len(sizes)}."
+        )
+    logs = [naive_bayes.class_log_prior_, *naive_bayes.feature_log_prob_]
+    if not all(np.isfinite(each).all() for each in logs):
+        raise ValueError(
+            "naive_bayes must give every value of every feature a probability > 0 in each class; "
+            "that of mechanism 'auto' does."
+        )
+
+
+def _attributes(found: Found, start: Start) -> dict[str, Any]:
+    return {
+        "weights_": np.split(found.weights, start.starts[1:]),
+        "intercept_": found.intercept,
+        "deviations_": np.split(found.deviations, start.starts[1:]),
+        "intercept_deviations_": found.deviations_of_intercept,
+    }

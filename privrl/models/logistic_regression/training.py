@@ -1,0 +1,392 @@
+"""Logistic regression that starts from a private naive Bayes and takes noisy gradients.
+
+What the budget is spent on, and how many steps there are, follows from public facts (`plan`);
+`descend` takes the steps.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privrl._typing import FloatArray, IntArray
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import ReplaceRecord
+from privrl.mechanisms.sums import SumsMechanism
+from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
+from privrl.models.logistic_regression.sensitivity import largest_change
+from privrl.models.naive_bayes.encoding import Codes
+from privrl.numerics.scipy_lazily import sparse
+
+# Chosen on public data sets; docs/models.md says which.
+_LEAST_SIGNAL = 0.2  # below which gradients would be drowned, and all is spent on tables
+_TABLES = 0.1  # how quickly the tables' share falls as the signal grows
+_MOST_FOR_TABLES = 0.95
+_TYPICAL_SIGNAL = 20.0  # from which on there are more steps, and weights move more freely
+_STEPS = 60
+_TIME = 16.0  # how far steps lead together, were there no momentum
+_MOMENTUM = 0.9
+_SPREAD = 0.25  # how far weights are expected from naive Bayes'
+_SPREAD_OF_INTERCEPT = 0.5
+_PULL = 4.0  # towards naive Bayes, of the noise
+_FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
+_SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
+_LEAST_ROOT = 4  # sixteenths
+_OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may have
+_COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
+_EVERY = 10  # steps, until another part is chosen
+_AVERAGED = 0.5  # of the steps, the last ones
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a budget is spent on.
+
+    Attributes
+    ----------
+    share : float
+        Of the budget, for the tables of naive Bayes.
+    steps : int
+        How many gradients are released; 0 where noise would drown them.
+    gradient : SumsMechanism
+        What releases each of them.
+    signal : float
+        Records in an average cell, in standard deviations of the noise of equal tables.
+    """
+
+    share: float
+    steps: int
+    gradient: SumsMechanism
+    signal: float
+
+    @property
+    def growth(self) -> float:
+        """By how much the signal is above a typical one, at least 1."""
+        return max(1.0, self.signal / _TYPICAL_SIGNAL)
+
+    @property
+    def time(self) -> float:
+        """How far all steps lead together."""
+        return _TIME * math.sqrt(self.growth)
+
+
+def whole_sigma(target: Target) -> float:
+    """Return the noise of a single Gaussian release that spends all of a target."""
+    return calibrate(
+        target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
+    )
+
+
+def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int) -> float:
+    """Return how many records an average cell has, in deviations of the noise of equal tables."""
+    cells = sum(sizes) / len(sizes) * n_classes
+    return n_records / cells / (sigma * math.sqrt(len(sizes) + 1))
+
+
+def plan(
+    sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
+) -> Plan:
+    """Return what a budget is spent on, by public facts alone.
+
+    Parameters
+    ----------
+    sigma : float
+        Of a single Gaussian release that would spend all of it.
+    n_records : int
+        How many there are.
+    sizes : sequence of int
+        Numbers of values of the features.
+    n_classes : int
+        How many.
+    has_tables : bool
+        Whether there is a naive Bayes already, paid for before.
+
+    Raises
+    ------
+    ValueError
+        If there is, and the budget is so small that the noise cannot be drawn.
+    """
+    n_features, signal = len(sizes), signal_of(sigma, n_records, sizes, n_classes)
+    if signal < _LEAST_SIGNAL and not has_tables:
+        return Plan(1.0, 0, SumsMechanism(sigma=1.0), signal)
+    share = 0.0 if has_tables else min(1 / (1 + _TABLES * math.sqrt(signal)), _MOST_FOR_TABLES)
+    growth = max(1.0, signal / _TYPICAL_SIGNAL)
+    # Small enough for features that say the same, and together pull as many times as hard.
+    least = math.ceil(_TIME * math.sqrt(growth) * (1 - _MOMENTUM) * n_features)
+    steps = max(int(_STEPS * growth**0.25), least)
+    each = sigma * math.sqrt(steps / (1 - share))
+    if each > SumsMechanism.largest:
+        raise ValueError("target must allow more: gradients would drown in noise.")
+    return Plan(share, steps, SumsMechanism(sigma=each), signal)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is known before the first gradient: all of it released.
+
+    Attributes
+    ----------
+    log_prior : array, shape (J,)
+        Of the classes.
+    log_rows : array, shape (d, J)
+        Logarithms of the features' values' probabilities in each class, one feature after the
+        other.
+    temperature : float
+        Of naive Bayes.
+    sizes : tuple of int
+        Numbers of values of the features.
+    n_records : int
+        How many.
+    tables : sequence of ReleasedTable, optional
+        Noisy counts of the classes, and of each feature's values in each class.
+    """
+
+    log_prior: FloatArray
+    log_rows: FloatArray
+    temperature: float
+    sizes: tuple[int, ...]
+    n_records: int
+    tables: Sequence[ReleasedTable] | None
+
+    @property
+    def starts(self) -> IntArray:
+        """Where each feature begins, shape (K,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+
+    @property
+    def of_feature(self) -> IntArray:
+        """The feature of each value, shape (d,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Naive Bayes' weights, shape (d, J)."""
+        return self.temperature * self.log_ratios
+
+    @property
+    def log_ratios(self) -> FloatArray:
+        """Each value's log-probabilities around their mean over the classes, shape (d, J)."""
+        logs = self.log_rows - self.log_rows.mean(axis=1, keepdims=True)
+        return np.clip(logs, -_FARTHEST, _FARTHEST)
+
+    @property
+    def intercept(self) -> FloatArray:
+        """Naive Bayes' intercept, shape (J,)."""
+        centred: FloatArray = self.log_prior - self.log_prior.mean()
+        return centred
+
+
+@dataclass(frozen=True)
+class Found:
+    """Weights, shape (d, J), the intercept, shape (J,), and the noise of each."""
+
+    weights: FloatArray
+    intercept: FloatArray
+    deviations: FloatArray
+    deviations_of_intercept: FloatArray
+
+
+def cost_of(tables: TablesMechanism | None, plan: Plan) -> GaussianCost:
+    """Return what Gaussian tables and all gradients cost together: as one Gaussian release."""
+    sigmas = [] if tables is None else tables.sizes
+    precision = sum(sigma**-2.0 for sigma in sigmas) + plan.steps * plan.gradient.sigma**-2.0
+    return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
+
+
+def descend(
+    columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
+) -> Found:
+    """Release gradients, which have been paid for, and follow them.
+
+    Parameters
+    ----------
+    columns : array of int, shape (K, n)
+        Records, and ``numbers``, shape (n,), their classes: private.
+    start : Start
+        Where to begin, and whereto weights are drawn.
+    plan : Plan
+        How many steps, and with which noise.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Notes
+    -----
+    Weights are drawn to naive Bayes' as by a normal prior around them. Its precision is
+    ``1 / τ²``, times ``1 + λ s² / H``, where s is the deviation of the mean gradient's noise and H
+    the curvature of the loss, were each value the only feature: the inverse of the part of the
+    curvature that noise leaves visible. Steps are divided by that curvature and that precision.
+
+    A part of each record's class may be left out of gradients and put back from the noisy counts
+    of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
+    comes on top. That noise is in naive Bayes' weights too, and errors that agree weigh more than
+    others. The part with the least noise in all is taken.
+    """
+    state = _Descent(start, plan)
+    records = _one_hot(columns, start.starts, len(start.log_rows))
+    by_value, classes = records.T.tocsr(), np.eye(len(start.log_prior))[numbers]
+    for step in range(plan.steps):
+        own, change = state.settings(step)
+        residuals = _probabilities(records @ state.position)
+        residuals -= own * classes + (1 - own) * state.base
+        sums, factor = scaled_sums(by_value, residuals, state.roots, change, len(start.sizes))
+        released = plan.gradient.release(sums, rng)
+        state.follow(released / (factor * state.roots[:, None]), step)
+    return state.found()
+
+
+class _Descent:
+    """Where the weights are, the intercept last, and what moves them: all of it released."""
+
+    def __init__(self, start: Start, plan: Plan) -> None:
+        self._start, self._plan = start, plan
+        self.base = np.exp(start.log_prior)
+        n_records, of_feature = start.n_records, start.of_feature
+        counts = np.maximum(n_records * np.exp(start.log_rows) @ self.base, 1.0)
+        curvature = self.base * (1 - self.base)
+        values = counts[:, None] * curvature
+        ratios = start.log_ratios
+        strength = np.bincount(of_feature, (values * ratios**2).sum(axis=1)) / n_records
+        importance = np.sqrt(strength) + 1e-6
+        roots = np.rint(_SIXTEENTHS * np.sqrt(importance / importance.max()))
+        self._feature_roots = np.maximum(roots, _LEAST_ROOT) / _SIXTEENTHS
+        self.roots = np.append(self._feature_roots[of_feature], 1.0)
+        self._origin = np.vstack([start.weights, start.intercept])
+        self.position = self._origin.copy()
+        self._velocity = np.zeros_like(self.position)
+        self._sum, self._n_summed, self._noise = np.zeros_like(self.position), 0, 0.0
+        self._known = self._known_part()
+        self._own = self._best_own()
+        spread = _SPREAD * plan.growth**0.2
+        typical = math.sqrt(float((importance**2).mean()))
+        spreads = spread * np.sqrt(np.maximum(importance / typical, 0.1))
+        tau = np.append(spreads[of_feature], _SPREAD_OF_INTERCEPT)[:, None]
+        self._curvature = np.vstack([values, n_records * curvature])
+        noise = self._variance(self._own) / self.roots[:, None] ** 2
+        self._pull = (1 + _PULL * noise / self._curvature) / tau**2
+        pace = plan.time * (1 - _MOMENTUM) / max(plan.steps, 1)
+        self._pace = pace / (self._curvature + self._pull)
+
+    def settings(self, step: int) -> tuple[float, float]:
+        """Return the part of own classes in a gradient, and the most that a record changes it."""
+        if step % _EVERY == 0:
+            self._own = self._best_own()
+        return self._own, self._change(self._own)
+
+    def follow(self, gradient: FloatArray, step: int) -> None:
+        """Take a step, from a released gradient."""
+        whole = gradient - (1 - self._own) * self._known
+        whole -= whole.mean(axis=1, keepdims=True)  # what all classes share changes nothing
+        whole += self._pull * (self.position - self._origin)
+        self._velocity = _MOMENTUM * self._velocity - self._pace * whole
+        self.position = self.position + self._velocity
+        if step >= self._plan.steps * (1 - _AVERAGED):
+            self._sum += self.position
+            self._noise += self._variance(self._own)
+            self._n_summed += 1
+
+    def found(self) -> Found:
+        """Return the mean of the last positions, and the deviation of its noise."""
+        n = max(self._n_summed, 1)
+        where = self._sum / n if self._n_summed else self._origin
+        noise = math.sqrt(self._noise / n) / self.roots[:, None]
+        deviations = noise / (self._curvature + self._pull)
+        return Found(where[:-1], where[-1], deviations[:-1], deviations[-1])
+
+    def _change(self, own: float) -> float:
+        return largest_change(
+            self.position[:-1],
+            self.position[-1],
+            self._start.starts,
+            np.append(1.0, self._feature_roots**2),
+            own=own,
+            base=self.base,
+        )
+
+    def _best_own(self) -> float:
+        if self._start.tables is None:
+            return 1.0
+        return float(min(_OWN, key=self._variance))
+
+    def _variance(self, own: float) -> float:
+        """Return the variance of the mean gradient's noise, for a root of 1."""
+        sigma = self._plan.gradient.sigma / math.sqrt(max(self._plan.steps, 1))  # of their mean
+        variance = (self._change(own) * sigma) ** 2 / 2
+        if self._start.tables is not None:
+            # Of classes' noisy counts, each times how far it is from the base.
+            n_classes = len(self.base)
+            part = (1 - own) ** 2 * (1 - 2 / n_classes + float((self.base**2).sum()))
+            counts = np.array([table.deviation for table in self._start.tables[1:]])
+            mean = float((counts**2).mean() / (self._feature_roots**-2.0).mean())
+            variance += _COUNTED_TWICE * part * mean
+        return variance
+
+    def _known_part(self) -> FloatArray:
+        """Return what classes add to gradients beyond the base, from noisy counts."""
+        if self._start.tables is None:
+            return np.zeros_like(self.position)
+        classes, *features = self._start.tables
+        counts = np.vstack([*(table.values.T for table in features), classes.values])
+        return counts - self.base * counts.sum(axis=1, keepdims=True)
+
+
+def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
+    """Return records as sparse rows of ones, shape (n, d + 1): of their values and a last one."""
+    n_features, n_records = columns.shape
+    places = np.empty((n_records, n_features + 1), np.int32)
+    places[:, :-1] = (columns + starts[:, None]).T
+    places[:, -1] = n_cells
+    ends = np.arange(0, places.size + 1, n_features + 1)
+    return sparse.csr_array(
+        (np.ones(places.size), places.ravel(), ends), shape=(n_records, n_cells + 1)
+    )
+
+
+def _probabilities(logits: FloatArray) -> FloatArray:
+    """Return probabilities of classes, shape (n, J)."""
+    weights: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def scaled_sums(
+    by_value: Any, residuals: FloatArray, roots: FloatArray, change: float, n_features: int
+) -> tuple[FloatArray, float]:
+    """Return sums of gradients that one replaced record changes by √2 at the most: private.
+
+    Parameters
+    ----------
+    by_value : sparse array, shape (d + 1, n)
+        Records as columns of ones, `_one_hot` transposed.
+    residuals : array, shape (n, J)
+        Probabilities minus targets.
+    roots : array, shape (d + 1,)
+        What stands for each one: multiples of 1/16 up to 1, equal within a feature.
+    change : float
+        What `largest_change` says of such residuals, and of the roots' squares.
+    n_features : int
+        K.
+
+    Returns
+    -------
+    sums : array, shape (d + 1, J)
+        Multiples of `SumsMechanism.grain`.
+    factor : float
+        By which they are larger than sums of gradients.
+
+    Notes
+    -----
+    Residuals, times the factor, are rounded to multiples of 16 grains before they are summed, and
+    sums are then multiplied by the roots: all of it is exact. Rounding moves each of the J numbers
+    that a record adds to each of its K + 1 values by 8 grains at the most; taken as 16, that covers
+    what floats lose in a residual. So what a record adds is moved by no more than
+    ``16 g √(J (K + 1))``, for a grain g, in Euclidean norm, and the difference of two records by
+    twice as much. The factor leaves room for that below √2.
+    """
+    grain = SumsMechanism.grain * _SIXTEENTHS
+    rounding = 2 * grain * math.sqrt(residuals.shape[1] * (n_features + 1))
+    factor = (math.sqrt(2) - rounding) / change
+    rounded = np.rint(residuals * (factor / grain)) * grain
+    return (by_value @ rounded) * roots[:, None], factor

@@ -1,0 +1,133 @@
+"""By how much one record changes a gradient: against all pairs of records there are."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+
+from scipy import sparse
+
+from privrl.mechanisms import SumsMechanism
+from privrl.models.logistic_regression.sensitivity import largest_change
+from privrl.models.logistic_regression.training import scaled_sums
+
+
+class World:
+    """Weights, scales and targets of a few small features, and every record there can be."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        n_features, n_classes = rng.integers(1, 4), rng.integers(2, 5)
+        sizes = rng.integers(2, 4, n_features)
+        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        d = int(sizes.sum())
+        self.weights = rng.normal(size=(d, n_classes)) * rng.choice([0, 0.01, 0.3, 1, 4, 40])
+        self.intercept = rng.normal(size=n_classes) * rng.choice([0, 0.5, 2])
+        self.base = rng.dirichlet(np.ones(n_classes))
+        self.own = float(rng.choice([0, 0.2, 0.6, 1]))
+        self.feature_roots = (
+            rng.integers(4, 17, n_features) / 16 if seed % 2 else np.ones(n_features)
+        )
+        self.roots = np.append(np.repeat(self.feature_roots, sizes), 1.0)
+        values = list(itertools.product(*map(range, sizes)))
+        self.records = np.array([(*v, y) for v in values for y in range(n_classes)])
+
+    @property
+    def change(self) -> float:
+        return largest_change(
+            self.weights, self.intercept, self.starts, np.append(1.0, self.feature_roots**2),
+            own=self.own, base=self.base,
+        )  # fmt: skip
+
+    def residuals(self, records: np.ndarray) -> np.ndarray:
+        logits = self.weights[records[:, :-1] + self.starts].sum(axis=1) + self.intercept
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        targets = self.own * np.eye(len(self.base))[records[:, -1]] + (1 - self.own) * self.base
+        return chances - targets
+
+    def ones(self, records: np.ndarray) -> sparse.csr_array:
+        n, d = len(records), len(self.weights)
+        dense = np.zeros((n, d + 1))
+        dense[np.arange(n)[:, None], records[:, :-1] + self.starts] = 1
+        dense[:, d] = 1
+        return sparse.csr_array(dense)
+
+    def parts(self) -> np.ndarray:
+        """What each record adds to a sum of gradients, shape (n, (d + 1) J), without any code of
+        the library."""
+        rows = self.ones(self.records).toarray() * self.roots
+        return (rows[:, :, None] * self.residuals(self.records)[:, None]).reshape(len(rows), -1)
+
+
+def _farthest(parts: np.ndarray) -> float:
+    return max(float(np.linalg.norm(parts - part, axis=1).max()) for part in parts)
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_no_pair_of_records_is_farther_apart(block: int) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        world = World(seed)
+        assert _farthest(world.parts()) <= world.change, seed
+
+
+def test_the_bound_is_nearly_met() -> None:
+    """Of 300 worlds, half are within an eighth of it and some within a thousandth."""
+    shares = [(_farthest(world.parts()) / world.change) for world in map(World, range(300))]
+    assert np.median(shares) > 0.85
+    assert max(shares) > 0.999
+
+
+def test_at_no_weights_it_is_known() -> None:
+    """Then p is the intercept's; the farthest two differ in everything."""
+    for n_features, own in ((1, 1.0), (5, 1.0), (5, 0.5)):
+        sizes, base = np.full(n_features, 2), np.array([0.5, 0.5])
+        change = largest_change(
+            np.zeros((sizes.sum(), 2)), np.zeros(2), np.arange(n_features) * 2,
+            np.ones(n_features + 1), own=own, base=base,
+        )  # fmt: skip
+        # Each residual is own (1/2, −1/2): all K values differ, and the classes' difference is own
+        # √2 in the intercept, or in all that is shared, whichever is more.
+        by_class = 2 * own**2 * (n_features + 1)
+        assert change == pytest.approx(math.sqrt(by_class), rel=0.05)
+        assert change >= math.sqrt(by_class)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_released_changes_by_no_more_than_the_relation_says(seed: int) -> None:
+    """Rounded sums, over all pairs: √2, as of a record replaced in a table of counts."""
+    world = World(seed)
+    residuals, ones = world.residuals(world.records), world.ones(world.records)
+    parts, factor = [], 0.0
+    for i in range(len(residuals)):
+        each, factor = scaled_sums(
+            ones[[i]].T.tocsr(), residuals[[i]], world.roots, world.change, len(world.starts)
+        )
+        SumsMechanism(sigma=1e5).check(each)
+        parts.append(each.ravel())
+    assert _farthest(np.array(parts)) <= math.sqrt(2)
+    whole, _ = scaled_sums(
+        ones.T.tocsr(), residuals, world.roots, world.change, len(world.starts)
+    )  # fmt: skip
+    np.testing.assert_array_equal(whole.ravel(), np.sum(parts, axis=0))  # sums are exact
+    gradient = (ones.T @ residuals) * world.roots[:, None]
+    np.testing.assert_allclose(whole / factor, gradient, atol=1e-4 * len(residuals))
+
+
+@pytest.mark.parametrize("data", [[0.5, 2.0**-21], [np.nan, 1.0], [2.0**34, 0.0], [np.inf, 0.0]])
+def test_sums_off_the_grain_or_too_large_are_refused(data: list[float]) -> None:
+    with pytest.raises(ValueError, match="data must be"):
+        SumsMechanism(sigma=1.0).release(data, np.random.default_rng(0))
+
+
+def test_noise_of_sums_can_be_drawn() -> None:
+    with pytest.raises(ValueError, match="sigma must be"):
+        SumsMechanism(sigma=2.0**27)
+    drawn = SumsMechanism(sigma=2.0**26).release(np.zeros(4000), np.random.default_rng(0))
+    # Of 4000 draws the standard deviation is within 6 % but once in 1e7.
+    assert drawn.std() == pytest.approx(2.0**26, rel=0.06)
+    np.testing.assert_array_equal(drawn, np.rint(drawn * 2.0**20) / 2.0**20)
+    assert (drawn % 2.0**-19).any()  # and on no wider grid: sums may be any multiples

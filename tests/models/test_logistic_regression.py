@@ -1,0 +1,382 @@
+"""Private logistic regression: what it promises to scikit-learn, and what to people."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import check_estimator
+
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.mechanisms import SumsMechanism, TablesMechanism
+from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+
+SIZES = [3, 2, 4]
+TARGET = ApproxDP(4.0, 1e-5)
+
+# Checks that a public domain cannot pass, each for a reason.
+EXPECTED_FAILURES = {
+    "check_classifiers_classes": "the labels are not those that were stated as public",
+    "check_classifiers_train": "a stated class that does not occur has its column all the same",
+    "check_dtype_object": "what is no number is a ValueError, and no TypeError that shows it",
+    "check_estimators_nan_inf": "an infinite number belongs to the first or last bin",
+}
+
+
+def made(target=TARGET, **more):
+    more = {"classes": [0, 1], "random_state": 0} | more
+    return PrivateLogisticRegression(SIZES, target=target, **more)
+
+
+def records(n=2000, seed=0):
+    """Features that depend on the class."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.3).astype(int)
+    told = rng.random((n, len(SIZES))) < 0.4
+    X = np.where(told, y[:, None] * (np.array(SIZES) - 1), rng.integers(0, SIZES, (n, 3)))
+    return X, y
+
+
+def loss(model, X, y):
+    return -model.predict_log_proba(X)[np.arange(len(y)), y].mean()
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateClassifier])
+def test_scikit_learn_s_checks(kind):
+    model = kind(
+        Bins.even(-4, 4, 8), classes=(0, 1, 2, 3), target=Rdp(2, 1000.0), random_state=0
+    )  # fmt: skip
+    results = check_estimator(model, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
+    status = {(each["check_name"], each["status"]) for each in results}
+    assert not {name for name, s in status if s == "failed"}
+    assert len(results) > 50
+
+
+@pytest.mark.parametrize("target", [TARGET, Rdp(5, 1.0)], ids=str)
+def test_what_is_spent_meets_the_target_and_is_told(target):
+    accountant = RdpAccountant(orders=[2, 5, 30])
+    model = made(target).fit(*records(), accountant=accountant)
+    np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
+    assert str(model.cost_.relation) == "replace one record"
+    assert model.n_steps_ > 0
+    if isinstance(target, Rdp):
+        assert 0.999 < float(model.cost_.rdp(5.0)) <= 1.0
+    else:
+        assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
+
+
+def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
+    """Precisions add up: of every table, and of every gradient that is released."""
+    drawn = []
+    draw = SumsMechanism._draw
+
+    def watched(self, data, rng):
+        drawn.append(self.sigma)
+        return draw(self, data, rng)
+
+    monkeypatch.setattr(SumsMechanism, "_draw", watched)
+    model = made().fit(*records())
+    assert len(drawn) == model.n_steps_
+    tables = model.naive_bayes_.mechanism_.sizes
+    by_hand = sum(sigma**-2.0 for sigma in [*drawn, *tables]) ** -0.5
+    assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
+    assert model.cost_.sigma <= by_hand
+
+
+def test_over_budget_nothing_is_drawn(monkeypatch):
+    for kind in (TablesMechanism, SumsMechanism):
+        monkeypatch.setattr(kind, "_draw", lambda *_: pytest.fail("there was a draw"))
+    poor = RdpAccountant(budget=ApproxDP(3.99, 1e-5))
+    model = made()
+    with pytest.raises(BudgetExceeded):
+        model.fit(*records(), accountant=poor)
+    assert not poor.rdp.any()
+    with pytest.raises(NotFittedError):
+        model.predict(records()[0])
+
+
+def test_with_a_large_budget_it_is_logistic_regression():
+    """As without privacy, where naive Bayes is not: one feature comes five times."""
+    X, y = records(20_000)
+    again = [0, 0, 0, 0, 0, 1, 2]
+    X, sizes = X[:, again], [SIZES[k] for k in again]
+    ones = OneHotEncoder(categories=[list(range(v)) for v in sizes])
+    target = ApproxDP(20.0, 1e-5)
+    ours = PrivateLogisticRegression(sizes, classes=[0, 1], target=target, random_state=0)
+    theirs = LogisticRegression(C=1.0).fit(ones.fit_transform(X), y)
+    best = -theirs.predict_log_proba(ones.transform(X))[np.arange(len(y)), y].mean()
+    naive = PrivateNaiveBayes(sizes, classes=[0, 1], target=target, random_state=0).fit(X, y)
+    assert loss(ours.fit(X, y), X, y) < best * 1.002
+    assert loss(naive, X, y) > best * 1.003
+
+
+def test_gradients_tell_what_tables_cannot():
+    """Two features that only together say much: one that agrees with the class, and a copy of the
+    noise in it, which by itself tells nothing."""
+    rng = np.random.default_rng(0)
+    y, noise = rng.integers(2, size=(2, 20_000))
+    X = np.stack([y + noise, noise], axis=1)  # 0, 1 or 2: 1 is either class
+    common = {"classes": [0, 1], "target": ApproxDP(2.0, 1e-5), "random_state": 0}
+    ours = PrivateLogisticRegression([3, 2], **common).fit(X, y)
+    naive = PrivateNaiveBayes([3, 2], **common).fit(X, y)
+    assert loss(ours, X, y) < 0.6 * loss(naive, X, y)
+
+
+def test_where_gradients_would_drown_it_is_naive_bayes():
+    X, y = records(60)
+    model = made(ApproxDP(0.01, 1e-5)).fit(X, y)
+    assert model.n_steps_ == 0
+    np.testing.assert_allclose(
+        model.predict_proba(X), model.naive_bayes_.predict_proba(X), rtol=1e-12
+    )
+    assert not np.concatenate(model.deviations_).any()
+
+
+def test_it_begins_with_a_classifier_that_was_paid_for():
+    X, y = records()
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=TARGET, random_state=1).fit(X, y)
+    before = json.dumps(naive.to_dict())
+    accountant = RdpAccountant()
+    model = made().fit(X, y, accountant=accountant, naive_bayes=naive)
+    assert model.naive_bayes_ is naive
+    assert json.dumps(naive.to_dict()) == before
+    np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
+    # Its own part alone, and all of the target.
+    assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": [1, 0]}, "same schema and classes"),
+        ({"schema": [3, 2, 5]}, "same schema and classes"),
+        ({"mechanism": "none", "target": None, "alpha": 1e-300}, "a probability > 0"),
+    ],
+)
+def test_another_classifier_to_begin_with_is_refused(change, message):
+    X, y = records()
+    settings = {"schema": SIZES, "classes": [0, 1], "target": TARGET, "random_state": 0} | change
+    naive = PrivateNaiveBayes(**settings).fit(np.where(X == 2, 1, X), y)
+    if "alpha" in change:
+        naive.feature_log_prob_[0][0, 0] = -np.inf
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match=message):
+        made().fit(X, y, accountant=accountant, naive_bayes=naive)
+    assert accountant.relation is None
+
+
+def test_what_is_no_naive_bayes_to_begin_with_is_refused():
+    with pytest.raises(ValueError, match="must be a PrivateNaiveBayes, got int"):
+        made().fit(*records(), naive_bayes=3)
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=TARGET)
+    with pytest.raises(NotFittedError):
+        made().fit(*records(), naive_bayes=naive)
+
+
+def test_too_small_a_budget_to_begin_with_is_refused():
+    X, y = records()
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=TARGET, random_state=1).fit(X, y)
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match="target must allow more"):
+        made(Rdp(2, 1e-20)).fit(X, y, naive_bayes=naive, accountant=accountant)
+    assert accountant.relation is None
+
+
+def test_deviations_are_those_of_many_fits():
+    """Where features are independent. Of 40 fits a standard deviation is within a third of the
+    truth but once in a hundred, and here is the mean of nine."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, SIZES, (3000, 3))
+    y = (rng.random(3000) < 0.2 + 0.1 * X[:, 1]).astype(int)
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=ApproxDP(8, 1e-5), random_state=0)
+    naive.fit(X, y)
+    fits = [
+        made(ApproxDP(1.0, 1e-5), random_state=seed).fit(X, y, naive_bayes=naive)
+        for seed in range(40)
+    ]
+    seen = np.array([np.concatenate(fit.weights_)[:, 0] for fit in fits]).std(axis=0)
+    told = np.mean([np.concatenate(fit.deviations_)[:, 0] for fit in fits], axis=0)
+    assert 0.6 < np.exp(np.log(seen / told).mean()) < 1.6
+
+
+def test_seeds():
+    X, y = records(500)
+    one, same, other = (np.concatenate(made(random_state=s).fit(X, y).weights_) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.allclose(one, other)
+    secret = [made(random_state=None).fit(X, y) for _ in range(2)]
+    assert secret[0].randomness_ == "secret"
+    assert not np.allclose(secret[0].weights_[0], secret[1].weights_[0])
+
+
+def test_a_failed_fit_leaves_everything_as_it_was(monkeypatch):
+    model = made().fit(*records())
+    before = model.to_dict()
+    monkeypatch.setattr(SumsMechanism, "_draw", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.fit(*records(500))
+    assert model.to_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([[0, 0, 9]], [0], "whole numbers from 0 to 3"),
+        ([[0, 0]], [0], "must have 3 features"),
+        ([[0, 0, 0]], [7], "stated classes"),
+        ([[0, 0, None]], [0], "whole numbers"),
+        ([[0, 0, 0]], [0, 1], "equally many"),
+        ([], [], "0 sample"),
+    ],
+)
+def test_bad_records_are_refused_and_cost_nothing(X, y, message):
+    for model in (made(), PrivateClassifier(SIZES, classes=[0, 1], target=TARGET)):
+        accountant = RdpAccountant()
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y, accountant=accountant)
+        assert accountant.relation is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": 1.0}, "target must be"),
+        ({"target": None}, "target must be"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"classes": [0]}, "two"),
+    ],
+)
+def test_bad_parameters(change, message):
+    for kind in (PrivateLogisticRegression, PrivateClassifier):
+        model = kind(**({"schema": SIZES, "classes": [0, 1], "target": TARGET} | change))
+        with pytest.raises(ValueError, match=message):
+            model.fit(*records(50))
+
+
+def test_a_saved_classifier_is_the_same(tmp_path):
+    schema = Schema(
+        {
+            "age": Bins((0, 20, 40, 60)),
+            "job": Categories(("none", "some"), other=True),
+            "rich": Categories(("no", "yes")),
+        }
+    )
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(0, 60, 500),
+            "job": rng.choice(["none", "some", "odd"], 500),
+            "rich": rng.choice(["no", "yes"], 500),
+        }
+    )
+    model = PrivateLogisticRegression(schema, classes="rich", target=TARGET)
+    model.fit(frame, frame["rich"])
+    model.save(tmp_path / "model.json")
+    loaded = PrivateLogisticRegression.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    assert loaded.cost_ == model.cost_
+    assert loaded.to_dict() == model.to_dict()
+    assert loaded.feature_names_in_.tolist() == ["age", "job"]
+
+
+def _changed(data, path, value):
+    *way, last = path
+    at = data
+    for key in way:
+        at = at[key]
+    at[last] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["format"], "privrl.PrivateNaiveBayes 1", "format must be"),
+        (["weights"], [], "list of 3 tables"),
+        (["weights", 0], [[0.0]], r"weights\[0\] must be numbers of shape"),
+        (["weights", 0, 0, 0], "1", r"weights\[0\] must be numbers"),
+        (["weights", 0, 0, 0], float("inf"), "finite"),
+        (["deviations", 0, 0, 0], -1.0, "finite numbers >= 0"),
+        (["intercept"], [0.0], "intercept must be"),
+        (["spent", "sigma"], 0.0, "sigma must be"),
+        (["spent", "relation"], "none", "relation must be"),
+        (["spent", "steps"], -1, "steps must be"),
+        (["target"], None, "target must be"),
+        (["randomness"], "good", "randomness must be"),
+        (["naive_bayes", "format"], "x", "format must be"),
+    ],
+)
+def test_a_file_that_is_no_classifier_is_refused(path, value, message):
+    data = json.loads(json.dumps(made().fit(*records(200)).to_dict()))
+    with pytest.raises(ValueError, match=message):
+        PrivateLogisticRegression.from_dict(_changed(data, path, value))
+
+
+def test_what_is_not_fitted_or_changed_since_is_not_saved():
+    with pytest.raises(NotFittedError):
+        made().to_dict()
+    model = made().fit(*records(200))
+    model.classes = [1, 0]
+    with pytest.raises(ValueError, match="fitted with"):
+        model.to_dict()
+
+
+def test_nothing_of_the_records_is_kept():
+    """What a fitted classifier holds has the sizes of tables, never that of the records."""
+    model = made().fit(*records(1234))
+    sizes = {np.shape(value) for value in vars(model).values() if isinstance(value, np.ndarray)}
+    assert all(1234 not in size for size in sizes)
+    assert "1234" in json.dumps(model.to_dict()["naive_bayes"])  # n_records, which is public
+
+
+def test_there_is_no_partial_fit_and_copies_are_not_fitted():
+    assert not hasattr(made(), "partial_fit")
+    copied = clone(made().fit(*records(200)))
+    with pytest.raises(NotFittedError):
+        copied.predict(records()[0])
+
+
+# The choice ---------------------------------------------------------------------------------------
+
+
+def test_the_choice_is_by_public_facts_alone():
+    X, y = records(2000)
+    other = np.zeros_like(X), np.zeros_like(y)
+    for epsilon, name in ((0.01, "PrivateNaiveBayes"), (1.0, "PrivateLogisticRegression")):
+        for data in ((X, y), other):
+            model = PrivateClassifier(
+                SIZES, classes=[0, 1], target=ApproxDP(epsilon, 1e-5), random_state=0
+            )
+            accountant = RdpAccountant()
+            model.fit(*data, accountant=accountant)
+            assert type(model.classifier_).__name__ == name
+            assert len(accountant.ledger) == 1
+            np.testing.assert_array_equal(
+                model.predict_proba(X), model.classifier_.predict_proba(X)
+            )
+
+
+@pytest.mark.parametrize("model", ["naive-bayes", "logistic-regression"])
+def test_a_named_model_is_what_it_is_by_itself(model):
+    X, y = records(500)
+    kind = PrivateNaiveBayes if model == "naive-bayes" else PrivateLogisticRegression
+    common = {"schema": SIZES, "classes": [0, 1], "target": TARGET, "random_state": 3}
+    chosen = PrivateClassifier(**common, model=model).fit(X, y)
+    np.testing.assert_array_equal(
+        chosen.predict_log_proba(X), kind(**common).fit(X, y).predict_log_proba(X)
+    )
+    np.testing.assert_array_equal(chosen.predict(X), chosen.classifier_.predict(X))
+
+
+def test_an_unknown_model_is_refused():
+    with pytest.raises(ValueError, match="model must be one of 'auto'"):
+        PrivateClassifier(SIZES, classes=[0, 1], target=TARGET, model="best").fit(*records(50))
