@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+import histogram_cells
 import numpy as np
 import pages
 import pandas as pd
@@ -77,6 +78,7 @@ def main() -> None:
         "models.md",
         {
             "histograms": _histograms,
+            "estimates": _estimates,
             "naive bayes": _naive_bayes,
             "counts": _counts,
             "steps": _steps,
@@ -114,6 +116,26 @@ def _histograms() -> str:
             rows.append((f"{name}, {column}", kind.size, len(codes), f"{epsilon:g}", *shown))
     header = ("column", "cells", "records", "ε", *(f'`"{name}"`' for name in names), "uniform")
     return pages.table(header, rows)
+
+
+def _estimates() -> str:
+    found = histogram_cells.errors()
+    rows = []
+    for group, cases in found.groupby("group", sort=False):
+        n_cases = cases["case"].nunique()
+        for method in (histogram_cells.AUTO, "all histograms alike", "projected on the simplex"):
+            mine = cases[cases["method"] == method]
+            shown = []
+            for loss in ("KL", "L1"):
+                ratio = mine[loss]
+                worst, most, median = ratio.max(), ratio.quantile(0.9), ratio.median()
+                near = f"{100 * (ratio <= 1.1).mean():.0f} %"
+                shown += [f"{worst:.2f} / {most:.2f} / {median:.2f}", near]
+            held = mine["held"].mean()
+            shown.append("" if math.isnan(held) else f"{100 * held:.0f} %")
+            rows.append((f"{group} ({n_cases})", method, *shown))
+    header = ("cases", "estimate", "KL: worst / 90 % / median", "within 1.1")
+    return pages.table((*header, "L1: the same", "within 1.1", "counts held"), rows)
 
 
 # Naive Bayes ----------------------------------------------------------------------------------

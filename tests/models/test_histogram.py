@@ -30,6 +30,7 @@ from privrl.models.estimates.frequencies import (
     total_records,
     typical_loss,
 )
+from privrl.models.estimates.mixture import fit
 from privrl.models.histograms import (
     PrivateHistogram,
     choose_mechanism,
@@ -224,8 +225,8 @@ def test_the_target_is_spent_and_met(mechanism: str, target) -> None:
     assert mechanism in ("auto", mechanism_name(released.mechanism))
     assert released.n_records == 500
     if mechanism != "dirichlet":
-        expected = frequencies(released.noisy, released.mechanism, 500)
-        np.testing.assert_array_equal(released.probabilities, expected)
+        expected = fit(released.noisy, released.mechanism, 500).counts
+        np.testing.assert_array_equal(released.probabilities, expected / expected.sum())
 
 
 @pytest.mark.parametrize("mechanism", NOISES)
@@ -272,9 +273,9 @@ def test_a_private_number_of_records_is_estimated() -> None:
         math.sqrt(5) * noise_deviation(estimates[0].mechanism), rel=0.2
     )
     first = estimates[0]
-    assert first.n_records == total_records(first.noisy, first.mechanism)
-    expected = frequencies(first.noisy, first.mechanism, first.n_records)
-    np.testing.assert_array_equal(first.probabilities, expected)
+    expected = fit(first.noisy, first.mechanism).counts
+    assert first.n_records == expected.sum()
+    np.testing.assert_array_equal(first.probabilities, expected / expected.sum())
     assert not estimates[0].is_size_public
     assert "about" in repr(estimates[0])
     empty = histogram([], 5, (-2, 2), rng=rng(), **options)
@@ -573,14 +574,36 @@ def test_intervals_without_a_public_number_have_no_upper_limit() -> None:
 
 
 def test_an_estimate_far_from_the_noise_is_in_its_interval() -> None:
-    """Nearly all records in one of many cells: unlike most histograms, by more than the noise."""
-    values = np.zeros(32_561)
-    h = histogram(values, list(range(43)), target=TARGET, rng=rng(1))
-    assert h.counts[0] < h.noisy[0] - 10
+    """Priors that none would choose, or a file that was made so."""
+    noisy = [1000.0, 0.0, 0.0, 0.0]
+    h = PrivateHistogram(Bins(range(5)), [0.25] * 4, 1000, LaplaceMechanism(scale=1), noisy)
     low, high = h.intervals()[0]
-    assert low <= h.counts[0]
-    assert high == 32_561
+    assert low <= h.counts[0] < 900
+    assert high == 1000
     np.testing.assert_array_equal(h.to_frame()["lower"] <= h.to_frame()["count"], True)
+    ends = h.credible_intervals()
+    assert (ends[:, 0] <= h.counts).all()
+    assert (ends[:, 1] >= h.counts).all()
+    assert (ends <= 1000).all()
+
+
+def test_credible_intervals_are_of_what_is_left_and_of_noise_alone() -> None:
+    """Most cells are empty: a fifth of the guaranteed length; of a draw there are none."""
+    values = np.repeat(np.arange(200) + 0.5, np.where(np.arange(200) == 3, 5000, 0))
+    h = histogram(values, range(201), target=TARGET, rng=rng(), mechanism="discrete-laplace")
+    expected = fit(h.noisy, h.mechanism, h.n_records).intervals(0.9)
+    np.testing.assert_allclose(h.credible_intervals(0.9), np.minimum(expected, 5000), atol=1e-6)
+    short, long = np.diff(h.credible_intervals(0.9)), np.diff(h.intervals(0.9))
+    assert short.mean() < long.mean() / 5
+    private = histogram(values, range(201), target=TARGET, rng=rng(), relation=AddRemoveRecord())
+    ends = private.credible_intervals()
+    assert (ends[:, 0] <= private.counts).all()
+    assert (ends[:, 1] >= private.counts).all()
+    with pytest.raises(ValueError, match="confidence must be"):
+        h.credible_intervals(2)
+    draw = histogram(values, range(201), target=TARGET, rng=rng(), mechanism="dirichlet")
+    with pytest.raises(ValueError, match="Dirichlet draw"):
+        draw.credible_intervals()
 
 
 SIZES = st.floats(1e-3, 1e4)

@@ -1,7 +1,8 @@
 """Probabilities from what was released: post-processing, which is free.
 
-`rows` is for tables of several rows, which it draws together as far as they are alike;
-`frequencies` for a single row, a histogram.
+`rows` is for tables of several rows, which it draws together as far as they are alike; `mixture`
+for a single row, a histogram, whatever it looks like; `frequencies` for one if all are equally
+likely, which tells a release's loss beforehand.
 """
 
 from privrl.models.estimates.rows import clipped_rows, row_probabilities, row_totals

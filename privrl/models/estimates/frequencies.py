@@ -15,8 +15,10 @@ which they sum to n are the first term of the saddle-point expansion of the post
 1954): the tilt does what the condition on the sum does. Under noise of the size of single records
 the counts x are whole numbers, of which all histograms are equally likely.
 
-`privrl.models.estimates` is for tables of several rows, which it draws together as far as they are
-alike.
+A single prior for any histogram is a poor guess at one that is sparse or smooth:
+`privrl.models.estimates.mixture` weighs many, and is what a released histogram is estimated by.
+`privrl.models.estimates.rows` is for tables of several rows, which it draws together as far as they
+are alike.
 
 References
 ----------
@@ -75,13 +77,13 @@ def frequencies(
     ValueError
         If an argument is out of range.
     """
-    z = _check_noisy(noisy)
+    z = check_noisy(noisy)
     if n_records is None:
         n_records = total_records(z, noise)
     n = check_positive("n_records", n_records, "the public number of records")
     size, means = _law(noise)
     # Sums of means fall with the tilt, which for Laplace noise is above −1 (in sizes).
-    gaussian = _is_gaussian(noise)
+    gaussian = is_gaussian(noise)
     tilt = (lambda s: s) if gaussian else math.expm1
     least, most = (-1e9, 1e9) if gaussian else (-16.0, 256.0)
 
@@ -108,7 +110,7 @@ def total_records(noisy: ArrayLike, noise: AdditiveMechanism[Any]) -> float:
     The mean of what is left of all numbers >= 0, taken as equally likely, by the sum of the noisy
     counts; its noise is taken as Gaussian.
     """
-    z = _check_noisy(noisy)
+    z = check_noisy(noisy)
     deviation = math.sqrt(z.size) * noise_deviation(noise)
     return deviation * float(_gaussian_means(z.sum() / deviation, 0.0))
 
@@ -119,7 +121,7 @@ def noise_deviation(noise: AdditiveMechanism[Any]) -> float:
     Of whole noise at least 1e-3, where it is none.
     """
     size = noise_size(noise)
-    if _is_gaussian(noise):
+    if is_gaussian(noise):
         return size
     if isinstance(noise, DiscreteLaplaceMechanism):
         return max(1 / (math.sqrt(2) * math.sinh(min(1 / (2 * size), 300.0))), 1e-3)
@@ -128,7 +130,7 @@ def noise_deviation(noise: AdditiveMechanism[Any]) -> float:
 
 def noise_size(noise: AdditiveMechanism[Any]) -> float:
     """Return the sigma or scale of a mechanism."""
-    return float(getattr(noise, "sigma" if _is_gaussian(noise) else "scale"))
+    return float(getattr(noise, "sigma" if is_gaussian(noise) else "scale"))
 
 
 def typical_loss(
@@ -182,7 +184,7 @@ def typical_loss(
         steps = np.arange(-most, most + 1) / size
     else:
         steps = np.linspace(-_WIDTH, _WIDTH, 97)
-    chances = np.exp(-(steps**2) / 2 if _is_gaussian(noise) else -np.abs(steps))
+    chances = np.exp(-(steps**2) / 2 if is_gaussian(noise) else -np.abs(steps))
     chances /= chances.sum()
     z = p[:, None] * n / size + steps
     q = np.maximum(means(z, d * size / n) * size / n, _TINY)
@@ -199,14 +201,16 @@ def typical_loss(
     return float(d * known * (weights @ each @ chances))
 
 
-def _check_noisy(noisy: ArrayLike) -> FloatArray:
+def check_noisy(noisy: ArrayLike) -> FloatArray:
+    """Return a row of noisy counts as an array, if it is one."""
     z = check_numbers("noisy", noisy)
     if z.ndim != 1 or z.size < 2 or not np.isfinite(z).all():
         raise ValueError(f"noisy must be finite numbers of shape (K,), K >= 2, got {z.shape}.")
     return z
 
 
-def _is_gaussian(noise: AdditiveMechanism[Any]) -> bool:
+def is_gaussian(noise: AdditiveMechanism[Any]) -> bool:
+    """Whether a mechanism's noise is Gaussian, not Laplace's."""
     return isinstance(noise, GaussianMechanism | DiscreteGaussianMechanism)
 
 
@@ -217,8 +221,8 @@ def _law(noise: AdditiveMechanism[Any]) -> tuple[float, Means]:
     """
     size = noise_size(noise)
     if size < _COARSE:
-        return size, lambda z, tilt: _whole_means(z, tilt, size, _is_gaussian(noise))
-    return size, _gaussian_means if _is_gaussian(noise) else _laplace_means
+        return size, lambda z, tilt: _whole_means(z, tilt, size, is_gaussian(noise))
+    return size, _gaussian_means if is_gaussian(noise) else _laplace_means
 
 
 def _gaussian_means(z: ArrayLike, tilt: float) -> FloatArray:

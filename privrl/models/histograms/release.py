@@ -16,7 +16,8 @@ from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
 from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.models.estimates.frequencies import frequencies, noise_deviation, total_records
+from privrl.models.estimates.frequencies import noise_deviation
+from privrl.models.estimates.mixture import fit
 from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
@@ -100,9 +101,9 @@ def histogram(
             f"n_records is for relations under which it is private, got {n_records!r} with "
             f"{str(relation)!r}; leave it out, the values are counted."
         )
-    counts = count_cells(values, column)
+    cells = count_cells(values, column)
     if is_public:
-        n_records = float(counts.sum())
+        n_records = float(cells.sum())
         if n_records == 0:
             raise ValueError("values must hold at least one record, got none.")
     used = choose_mechanism(
@@ -113,16 +114,16 @@ def histogram(
         loss=loss,
         relation=relation,
     )
-    released, said = used.release(counts, rng, accountant=accountant), randomness_of(rng)
+    released, said = used.release(cells, rng, accountant=accountant), randomness_of(rng)
     deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_deviation(used)
     warn_of_others(called, column, released, deviation)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
         return PrivateHistogram(column, released, n_records, used, None, said)
-    total = n_records if is_public else total_records(released, used)
+    counts = fit(released, used, n_records if is_public else None).counts
+    total = n_records if is_public else float(counts.sum())
     assert total is not None
-    shares = frequencies(released, used, total)
-    return PrivateHistogram(column, shares, total, used, released, said)
+    return PrivateHistogram(column, counts / counts.sum(), total, used, released, said)
 
 
 def value_counts(

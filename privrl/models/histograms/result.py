@@ -15,6 +15,7 @@ from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
+from privrl.models.estimates.mixture import fit
 from privrl.models.histograms.choice import (
     HistogramMechanism,
     expected_loss,
@@ -149,14 +150,54 @@ class PrivateHistogram(Saved):
         Notes
         -----
         What the interval holds the count by is the noise of its own cell, for any data. The
-        estimate is the mean over all histograms as equally likely, given all cells at once and the
-        number of records; a draw has its prior in it. Where the data are unlike most histograms,
-        such as nearly all in one cell, the two disagree by more than the noise, and the interval
-        of the noise alone would not reach to the estimate.
+        estimate knows all cells at once, the number of records, and priors that fit
+        (`privrl.models.estimates.mixture`); a draw has its prior in it. Where the two disagree by
+        more than the noise, the interval of the noise alone would not reach to the estimate.
+        `credible_intervals` are those of the estimate.
         """
         tail = 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual")
         low, high = count_bounds(self, tail)
         return np.stack([np.minimum(low, self.counts), np.maximum(high, self.counts)], axis=1)
+
+    def credible_intervals(self, confidence: float = 0.95) -> FloatArray:
+        """Return for each cell an interval that holds the true count, as far as the estimate knows.
+
+        Parameters
+        ----------
+        confidence : float
+            Of each interval by itself, in (0, 1).
+
+        Returns
+        -------
+        array, shape (K, 2)
+            Lower and upper ends, from 0 to the number of records where it is public; the estimate
+            (`counts`) is between them.
+
+        Raises
+        ------
+        ValueError
+            If ``confidence`` is out of range, or a Dirichlet draw was released.
+
+        Notes
+        -----
+        They are made of what is left of the counts under the priors that the estimate is the mean
+        of, by how likely each makes what was released. So they are shorter than `intervals`, by
+        far where neighbours tell or most cells are empty, and hold the counts as often as they say
+        on average over cells and over data that some of the priors are like: docs/models.md shows
+        how often that is. `intervals` hold each count that often, whatever the data are.
+        """
+        check_between("confidence", confidence, 0, 1, "0.95 is usual")
+        if isinstance(self.mechanism, DirichletMechanism) or self.noisy is None:
+            raise ValueError(
+                "credible intervals are of noisy counts, and a Dirichlet draw was released; "
+                "see intervals."
+            )
+        n = self.n_records if self.is_size_public else None
+        ends = fit(self.noisy, self.mechanism, n).intervals(confidence)
+        ends = np.stack(
+            [np.minimum(ends[:, 0], self.counts), np.maximum(ends[:, 1], self.counts)], axis=1
+        )
+        return ends if n is None else np.minimum(ends, n)
 
     def kl_error(self, confidence: float = 0.95) -> float:
         """Return how far the probabilities q may be from the frequencies p, as ``KL(p || q)``.
@@ -219,7 +260,9 @@ class PrivateHistogram(Saved):
         Returns
         -------
         float
-            A number that was known before the data were seen, but for an estimated `n_records`.
+            A number that was known before the data were seen, but for an estimated `n_records`. It
+            is of the mean over all histograms; priors that fit lose less where data are unlike
+            most of these.
         """
         n_cells = self.column.size
         return expected_loss(self.mechanism, n_records=self.n_records, n_cells=n_cells, loss=loss)

@@ -1,0 +1,201 @@
+"""What a noisy count says of its cell's level: how many records such a cell has on average.
+
+A level is a number of records. Levels are a grid, zero among them, fine enough that neighbours are
+not told apart by the noise, or by the chance with which records fall into cells. Given its level, a
+cell's count is spread about it as far as chance and the grid's own gaps spread it: a Poisson count
+of an uncertain mean, so that none falls between two levels. What is left of a count when its noisy
+one is known is a sum over the counts that the noise leaves: over whole numbers, or in steps of a
+quarter of the noise where that is large.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privrl._typing import FloatArray, IntArray
+from privrl.mechanisms.additive import AdditiveMechanism
+from privrl.models.estimates.frequencies import is_gaussian, noise_deviation, noise_size
+from privrl.numerics.scipy_lazily import special
+
+_FINE, _COARSE = 0.06, 0.25  # least and largest gap of neighbouring levels, of their logarithms
+_SHARP = 0.7  # gap in deviations of a noisy count about its level
+_BLURRED = 10.0  # variances of the noise beyond which neighbours say less than the count itself
+_LEAST = 0.1  # records: the least level but zero, or a thirtieth of the noise
+_WHOLE = 25.0  # deviation of the noise up to which all whole counts are looked at
+_STEP = 0.25  # of the deviation, beyond
+_REACH = {True: 7.0, False: 12.0}  # sizes of the noise that are looked at; Gaussian or not
+_LARGEST = 690.0  # of an exponent
+_TINY = 1e-300
+_FAINT = 1e-150  # what is as unlikely as that is nowhere left
+
+
+def levels_of(n_records: float, n_cells: int, deviation: float, largest: float) -> FloatArray:
+    """Return the levels that cells may be at, shape (L,): 0 and what is above it, increasing.
+
+    ``deviation`` is the noise's, ``largest`` the largest noisy count.
+    """
+    mean = n_records / n_cells
+    top = max(min(n_records, largest + 6 * deviation), 2 * mean)
+    found = [0.0, min(max(_LEAST, deviation / 30), mean / 8)]
+    while found[-1] < top:
+        level, gap = found[-1], _COARSE
+        if level <= _BLURRED * deviation**2:
+            gap = min(max(_SHARP * math.sqrt(deviation**2 + level) / level, _FINE), _COARSE)
+        found.append(level * math.exp(gap))
+    return np.array(found)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Levels at which counts are spread alike, and what is common to them."""
+
+    at: IntArray  # of the levels
+    rate: FloatArray  # log-density of a count x at a level: what all have, plus rate x + constant
+    constant: FloatArray
+    middle: float  # of the rates
+    shared: FloatArray  # the rest of the density, times that of the noise, shape (K, G)
+    scale: FloatArray  # its logarithm's largest, (K,)
+
+
+class Likelihoods:
+    """How likely each level makes each noisy count, and what it leaves of the count.
+
+    Parameters
+    ----------
+    noisy : array, shape (K,)
+        Released counts.
+    noise : mechanism of counts with noise
+        What released them.
+    levels : array, shape (L,)
+        `levels_of`.
+
+    Attributes
+    ----------
+    size : float
+        Of the noise.
+    """
+
+    def __init__(self, noisy: FloatArray, noise: AdditiveMechanism[Any], levels: FloatArray):
+        self._noisy, self._levels = noisy, levels
+        self._gaussian, self.size = is_gaussian(noise), noise_size(noise)
+        self._deviation = noise_deviation(noise)
+        self._whole = self._deviation < _WHOLE
+        self._step = 1.0 if self._whole else _STEP * self._deviation
+        reach = math.ceil(_REACH[self._gaussian] * self.size / self._step) + 1
+        self._offsets = self._step * np.arange(-reach, reach + 1)
+        self._centre = np.maximum(np.rint(noisy / self._step) * self._step, 0.0)
+
+    def __call__(self, tilt: float = 0.0) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return logarithms of likelihoods, and mean and variance of the counts that are left.
+
+        All of shape (K, L). ``tilt`` is what counts weigh: likelihoods are those of
+        ``exp(-tilt x)`` times the density of a count x.
+        """
+        shape = self._noisy.size, self._levels.size
+        log, mean, variance = np.empty(shape), np.empty(shape), np.zeros(shape)
+        centre = self._centre[:, None]
+        for group in self._groups:
+            powers = self._powers(group, tilt)
+            first, second = powers * self._offsets[:, None], powers * self._offsets[:, None] ** 2
+            mass = np.maximum(group.shared @ powers, _TINY)
+            moment = group.shared @ first / mass
+            log[:, group.at] = (
+                np.log(mass) + group.scale[:, None] + centre * (group.rate - tilt) + group.constant
+            )
+            mean[:, group.at] = centre + moment
+            variance[:, group.at] = np.maximum(group.shared @ second / mass - moment**2, 0)
+        sharp = self._levels[self._sharp]
+        log[:, self._sharp] = self._log_noise(self._noisy[:, None] - sharp) - tilt * sharp
+        mean[:, self._sharp] = sharp
+        return log, mean, variance
+
+    @property
+    def half_step(self) -> float:
+        """Half of what neighbouring counts that are looked at differ by; 0 where all are."""
+        return 0.0 if self._whole else self._step / 2
+
+    def spread(
+        self, rows: IntArray, tilt: float, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return counts and how likely each is, shapes (B, N), for weights (B, L) of levels.
+
+        Of the noisy counts of these ``rows``.
+        """
+        counts = np.maximum(self._centre[rows, None] + self._offsets, 0.0)
+        masses = np.zeros_like(counts)
+        for group in self._groups:
+            powers = self._powers(group, tilt)
+            shared = group.shared[rows]
+            mass = shared @ powers
+            known = mass > _FAINT
+            each = np.where(known, weights[:, group.at] / np.where(known, mass, 1), 0)
+            with np.errstate(over="ignore", invalid="ignore"):  # where nothing is left
+                found = shared * (each @ powers.T)
+            masses += np.where(shared > _FAINT, found, 0.0)
+        sharp = np.broadcast_to(self._levels[self._sharp], (len(counts), len(self._sharp)))
+        return np.hstack([counts, sharp]), np.hstack([masses, weights[:, self._sharp]])
+
+    def _powers(self, group: _Group, tilt: float) -> FloatArray:
+        most = _LARGEST / self._offsets[-1]
+        rate = np.clip(group.rate - group.middle - tilt, -most, most)
+        return np.asarray(np.exp(self._offsets[:, None] * rate))
+
+    def _log_noise(self, error: FloatArray) -> FloatArray:
+        u = error / self.size
+        return -(u**2) / 2 if self._gaussian else -np.abs(u)
+
+    @cached_property
+    def _shapes(self) -> FloatArray:
+        """One over the squared relative spread of counts at each level; NaN where it is nothing.
+
+        In powers of two, so that levels come in groups.
+        """
+        level = np.maximum(self._levels, _TINY)
+        gaps = np.append(_COARSE, np.gradient(np.log(level[1:])))
+        blur = np.minimum(np.sqrt(self._deviation**2 + level) / level, 1e9)
+        spread = np.maximum(gaps - blur, 0) * (gaps + blur)
+        spread[spread < gaps**2 / 10] = 0.0
+        if not self._whole:  # where counts are whole, chance is in the sum
+            spread += 1 / level
+        with np.errstate(divide="ignore"):
+            shapes = np.exp2(np.rint(-np.log2(spread)))
+        shapes[0] = np.nan
+        if not self._whole:
+            shapes[~(level >= 0.75 * self._step * np.sqrt(shapes))] = np.nan
+        return np.asarray(shapes)
+
+    @cached_property
+    def _sharp(self) -> IntArray:
+        return np.flatnonzero(np.isnan(self._shapes))
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        counts = self._centre[:, None] + self._offsets
+        inside = counts > -self._step / 2
+        counts = np.where(inside, counts, 0.0)
+        noise = np.where(inside, self._log_noise(self._noisy[:, None] - counts), -np.inf)
+        return [
+            self._group(a, counts, noise)
+            for a in np.unique(self._shapes[~np.isnan(self._shapes)])
+        ]  # fmt: skip
+
+    def _group(self, a: float, counts: FloatArray, noise: FloatArray) -> _Group:
+        at = np.flatnonzero(self._shapes == a)
+        level = self._levels[at]
+        if math.isinf(a):  # Poisson counts
+            shared, rate, constant = noise - special.gammaln(counts + 1), np.log(level), -level
+        elif self._whole:  # Poisson counts of gamma means
+            shared = noise + special.gammaln(counts + a) - special.gammaln(counts + 1)
+            rate = -np.log1p(a / level)
+            constant = -a * np.log1p(level / a) - special.gammaln(a)
+        else:  # gamma counts
+            shared, rate = noise + special.xlogy(a - 1, counts), -a / level
+            constant = a * np.log(a / level) - special.gammaln(a) + math.log(self._step)
+        middle = float(rate.min() + rate.max()) / 2
+        shared = shared + middle * self._offsets
+        scale = shared.max(axis=1)
+        shared = np.exp(shared - scale[:, None])
+        return _Group(at, rate, constant, middle, shared, scale)

@@ -1,0 +1,303 @@
+"""The counts behind one row of noisy counts, by priors that fit: post-processing, which is free.
+
+`fit` is the best guess if it is not known what a histogram looks like: whether it is sparse,
+peaked or level, whether neighbouring cells are alike. Each of many priors says so of all counts:
+the laws of `privrl.models.estimates.exchangeable`, which know no order of the cells, and the chains
+of `privrl.models.estimates.ordered`, which do. Each is weighed by how likely it makes what was
+released, its evidence, and the means of what each leaves of the counts are averaged by these
+weights.
+
+Where the number n of records is public, all of it is given that counts sum to n. Counts whose
+density is multiplied by exp(-t x) sum to n for some tilt t; their means, and their normaliser Z(t),
+give the first term of the saddle-point expansion (Daniels, 1954) of the means given the sum, and of
+the evidence: the density of the sum at n is Z(t) exp(t n) / sqrt(2 pi V) for the sum's variance V
+at t, and what it is before anything was released is taken as normal.
+
+References
+----------
+H. E. Daniels. *Saddlepoint approximations in statistics* (1954).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import check_positive
+from privrl._typing import FloatArray, IntArray
+from privrl.mechanisms.additive import AdditiveMechanism
+from privrl.models.estimates.exchangeable import families, fitted
+from privrl.models.estimates.frequencies import check_noisy, noise_deviation, total_records
+from privrl.models.estimates.levels import Likelihoods, levels_of
+from privrl.models.estimates.ordered import Chains
+
+# From log-likelihoods (S, K, L) to log-evidences (S,) and weights of levels (S, K, L).
+Weigh = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+_ORDERED = 5_000  # cells up to which their order is looked at
+_FITTED = 10.0  # nats by which a law that was fitted must be the more likely
+_KEPT = 8  # laws, and half as many chains
+_NUMBERS = 20_000_000  # at once, in the weights of levels under all laws
+_BEHIND = 4.0  # nats behind the best from which on a prior is left out
+_FAR = 25.0  # squared deviations: beyond, sums are not normal
+_ROUNDS = 6  # of the search for a tilt
+_NEAR = 1e-3  # of the sum
+_STRIDE = 0.4  # of a tilt, over the noise's size
+_HELD = 0.3  # of its mean: no count is drawn below, to fit the sum
+_LEAST = 1e-12  # of all records, in a cell
+_EXACT = 1e-3  # variance of a sum that is none
+_TINY = 1e-300
+_BLOCK = 2_000  # cells at once
+
+
+@dataclass(frozen=True)
+class CountPosterior:
+    """What is left of counts, given their noisy ones; `fit` makes it.
+
+    Attributes
+    ----------
+    counts : array, shape (K,)
+        Their means, > 0; where the number of records is public, with that sum within rounding.
+    """
+
+    counts: FloatArray
+    _likelihoods: Likelihoods
+    _rows: IntArray  # of the likelihoods, for each cell
+    _weights: FloatArray  # of levels, (K, L)
+    _tilt: float
+
+    def intervals(self, confidence: float) -> FloatArray:
+        """Return for each cell what is left with this probability, shape (K, 2).
+
+        Equally much is left out at either end, but for the mean, which is within.
+        """
+        tail = (1 - confidence) / 2
+        half = self._likelihoods.half_step
+        ends = np.empty((self.counts.size, 2))
+        for start in range(0, self.counts.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            values, masses = self._likelihoods.spread(
+                self._rows[block], self._tilt, self._weights[block]
+            )
+            order = np.argsort(values, axis=1)
+            below = np.take_along_axis(masses, order, axis=1).cumsum(axis=1)
+            below /= np.maximum(below[:, -1:], _TINY)
+            for side, (mass, step) in enumerate(((tail, -half), (1 - tail, half))):
+                at = (below >= mass * (1 - 1e-9)).argmax(axis=1)[:, None]
+                found = np.take_along_axis(values, np.take_along_axis(order, at, axis=1), axis=1)
+                ends[block, side] = np.maximum(found[:, 0] + step, 0)
+        return np.stack(
+            [np.minimum(ends[:, 0], self.counts), np.maximum(ends[:, 1], self.counts)], axis=1
+        )
+
+
+def fit(
+    noisy: ArrayLike, noise: AdditiveMechanism[Any], n_records: float | None = None
+) -> CountPosterior:
+    """Return what is left of the counts of a histogram.
+
+    Parameters
+    ----------
+    noisy : array_like, shape (K,)
+        Released counts; they may be negative. Up to 5,000 of them are looked at in their order.
+    noise : mechanism of counts with noise
+        What released them; its kind and size are used.
+    n_records : float, optional
+        What the counts sum to, > 0, where it is public; without it the sum is as uncertain as the
+        counts are.
+
+    Returns
+    -------
+    CountPosterior
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    z = check_noisy(noisy)
+    is_public = n_records is not None
+    n = check_positive(
+        "n_records",
+        total_records(z, noise) if n_records is None else n_records,
+        "the public number of records",
+    )
+    values, rows, numbers = np.unique(z, return_inverse=True, return_counts=True)
+    times = numbers.astype(np.float64)
+    levels = levels_of(n, z.size, noise_deviation(noise), float(values[-1]))
+    likelihoods = Likelihoods(values, noise, levels)
+    total = n if is_public else None
+
+    log, mean, variance = likelihoods()
+    laws, chances = families(levels, n, z.size)
+    apart = _Laws(laws, levels, times)
+    likely = chances + apart.roughly(log, mean, variance, total)
+    law = fitted(log, times, _shares(likely) @ laws)
+    apart = _Laws(np.vstack([laws, law]), levels, times)
+    likely = apart.roughly(log, mean, variance, total) + np.append(chances, -_FITTED)
+    law = _shares(likely) @ apart.laws
+
+    kept = _best(likely, likely.max() - _BEHIND, min(_KEPT, 1 + _NUMBERS // log.size))
+    apart = _Laws(apart.laws[kept], levels, times)
+    each = np.arange(values.size)
+    found = _Settled.of(
+        apart.posterior, kept.size, likelihoods, rows=each, cells=times, total=total
+    )
+    # Whatever holds of all laws alike cancels.
+    weight = found.log_evidence - apart.before(total) + np.append(chances, -_FITTED)[kept]
+    parts = [(weight, found, rows)]
+    if 2 < z.size <= _ORDERED:
+        chains = Chains.over(levels, law, z.size)
+        mean_sum = z.size * float(law @ levels)
+        before = -math.log(chains.jumps.size) - _log_normal(
+            total, mean_sum, chains.variances + mean_sum
+        )
+        rough = chains.log_evidence(log[rows]) + before
+        least = max(rough.max() - _BEHIND, likely.max() - 3 * _BEHIND)
+        kept = _best(rough, least, _KEPT // 2)
+        if kept.size:
+            chains, once = chains.only(kept), np.ones(z.size)
+            found = _Settled.of(
+                chains.posterior, kept.size, likelihoods, rows=rows, cells=once, total=total
+            )
+            parts.append((found.log_evidence + before[kept], found, np.arange(z.size)))
+    return _mixed(parts, likelihoods, rows, n, is_public)
+
+
+def _mixed(
+    parts: "list[tuple[FloatArray, _Settled, IntArray]]",
+    likelihoods: Likelihoods,
+    rows: IntArray,
+    n_records: float,
+    is_public: bool,
+) -> CountPosterior:
+    """Return what all priors leave, each with its weight; those of a part have their own rows."""
+    shares = _shares(np.concatenate([weight for weight, _, _ in parts]))
+    ends = np.cumsum([weight.size for weight, _, _ in parts])[:-1]
+    each = [
+        ((share @ found.counts)[at], np.tensordot(share, found.weights, 1)[at], share @ found.tilts)
+        for share, (_, found, at) in zip(np.split(shares, ends), parts, strict=True)
+    ]
+    counts, levels, tilts = zip(*each, strict=True)
+    total = np.maximum(sum(counts), _LEAST * n_records)
+    if is_public:
+        total = total * (n_records / total.sum())
+    return CountPosterior(total, likelihoods, rows, sum(levels), float(sum(tilts)))
+
+
+@dataclass(frozen=True)
+class _Laws:
+    """Laws of the levels of cells that know nothing of each other."""
+
+    laws: FloatArray  # (S, L)
+    levels: FloatArray
+    cells: FloatArray  # with each noisy count
+
+    def posterior(self, log: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """As that of `Chains`."""
+        largest = log.max(axis=2, keepdims=True)
+        weights = np.exp(log - largest) * self.laws[:, None]
+        total = weights.sum(axis=2, keepdims=True)
+        return (np.log(total) + largest)[..., 0] @ self.cells, weights / total
+
+    def before(self, total: float | None) -> FloatArray:
+        """Return the log-density of the sum at ``total`` before anything is released, (S,)."""
+        mean = self.laws @ self.levels
+        variance = self.laws @ (self.levels**2 + self.levels) - mean**2
+        n_cells = self.cells.sum()
+        return _log_normal(total, n_cells * mean, n_cells * variance)
+
+    def roughly(
+        self, log: FloatArray, mean: FloatArray, variance: FloatArray, total: float | None
+    ) -> FloatArray:
+        """Return log-evidences given the sum, (S,), the sum taken as normal."""
+        largest = log.max(axis=1, keepdims=True)
+        likely = np.exp(log - largest)
+        mass = likely @ self.laws.T
+        first = (likely * mean) @ self.laws.T / mass
+        second = (likely * (variance + mean**2)) @ self.laws.T / mass
+        variances = np.maximum(second - first**2, 0)
+        sums = _log_normal(total, self.cells @ first, self.cells @ variances)
+        return self.cells @ (np.log(mass) + largest) + sums - self.before(total)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """What priors leave of the counts, given their sum where it is public."""
+
+    log_evidence: FloatArray  # (S,)
+    tilts: FloatArray  # (S,)
+    counts: FloatArray  # (S, K)
+    weights: FloatArray  # of levels, (S, K, L)
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Weigh,
+        n_priors: int,
+        likelihoods: Likelihoods,
+        *,
+        rows: IntArray,
+        cells: FloatArray,
+        total: float | None,
+    ) -> "_Settled":
+        """Return it for the tilts at which counts sum to ``total``, found by secants."""
+        tilt, stride = np.zeros(n_priors), _STRIDE / likelihoods.size
+        last = slope = gap = np.full(n_priors, np.nan)
+        best: list[FloatArray] = []
+        for _ in range(_ROUNDS):
+            log, mean, variance = (
+                np.stack(each)[:, rows] for each in zip(*map(likelihoods, tilt), strict=True)
+            )
+            evidence, weights = posterior(log)
+            first = (weights * mean).sum(axis=2)
+            spread = (weights * (variance + mean**2)).sum(axis=2) - first**2
+            now = [evidence, tilt, first, np.maximum(spread, 0), weights]
+            if total is None:
+                return cls(evidence, tilt, first, weights)
+            before, gap = gap, first @ cells - total
+            with np.errstate(divide="ignore", invalid="ignore"):
+                secant = (before - gap) / (tilt - last)
+            slope = np.where(secant > 0, secant, now[3] @ cells) + _EXACT
+            now += [gap, slope]
+            if not best:
+                best = now
+            nearer = np.abs(gap) <= np.abs(best[5])
+            best = [
+                np.where(nearer.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+                for new, old in zip(now, best, strict=True)
+            ]
+            if (np.abs(best[5]) <= _NEAR * total).all():
+                break
+            last, tilt = tilt, tilt + np.clip(gap / slope, -stride, stride)
+        evidence, tilt, first, spread, weights, gap, slope = best
+        assert total is not None
+        # What is left of the gap is shared out as the counts are uncertain.
+        share = spread / np.maximum((spread @ cells)[:, None], _TINY)
+        counts = np.maximum(first - gap[:, None] * share, _HELD * first) + _LEAST * total
+        counts = counts * (total / (counts @ cells))[:, None]
+        sums = tilt * total - np.log(slope) / 2 - np.minimum(gap**2 / slope, _FAR) / 2
+        return cls(evidence + sums, tilt, counts, weights)
+
+
+def _log_normal(value: float | None, mean: ArrayLike, variance: FloatArray) -> FloatArray:
+    """Return the log-density of a value that is known, up to a constant; 0 where none is."""
+    if value is None:
+        return np.zeros_like(variance)
+    variance = np.maximum(variance, 0) + _EXACT
+    square = np.minimum((value - np.asarray(mean)) ** 2 / variance, _FAR)
+    return np.asarray(-(np.log(variance) + square) / 2)
+
+
+def _shares(log: FloatArray) -> FloatArray:
+    shares = np.exp(log - log.max())
+    return np.asarray(shares / shares.sum())
+
+
+def _best(log: FloatArray, least: float, most: int) -> IntArray:
+    """Return where the largest are, at most so many, none of them below the least."""
+    order = np.argsort(-log, kind="stable")[:most]
+    return np.asarray(order[log[order] >= least])
