@@ -1,5 +1,7 @@
 """What is checked, one session each: ``nox`` runs those that a change must pass."""
 
+import hashlib
+import os
 from pathlib import Path
 
 import nox
@@ -52,6 +54,62 @@ def docs(session: nox.Session, page: str) -> None:
     """Make the numbers and pictures of a page of the docs."""
     session.install("-e", ".[dev]")
     session.run("python", f"docs/make/{page}.py", *session.posargs)
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Choose the versions in requirements/ anew: the newest there are, for every platform."""
+    session.install("uv")
+    command = (
+        *("uv", "pip", "compile", "--universal", "--generate-hashes", "--upgrade", "--quiet"),
+        *("--python-version", "3.11", "--no-emit-index-url", "--no-annotate"),
+        *("--custom-compile-command", "nox -s lock", "pyproject.toml"),
+    )
+    session.run(*command, "--extra", "dev", "--output-file", "requirements/dev.txt", silent=True)
+    same = ("--constraints", "requirements/dev.txt")
+    session.run(*command, *same, "--output-file", "requirements/run.txt", silent=True)
+
+
+@nox.session
+def locked(session: nox.Session) -> None:
+    """Run the tests with the locked versions, each file of them known by its digest."""
+    session.install("--require-hashes", "-r", "requirements/dev.txt")
+    session.install("--no-deps", "--no-build-isolation", "-e", ".")
+    session.run("pytest", *(session.posargs or ["-n", "auto", "--dist", "loadfile"]))
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel of a commit with the locked versions: whoever does it gets the same bytes."""
+    session.install("--require-hashes", "-r", "requirements/dev.txt")
+    date = session.run("git", "log", "-1", "--format=%ct", external=True, silent=True)
+    os.umask(0o022)  # as its files are in the wheel
+    out = session.create_tmp()
+    command = ("python", "-m", "build", "--no-isolation", "--outdir", out, ".")
+    session.run(*command, env={"SOURCE_DATE_EPOCH": date.strip()}, silent=True)
+    for path in Path(out).glob("*.whl"):
+        session.log(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path}")
+
+
+@nox.session(venv_backend="uv")
+def oldest(session: nox.Session) -> None:
+    """Run the tests with the oldest versions that pyproject.toml allows."""
+    session.install("--resolution", "lowest-direct", "-e", ".[dev]")
+    session.run("pytest", *(session.posargs or ["-n", "auto", "--dist", "loadfile"]))
+
+
+@nox.session(venv_backend="uv")
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest versions there are, those before a release too."""
+    session.install("--upgrade", "--prerelease", "allow", "-e", ".[dev]")
+    session.run("pytest", *(session.posargs or ["-n", "auto", "--dist", "loadfile"]))
+
+
+@nox.session
+def vulnerabilities(session: nox.Session) -> None:
+    """Ask, over the network, whether a locked version has a known one. No answer is a failure."""
+    session.install("pip-audit")
+    session.run("pip-audit", "--strict", "--disable-pip", "--requirement", "requirements/dev.txt")
 
 
 @nox.session

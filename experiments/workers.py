@@ -16,6 +16,8 @@ from privrl.experiments.names import lookup
 
 _DEATHS = 3  # in a row, without any job finished
 _LOOPBACK = "127.0.0.1"
+#: What each backend needs: the package that is it, and what makes the keys of a Dask cluster.
+_PACKAGES = {"dask": ("distributed", "cryptography"), "ray": ("ray",)}
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -169,7 +171,10 @@ def dask_client(workers: int | None, address: str | None) -> Iterator[Any]:
             distributed.LocalCluster(
                 n_workers=workers or cpu_count(),
                 threads_per_worker=1,
-                host=_LOOPBACK,  # whoever reaches a scheduler can run code in its workers
+                # Whoever reaches a scheduler can run code in its workers: no other machine does,
+                # and no other account of this one has the key, which is made for this run.
+                host=_LOOPBACK,
+                security=True,
                 dashboard_address=f"{_LOOPBACK}:0",
             )
         )
@@ -230,11 +235,13 @@ _BACKENDS: dict[str, Callable[[_Todo], Generator[_Outcome, None, None]]] = {
 
 
 def _package(backend: str) -> Any:
-    name = {"dask": "distributed", "ray": "ray"}[backend]
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ValueError(
-            f"backend {backend!r} needs the package {name}, which is not installed; "
-            f"pip install 'privrl[{backend}]'."
-        ) from error
+    found = []
+    for name in _PACKAGES[backend]:
+        try:
+            found.append(importlib.import_module(name))
+        except ImportError as error:
+            raise ValueError(
+                f"backend {backend!r} needs the package {name}, which is not installed; "
+                f"pip install 'privrl[{backend}]'."
+            ) from error
+    return found[0]

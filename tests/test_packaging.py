@@ -1,6 +1,7 @@
 """The wheel holds just what the tree holds, the folders keep their floors, and load little."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -61,20 +62,32 @@ def _modules() -> dict[str, Path]:
     }
 
 
-@pytest.mark.slow
-def test_wheel_holds_the_tree(tmp_path: Path) -> None:
-    copy = tmp_path / "copy"  # building leaves files behind
-    copy.mkdir()
+def _wheel(folder: Path, date: int) -> Path:
+    """Return the wheel of a copy of the tree, in a folder of its own, as of a date."""
+    copy = folder / "copy"  # building leaves files behind
+    copy.mkdir(parents=True)
     for name in ("privrl", *APART):
-        shutil.copytree(ROOT / name, copy / name, symlinks=True)
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, copy_function=shutil.copyfile)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
-    done = subprocess.run([*build, str(copy)], capture_output=True, text=True, check=False)
+        shutil.copyfile(ROOT / name, copy / name)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    dated = os.environ | {"SOURCE_DATE_EPOCH": str(date)}
+    done = subprocess.run(
+        [*build, str(copy)], capture_output=True, text=True, check=False, env=dated, umask=0o022
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.slow
+def test_wheel_holds_the_tree_and_is_the_same_wherever_it_is_built(tmp_path: Path) -> None:
+    first = _wheel(tmp_path / "here", 1_700_000_000)
+    names = {n for n in zipfile.ZipFile(first).namelist() if ".dist-info/" not in n}
     assert names == {*_modules(), "privrl/py.typed"}
+    again = _wheel(tmp_path / "else" / "where", 1_700_000_000)  # files are younger by a build
+    assert again.read_bytes() == first.read_bytes()
+    assert _wheel(tmp_path / "another day", 1_800_000_000).read_bytes() != first.read_bytes()
 
 
 @pytest.mark.parametrize("name", APART)

@@ -410,3 +410,43 @@ def test_the_largest_changes_are_paid_for(how, relation, states, others) -> None
     assert not result.violated, result.findings
     assert result.error is None
     assert result.releases == 4  # of transitions and rewards, before and after the episode
+
+
+# An adversary for an environment ----------------------------------------------------------------
+
+
+def against(policy: Any, episode: int, first: int) -> Episode:
+    """Return an episode that an adversary makes of what the agent showed it."""
+    steps, state = [], first
+    for t in range(H):
+        action = max(int(policy[t, state]), 0)
+        onwards = (state + episode + int(policy.sum())) % S
+        steps.append(agents.Transition(state, action, float(action != t % A), onwards))
+        state = onwards
+    return steps
+
+
+@pytest.mark.parametrize("agent", ["psrl", "sparse-psrl", "ucbvi"])
+@pytest.mark.parametrize("fair", [True, False])
+def test_an_environment_that_plays_against_the_agent(agent: str, fair: bool) -> None:
+    """It may answer by all that was released; what one that knows the data adds is not covered."""
+    setup = Setup(
+        agent=agent, sampler="noisy square-root", schedule="every", relation="episode",
+        rewards="hat" if agent == "sparse-psrl" else "noisy", told="step by step",
+        resamples=False, terminates=False, support=False,
+    )  # fmt: skip
+
+    def played(private: Episode) -> Any:
+        made, shown = agent_of(setup, 5), []
+        for episode in range(5):
+            made.begin_episode(episode)
+            shown.append(made.behaviour.copy())
+            first = 0 if fair else private[0].state
+            steps = private if episode == 1 else against(made.behaviour, episode, first)
+            for step in steps:
+                made.observe(step)
+        return shown, made.accountant.rdp
+
+    one = [agents.Transition(0, 0, 1.0, 0)] * H
+    other = [agents.Transition(1, 1, 0.0, 1)] * H
+    assert audit_replay(played, one, other).violated != fair

@@ -11,6 +11,7 @@ from needs import COLLECTION, needs_collection
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 BLOCKS = {
     str(page.relative_to(ROOT)): re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
     for page in PAGES
@@ -41,7 +42,7 @@ def test_pages_with_blocks_are_found() -> None:
 LINKED = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINKED.findall(page.read_text()):
         assert (page.parent / target).exists(), target
@@ -52,9 +53,7 @@ PATHS = re.compile(
 )
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths_that_are_named_are_there(page: Path) -> None:
     for path in PATHS.findall(page.read_text()):
         assert (ROOT / path).exists(), path

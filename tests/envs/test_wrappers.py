@@ -1,5 +1,6 @@
 import math
 import pickle
+from inspect import signature
 
 import gymnasium as gym
 import numpy as np
@@ -22,6 +23,8 @@ from privrl.envs.registration import register_envs
 register_envs()
 
 IDS = {"privrl/Blackjack-v0": 704, "privrl/CartPole-v0": 162}
+# From Gymnasium 1.4 on keys may stay in the order that they were given in.
+UNSORTED = {"sort_keys": False} if "sort_keys" in signature(Dict).parameters else {}
 SPACES = [
     (Discrete(5, start=-2), 5),
     (MultiDiscrete([3, 2, 4], start=[1, -1, 10]), 24),
@@ -32,7 +35,7 @@ SPACES = [
     (Discrete(1), 1),
     (Tuple([]), 1),
     (Dict({"b": Discrete(2, start=4), "a": MultiBinary(2)}), 8),
-    (Dict({"b": Tuple([Discrete(2)]), "a": Discrete(3)}, sort_keys=False), 6),
+    (Dict({"b": Tuple([Discrete(2)]), "a": Discrete(3)}, **UNSORTED), 6),
     (Box(np.array([0, -2]), np.array([2, 1]), dtype=np.int8), 12),
 ]
 

@@ -1,15 +1,27 @@
 """Workers: the same results from all backends, whatever dies in between."""
 
 import os
+import re
 import signal
+import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import psutil
 import pytest
 
-from privrl.experiments.workers import JobFailed, WorkersDied, check_workers, on_workers
+from privrl.experiments.workers import (
+    JobFailed,
+    WorkersDied,
+    check_workers,
+    dask_client,
+    on_workers,
+)
 
 JOBS = list(range(8))
 
@@ -105,6 +117,49 @@ def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
     assert set(addresses) <= {"127.0.0.1", "::1"}
 
 
+@pytest.fixture(scope="module")
+def ours():
+    """Have a client of a cluster that privrl starts."""
+    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
+    with dask_client(1, None) as client:
+        yield client
+
+
+STRANGER = "import os, sys, distributed; distributed.Client(sys.argv[1], timeout=3).run(os.getpid)"
+
+
+def test_who_has_no_key_cannot_speak_to_our_own_cluster(ours: Any) -> None:
+    """Such as another account of this machine: code that it sends would run as ours."""
+    address = ours.scheduler.address
+    for known in (address, address.replace("tls://", "tcp://")):
+        command = [sys.executable, "-c", STRANGER, known]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        *_, why = done.stderr.split("\nTraceback")[-1].strip().splitlines()
+        assert re.match(r"TypeError: TLS|OSError: Timed out|[\w.]*CommClosedError", why), why
+    assert ours.submit(os.getpid, pure=False).result() != os.getpid()
+
+
+def test_what_a_worker_writes_to_disk_is_for_its_owner_alone(ours: Any) -> None:
+    (folder,) = ours.run(lambda dask_worker: dask_worker.local_directory).values()
+    assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
+
+
+def fails(part: Any, more: Any) -> None:
+    raise ZeroDivisionError("of no use")
+
+
+def test_the_log_of_a_worker_does_not_show_what_a_task_was_given(ours: Any) -> None:
+    part = ours.submit(pd.DataFrame, {"who": ["SECRET7"]}, pure=False)
+    with pytest.raises(ZeroDivisionError):
+        ours.submit(fails, part, np.array([987654321]), pure=False).result()
+    (lines,) = ours.get_worker_logs().values()
+    told = "\n".join(line for _, line in lines)
+    assert "of no use" in told
+    assert "SECRET7" not in told
+    assert "987654321" not in told
+
+
 def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:
     done = dict(on_workers(dies_once, JOBS, tmp_path, backend="loky", workers=2))
     assert done == {i: 2 * i for i in JOBS}
@@ -141,7 +196,9 @@ def test_bad_options(options, message: str) -> None:
         check_workers(**{"workers": None, "address": None} | options)
 
 
-@pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("ray", "ray")])
+@pytest.mark.parametrize(
+    ("backend", "package"), [("dask", "distributed"), ("dask", "cryptography"), ("ray", "ray")]
+)
 def test_a_missing_package_names_its_extra(backend: str, package: str, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=rf"pip install 'privrl\[{backend}\]'"):
