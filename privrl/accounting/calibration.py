@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import Cost
@@ -67,7 +67,7 @@ def _excess(
     Stricter by 1e-12, so that sums of such costs do not exceed the target by rounding.
     """
     if not isinstance(target, Rdp | ApproxDP):
-        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
+        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {shown(target)}.")
     strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
     if accountant is None:
         if isinstance(strict, Rdp):

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, check_is
 from privrl.accounting.rdp import BudgetExceeded
-from privrl.costs.base import Cost, check_delta
+from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger import accountant
 from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, profile_of, pure_of
@@ -195,6 +195,9 @@ class Ledger:
         OSError
             If they cannot be read.
         """
+        check_is("data", data, Path)
+        if name is not None:
+            _check_name(name)
         state = self._opened()
         if name is not None and not (data.is_file() or data.is_dir()):
             return self._checked(state, DataSet(name))
@@ -238,6 +241,8 @@ class Ledger:
         LedgerError
             If it cannot be entered.
         """
+        check_is("dataset", dataset, DataSet)
+        check_cost(cost)
         count = check_count("count", count)
         profile = profile_of(cost) if count == 1 else None
         alone = None
@@ -289,6 +294,9 @@ class Ledger:
             Under which relation. By default under each that has no budget of its own, one by one.
         """
         _check_name(dataset)
+        check_is("budget", budget, Budget)
+        if relation is not None:
+            check_is("relation", relation, Relation, str)
         with self._file.writing() as transaction:
             state = self._current(transaction)
             self._checked(state, DataSet(dataset))
@@ -406,6 +414,8 @@ class Ledger:
         LedgerError
             If something was altered.
         """
+        if against is not None:
+            check_is("against", against, Mapping)
         with self._file.reading() as transaction:
             transaction.check_pages()
             state = _whole(transaction, self.path)

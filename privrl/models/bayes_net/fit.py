@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_positive, check_rng
+from privrl._checks import check_positive, check_rng, shown
 from privrl._plain import listed
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
@@ -82,8 +82,8 @@ class PrivateBayesNet:
             )
         if not (isinstance(self.target, Rdp | ApproxDP) or self.mechanism == "none"):
             raise ValueError(
-                f"target must be Rdp(...) or ApproxDP(...), got {self.target!r}; mechanism='none' "
-                "has no privacy and needs none."
+                f"target must be Rdp(...) or ApproxDP(...), got {shown(self.target)}; "
+                "mechanism='none' has no privacy and needs none."
             )
         if self.shares is None:
             return

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, shown
 from privrl._plain import listed
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.accuracy.design import Loss
@@ -77,7 +77,7 @@ def choose_mechanism(
     if loss not in get_args(Loss):
         raise ValueError(f"loss must be one of {listed(get_args(Loss))}, got {loss!r}.")
     if not isinstance(target, Rdp | ApproxDP):
-        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}.")
+        raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {shown(target)}.")
     relation = ReplaceRecord() if relation is None else relation
     keeps_size(relation)
     if n_records is not None:
@@ -148,7 +148,9 @@ def expected_loss(
 def keeps_size(relation: Relation) -> bool:
     """Whether neighbours have equally many records, so that their number is public."""
     if not isinstance(relation, Relation):
-        raise ValueError(f"relation must be a Relation such as ReplaceRecord(), got {relation!r}.")
+        raise ValueError(
+            f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
+        )
     return all(sum(vector) == 0 for vector in relation.changes())
 
 

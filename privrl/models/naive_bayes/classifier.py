@@ -13,7 +13,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_positive, shown
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
@@ -305,8 +305,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         _check_name("shares", self.shares, ("optimised", "uniform"))
         if not (isinstance(self.target, Rdp | ApproxDP) or self.mechanism == "none"):
             raise ValueError(
-                f"target must be Rdp(...) or ApproxDP(...), got {self.target!r}; mechanism='none' "
-                "has no privacy and needs none."
+                f"target must be Rdp(...) or ApproxDP(...), got {shown(self.target)}; "
+                "mechanism='none' has no privacy and needs none."
             )
         if self.alpha is not None:
             check_positive("alpha", self.alpha, "1 is usual")
