@@ -49,6 +49,15 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Try bad input of all kinds, by default 100,000 times; ``-- --cases 5000 schema``."""
+    session.install("-e", ".[dev]")
+    session.run(
+        "python", "tests/fuzz/run.py", *(session.posargs or ["--cases", "100000", "-j", "2"])
+    )
+
+
+@nox.session
 @nox.parametrize("page", PAGES)
 def docs(session: nox.Session, page: str) -> None:
     """Make the numbers and pictures of a page of the docs."""

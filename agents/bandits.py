@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_is, check_positive, check_rng
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant
@@ -82,6 +82,7 @@ def imed(
         raise ValueError(f"steps must be ascending, got {list(steps)!r}.")
     check_between("ratio", ratio, 1, math.inf, "2 is usual")
     shape = check_count("runs", runs), len(means)
+    check_rng(rng)
     sums = None if epsilon is None else _ArmSums(epsilon)
     accountant = RdpAccountant() if accountant is None else accountant
     pulls, paid = np.zeros(shape), np.zeros(shape)
@@ -170,6 +171,7 @@ def _choice(pulls: FloatArray, paid: FloatArray, epsilon: float | None) -> IntAr
 
 
 def _means(mdp: TabularMDP) -> FloatArray:
+    check_is("mdp", mdp, TabularMDP)
     means = mdp.expected_reward[0]
     if (mdp.n_states, mdp.horizon) != (1, 1) or not ((means >= 0) & (means <= 1)).all():
         raise ValueError(

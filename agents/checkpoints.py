@@ -18,7 +18,7 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from privrl._files import save_private
+from privrl._files import read_bytes, save_private
 from privrl._plain import parse_json
 from privrl._states import PutBack, Taken, pack, settings_digest, settings_of, unpack
 from privrl._typing import FloatArray
@@ -195,7 +195,7 @@ def load(
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     """Return the head and the numbers of a file, checked as far as no agent is needed."""
-    content = path.read_bytes()
+    content = read_bytes(path)
     title, _, rest = content.partition(b"\n")
     if title + b"\n" != _TITLE:
         raise _no_checkpoint(path)

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_count, check_rng
+from privrl._checks import check_count, check_does, check_rng, check_truth
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
@@ -86,9 +86,15 @@ class Observer:
         self.n_actions = check_count("n_actions", n_actions)
         self.horizon = check_count("horizon", horizon)
         self.batch_shape = tuple(check_count("batch_shape", size) for size in batch_shape)
-        if not isinstance(terminates, bool):
-            raise ValueError(f"terminates must be True or False, got {terminates!r}.")
+        check_truth("terminates", terminates)
         check_rng(rng)
+        check_does(
+            "rewards",
+            rewards,
+            "a reward model, such as KnownRewards or HatRewards",
+            "fresh",
+            "encode",
+        )
         self.terminates = terminates
         self.support = support
         self._rng, self._made_in = rng, this_process()

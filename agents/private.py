@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._typing import BoolArray
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
@@ -69,7 +69,7 @@ def private_agent(
     """
     if not isinstance(env, gym.Env | TabularMDP):
         raise ValueError(
-            f"env must be an environment, got {env!r}; make one with gymnasium.make, or a "
+            f"env must be an environment, got {shown(env)}; make one with gymnasium.make, or a "
             "TabularMDP."
         )
     facts = _facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)

@@ -13,14 +13,14 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count
+from privrl._checks import as_floats, check_count, check_is
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.numerics.dirichlet_rows import row_sums
-from privrl.samplers.base import GRID, Posterior, Sampler, check_table
+from privrl.samplers.base import GRID, Posterior, Sampler, check_sampler, check_table
 from privrl.samplers.dirichlet import SingleDraw
 
 _POINTS = 11  # of `HatRewards`
@@ -76,7 +76,7 @@ class KnownRewards:
     remembered = ()
 
     def __init__(self, reward: ArrayLike) -> None:
-        self._reward = np.array(reward, np.float64)
+        self._reward = as_floats("reward", reward).copy()
         if self._reward.ndim != 2 or not np.isfinite(self._reward).all():
             raise ValueError(
                 "reward must be finite, one number for each state and action, got shape "
@@ -156,6 +156,7 @@ class BetaRewards:
     remembered = ("_sampler",)
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
+        as_floats("low", low), as_floats("high", high)
         if not (-np.inf < low < high < np.inf and float(high) - float(low) < np.inf):
             raise ValueError(
                 "low must be < high, and both and their difference finite, got "
@@ -300,6 +301,7 @@ class NoisyRewards(BetaRewards):
         return np.concatenate(parts, axis=-1)
 
     def _check_sampler(self, sampler: Sampler) -> None:
+        check_sampler("sampler", sampler)
         if has_dirichlet(sampler.fresh().cost):
             raise ValueError(
                 f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
@@ -444,6 +446,8 @@ def reward_loops(relation: Relation, *, points: int = _POINTS) -> BoolArray | No
         Which cells of a row are for steps in which the state follows itself; None where the
         relation's table `privrl.costs.DAMPED_REWARDS` changes by no less than ``"rewards"``.
     """
+    check_is("relation", relation, Relation)
+    points = check_count("points", points, least=2)
     tables = dict(relation.tables)
     if DAMPED_REWARDS not in tables:
         return None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_rng
+from privrl._checks import check_count, check_is, check_rng, shown
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
@@ -229,7 +229,7 @@ class TabularAgent(Observer, ABC):
         Raises
         ------
         ValueError
-            If the agent is a batch, or no episode has begun.
+            If the agent is a batch, no episode has begun, or there is no such state or step.
         """
         if self._actions is None:
             if self.batch_shape:
@@ -238,7 +238,13 @@ class TabularAgent(Observer, ABC):
                     "look its actions up in behaviour."
                 )
             self._actions = self.behaviour.tolist()
-        action = self._actions[step][state]
+        try:
+            action = self._actions[step][state]
+        except (IndexError, TypeError):
+            raise ValueError(
+                f"state and step must be numbers below {self.n_states} and {self.horizon}, got "
+                f"{shown(state)} and {shown(step)}."
+            ) from None
         return self._any_of(state) if action < 0 else action
 
     def starts(self, episodes: int) -> Sequence[int]:
@@ -440,11 +446,14 @@ def self_loops(
         If the support is for other states or actions.
     """
     if support is not None:
+        check_is("support", support, Support)
         if support.next_states.shape[:2] != (n_states, n_actions):
             raise ValueError(
                 f"support must be for {n_states} states and {n_actions} actions, got "
                 f"{support.next_states.shape[:2]}."
             )
         return support.next_states == np.arange(n_states)[:, None, None]
+    check_count("n_states", n_states)
+    check_count("n_actions", n_actions)
     same = np.eye(n_states, n_states + terminates, dtype=np.bool_)
     return np.repeat(same[:, None], n_actions, axis=1)

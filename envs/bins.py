@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Space
 
+from privrl._checks import check_is
 from privrl.envs.spaces import parts_of
 
 Edges = tuple[float, ...]
@@ -87,6 +88,7 @@ def check_bins(bins: str) -> list[int | Edges]:
     ValueError
         If the text cannot be read.
     """
+    check_is("bins", bins, str)
     return [_axis(text.strip()) for text in bins.split(",")]
 
 

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from privrl._checks import check_is
 from privrl.envs.arrival import (
     Outcome,
     proved_without_arrival,
@@ -109,6 +110,7 @@ def public_facts(
         If its spaces are not Discrete, the horizon is longer than its episodes, or tables show
         rewards outside the range.
     """
+    check_is("env", env, gym.Env, hint="gymnasium.make makes one")
     states, actions = env.observation_space, env.action_space
     if not (isinstance(states, Discrete) and isinstance(actions, Discrete)):
         raise ValueError(

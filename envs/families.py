@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from privrl._checks import check_is
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door
 from privrl.envs.operations import machine_replacement, queue
 from privrl.envs.random_tables import dense, garnet
@@ -94,6 +95,7 @@ def benchmark(name: str) -> Benchmark:
     ValueError
         If there is no such task, or a number is out of range.
     """
+    check_is("task", name, str)
     if name in SUITE:
         return SUITE[name]
     if name.endswith(".npz"):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count
+from privrl._checks import as_floats, check_count
 from privrl.envs.tabular import TabularMDP
 
 
@@ -122,7 +122,8 @@ def machine_replacement(
     for state in states:
         np.add.at(worn[state], np.minimum(state + np.arange(len(chance)), n_states - 1), chance)
     working = np.stack([states, np.zeros_like(states)], axis=1)  # with what, by action
-    reward = income - upkeep * working - price * np.arange(2)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where they are not finite
+        reward = income - upkeep * working - price * np.arange(2)
     return TabularMDP(worn[working], reward, np.eye(n_states)[0], horizon)
 
 
@@ -176,9 +177,9 @@ def queue(
     .. [1] Puterman (1994), Markov Decision Processes, section 3.7.2.
     """
     check_count("capacity", capacity)
-    done = np.asarray(service, np.float64)
-    speed_cost = np.asarray(service_cost, np.float64)
-    for name, chance in (("service", done), ("arrival", np.asarray(arrival, np.float64))):
+    done = as_floats("service", service)
+    speed_cost = as_floats("service_cost", service_cost)
+    for name, chance in (("service", done), ("arrival", as_floats("arrival", arrival))):
         if not ((chance >= 0) & (chance <= 1)).all():
             raise ValueError(
                 f"{name} must hold probabilities in 0..1, got {chance}; make periods shorter "
@@ -196,12 +197,13 @@ def queue(
         for came, coming in ((0, 1 - arrival), (1, arrival)):
             jobs = np.clip(states - gone + came, 0, capacity)
             transition[states, :, jobs] += leaving * coming
-    reward = payment * finished - holding_cost * states[:, None] - speed_cost
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where they are not finite
+        reward = payment * finished - holding_cost * states[:, None] - speed_cost
     return TabularMDP(transition, reward, np.eye(capacity + 1)[0], horizon)
 
 
 def _checked_chances(name: str, chances: ArrayLike) -> NDArray[np.float64]:
-    chances = np.asarray(chances, np.float64)
+    chances = as_floats(name, chances)
     if (
         chances.ndim != 1
         or not (chances >= 0).all()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count
+from privrl._checks import as_floats, check_count, check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
 
@@ -87,7 +87,8 @@ def plan_support(
         If shapes disagree, ``horizon`` is below 1, padding is not 0 or an entry is not finite.
     """
     check_count("horizon", horizon)
-    rows = np.asarray(rows, dtype=np.float64)
+    check_is("support", support, Support)
+    rows = as_floats("rows", rows)
     support.check_compact("rows", rows)
     reward = _rewards(reward, "rows", rows)
     batch = np.broadcast_shapes(rows.shape[:-3], reward.shape[:-2])
@@ -182,8 +183,8 @@ def as_policy(
 
 def _tables(transition: ArrayLike, reward: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return both as float arrays whose last axes fit together."""
-    transition = np.asarray(transition, dtype=np.float64)
-    reward = np.asarray(reward, dtype=np.float64)
+    transition = as_floats("transition", transition)
+    reward = as_floats("reward", reward)
     if transition.ndim < 3 or transition.shape[-3] != transition.shape[-1]:
         raise ValueError(
             f"transition must have shape (..., S, A, S), got {transition.shape}; "
@@ -194,7 +195,7 @@ def _tables(transition: ArrayLike, reward: ArrayLike) -> tuple[FloatArray, Float
 
 def _rewards(reward: ArrayLike, name: str, table: FloatArray) -> FloatArray:
     """Return rewards as a float array that fits a table of next states."""
-    reward = np.asarray(reward, dtype=np.float64)
+    reward = as_floats("reward", reward)
     if reward.shape[-2:] != table.shape[-3:-1]:
         raise ValueError(
             f"reward must have shape (..., {table.shape[-3]}, {table.shape[-2]}) to fit "

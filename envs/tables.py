@@ -1,16 +1,35 @@
 """Tables of one's own in a file of NumPy's."""
 
+import lzma
+import struct
 import zipfile
+import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from privrl._checks import check_is
 from privrl._files import save_all
 from privrl.envs.tabular import TabularMDP
 
 _NAMES = ("transition", "reward", "start", "horizon")
+
+
+#: What readers of archives raise of files that nobody wrote.
+_NO_ARCHIVE = (
+    *(ValueError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError),
+    *(
+        OSError,
+        MemoryError,
+        OverflowError,
+        KeyError,
+        NotImplementedError,
+        SyntaxError,
+        lzma.LZMAError,
+    ),
+)
 
 
 def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
@@ -24,6 +43,7 @@ def save_tables(path: str | PathLike[str], mdp: TabularMDP) -> None:
     mdp : TabularMDP
         Whose ``transition``, ``reward``, ``start`` and ``horizon`` are kept under these names.
     """
+    check_is("mdp", mdp, TabularMDP)
     path, tables = Path(path), {name: getattr(mdp, name) for name in _NAMES}
     save_all(path.parent, {path.name: lambda file: np.savez_compressed(file, **tables)})
 
@@ -56,12 +76,14 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
             raw.seek(0)
             try:
                 file = np.load(raw, allow_pickle=False)
-                tables = {name: file[name] for name in _NAMES if name in file}
-            except (ValueError, zipfile.BadZipFile) as error:
+                found = {name: file[name] for name in _NAMES if name in file}
+            except _NO_ARCHIVE as error:
                 raise ValueError(
                     f"path must be an .npz file of arrays of numbers, got {str(path)!r}: {error}; "
                     "write it anew."
                 ) from error
+            # What does not begin as NumPy's files do comes as bytes.
+            tables = {name: each for name, each in found.items() if isinstance(each, np.ndarray)}
     missing = [name for name in _NAMES if name not in tables]
     if missing:
         raise ValueError(

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import as_floats, check_count
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs import planning
 from privrl.envs.quicker import Quicker
@@ -46,7 +46,7 @@ class TabularMDP:
     The arrays are kept as read-only copies, in float64. Rounding to float32 alone makes rows
     miss 1 by more than is accepted; divide them by their sum after converting them::
 
-        transition = np.asarray(transition, np.float64)
+        transition = as_floats("transition", transition)
         transition /= transition.sum(axis=-1, keepdims=True)
 
     A state that ends an episode leads to itself and pays nothing.
@@ -297,13 +297,7 @@ class TabularMDP:
 
 
 def _frozen(name: str, values: FloatArray) -> FloatArray:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be an array of numbers, got {type(values).__name__}: {error}; "
-            "lists need rows of equal length."
-        ) from error
+    array = as_floats(name, values).copy()
     array.setflags(write=False)
     return array
 

@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from privrl._checks import check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.arrival import tables_hold
 
@@ -41,11 +42,19 @@ def worth(env: gym.Env[Any, Any], policy: IntArray) -> Worth | None:
     policy : array of int, shape (H, S)
         Action at each step and state; -1 for any, uniformly at random.
     """
+    check_is("env", env, gym.Env)
+    check_is("policy", policy, np.ndarray)
     start = getattr(env.unwrapped, "initial_state_distrib", None)
     if start is None or not tables_hold(env):
         return None
     table: Any = env.unwrapped.P  # type: ignore[attr-defined] # it holds
-    n_states, n_actions = policy.shape[1], len(table[0])
+    n_states, n_actions = len(table), len(table[0])
+    fits = policy.ndim == 2 and policy.shape[1] == n_states and policy.dtype.kind in "iu"
+    if not fits or ((policy < -1) | (policy >= n_actions)).any():
+        raise ValueError(
+            f"policy must be actions from -1 to {n_actions - 1} for each step and each of "
+            f"{n_states} states, got {policy.dtype} of shape {policy.shape}."
+        )
     # One after the other, since most rows lead to a few states of many.
     flat = [
         (state * n_actions + action, *outcome)

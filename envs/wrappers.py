@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.spaces import Dict, Discrete, Space
 from numpy.typing import ArrayLike
 
+from privrl._checks import as_floats, check_is
 from privrl.envs.bins import PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
@@ -134,6 +135,7 @@ class Discretised(
     """
 
     def __init__(self, env: gym.Env[Any, Any], bins: Sequence[ArrayLike]) -> None:
+        check_is("env", env, gym.Env)
         space = env.observation_space
         self._parts = parts_of(space)
         coordinates = sum(not part.is_whole for part in self._parts)
@@ -228,6 +230,7 @@ def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, An
         If a space is none that can be numbered, there are no bins for a Box, or they are for
         something else.
     """
+    check_is("env", env, gym.Env)
     if not isinstance(env.action_space, Discrete):
         env = FlattenActions(env)
     if is_minigrid(env) and isinstance(env.observation_space, Dict):
@@ -282,7 +285,7 @@ def _numbered(sizes: list[int]) -> Discrete:
 
 
 def _checked_edges(coordinate: int, edges: ArrayLike) -> list[float]:
-    checked = np.asarray(edges, dtype=np.float64)
+    checked = as_floats("bins", edges)
     if checked.ndim != 1 or not np.isfinite(checked).all():
         raise ValueError(
             f"bins must hold one sequence of finite edges per coordinate, got {edges!r} for "

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_positive, check_truth
 from privrl._typing import BoolArray
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
@@ -122,6 +122,7 @@ class Method:
 
     def __post_init__(self) -> None:
         lookup("agent", self.agent, AGENTS)
+        check_truth("support", self.support)
         self._choose_usual()
         lookup("sampler", self.sampler, SAMPLERS)
         lookup("rewards", self.rewards, dict.fromkeys(get_args(RewardName)))

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import gymnasium as gym
 
+from privrl._checks import check_is
 from privrl.agents import EveryEpisode, Geometric, Schedule
 from privrl.costs.relations import (
     AddRemoveRecord,
@@ -82,6 +83,7 @@ def schedule_named(name: str) -> Schedule:
     ValueError
         If the name is unknown or the ratio is not a number > 1.
     """
+    check_is("schedule", name, str)
     kind, _, ratio = name.partition(":")
     if kind == "geometric":
         try:

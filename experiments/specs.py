@@ -21,6 +21,8 @@ from typing import (
     get_type_hints,
 )
 
+from privrl._checks import as_floats
+
 # What several specs have.
 Order = Annotated[float, "Rényi order of the budget, > 1."]
 Delta = Annotated[float, "At which (epsilon, delta) is reported."]
@@ -88,7 +90,7 @@ def _value(hint: Any, data: Any, name: str) -> Any:
         if get_origin(one) is Literal and data in get_args(one):
             return data
         if one is float and isinstance(data, int | float) and not isinstance(data, bool):
-            return float(data)
+            return float(as_floats(name, data))
         truth = isinstance(data, bool)  # which is an integer too
         if isinstance(one, type) and isinstance(data, one) and (one is bool or not truth):
             return data

@@ -9,12 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from privrl._processes import check_made_here
 
 _QUICK = 2**63
+_LONGEST = 200  # characters of a value in a message
 
 
 def check_positive(name: str, value: float, hint: str = "") -> float:
     """Return ``value`` as a float if it is a number > 0 and finite."""
     if not 0 < _as_float(value) < math.inf:
-        raise ValueError(f"{name} must be a number > 0 and finite, got {value!r}{_hint(hint)}.")
+        raise ValueError(
+            f"{name} must be a number > 0 and finite, got {shown(value)}{_hint(hint)}."
+        )
     return float(value)
 
 
@@ -22,7 +25,7 @@ def check_between(name: str, value: float, low: float, high: float, hint: str = 
     """Return ``value`` as a float if it lies strictly between ``low`` and ``high``."""
     if not low < _as_float(value) < high:
         raise ValueError(
-            f"{name} must be a number > {low:g} and < {high:g}, got {value!r}{_hint(hint)}."
+            f"{name} must be a number > {low:g} and < {high:g}, got {shown(value)}{_hint(hint)}."
         )
     return float(value)
 
@@ -32,7 +35,7 @@ def check_count(name: str, value: int, least: int = 1) -> int:
     if type(value) is int and least <= value < _QUICK:  # nearly always
         return value
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
+        raise ValueError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
     if math.isnan(_as_float(value)):
         raise ValueError(f"{name} must be a whole number >= {least}, got one beyond all floats.")
     return int(value)
@@ -49,10 +52,26 @@ def check_positive_array(name: str, values: ArrayLike, hint: str = "") -> NDArra
     return array
 
 
+def check_is(name: str, value: object, *kinds: type, hint: str = "") -> None:
+    """Check that a public argument is of one of these types."""
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{name} must be a {wanted}, got {type(value).__name__}{_hint(hint)}.")
+
+
+def check_does(name: str, value: object, what: str, *methods: str) -> None:
+    """Check that a public argument has the methods of what it is said to be."""
+    if isinstance(value, type) or not all(callable(getattr(value, each, None)) for each in methods):
+        got = value.__name__ if isinstance(value, type) else type(value).__name__
+        raise ValueError(f"{name} must be {what}, got {got}.")
+
+
 def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return numbers as floats, if they are public and such."""
     try:
-        return np.asarray(values, np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind != "c":  # NumPy would drop what is imaginary
+            return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         pass  # whose words name no argument
     raise ValueError(
@@ -65,7 +84,8 @@ def check_rng(rng: object) -> None:
     """Check that ``rng`` is a generator of this process, before anything is spent on its draws."""
     if not isinstance(rng, np.random.Generator):
         raise ValueError(
-            f"rng must be a numpy.random.Generator, got {rng!r}; privrl.secret_rng() makes one."
+            f"rng must be a numpy.random.Generator, got {shown(rng)}; privrl.secret_rng() makes "
+            "one."
         )
     check_made_here(rng)
 
@@ -102,6 +122,25 @@ def check_orders(orders: ArrayLike) -> NDArray[np.float64]:
     if wrong.size:
         raise ValueError(f"orders must be > 1 and finite, got {wrong.flat[0]!s}.")
     return array
+
+
+def check_truth(name: str, value: object) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}.")
+    return value
+
+
+def shown(value: object) -> str:
+    """Return what a message shows of an argument: of what may hold data, its type alone.
+
+    Whoever gives arguments in another order gives a table where a number belongs.
+    """
+    if value is None or isinstance(value, bool | int | float | str | type | np.generic):
+        text = repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    empty = isinstance(value, tuple | list | dict) and not value
+    return repr(value) if empty else f"an object of type {type(value).__name__}"
 
 
 def _hint(hint: str) -> str:

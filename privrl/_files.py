@@ -47,6 +47,49 @@ _PREFIX = ".writing-"
 _OURS = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, or of a pipe.
+
+    Raises
+    ------
+    ValueError
+        As `check_ends`.
+    OSError
+        If it cannot be read.
+    """
+    check_ends(path)
+    return path.read_bytes()
+
+
+def check_ends(path: Path) -> None:
+    """Check that what is to be read is no device, such as ``/dev/zero``, which has no end.
+
+    Raises
+    ------
+    ValueError
+        If it is one. Nothing is said of what is not there.
+    """
+    if path.is_char_device() or path.is_block_device():
+        raise ValueError(f"{path.name} must be a file, got the device {str(path)!r}.")
+
+
+def check_replaced(path: Path) -> None:
+    """Check that what a file would take the place of is a file or a link, or not there.
+
+    A rename puts a file in the place of anything: who may write to ``/dev`` would lose a device.
+
+    Raises
+    ------
+    ValueError
+        If it is a folder, a device or a pipe.
+    """
+    if os.path.lexists(path) and not (path.is_symlink() or path.is_file()):
+        raise ValueError(
+            f"{path.name} must be a file if it is to be written over, got {str(path)!r}, which is "
+            "a folder, a device or a pipe; choose another place."
+        )
+
+
 def check_folder(out: Path, name: str = "out") -> None:
     """Check, before a run, that a folder can be written to or made; make nothing.
 
@@ -84,7 +127,14 @@ def save_all(
     -------
     list of pathlib.Path
         Where the files are, the statement last.
+
+    Raises
+    ------
+    ValueError
+        As `check_replaced`; nothing is written then.
     """
+    for name in (*files, *(statement or ())[:1]):
+        check_replaced(out / str(name))
     out.mkdir(parents=True, exist_ok=True)
     with _scratch(out) as scratch:
         for name, write in files.items():
@@ -139,7 +189,10 @@ def save_private(path: Path, content: bytes) -> None:
     ------
     OSError
         If it cannot be written; what was there is left as it was.
+    ValueError
+        As `check_replaced`.
     """
+    check_replaced(path)
     with _scratch(path.parent) as scratch:
         os.close(os.open(scratch / path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         _write(scratch / path.name, bytes_writer(content))
@@ -203,7 +256,7 @@ def check_stated(path: Path, content: bytes) -> None:
         statement, or where it does not name the file, nothing is said.
     """
     try:
-        said = parse_json(path.with_name(STATEMENT).read_bytes().decode())
+        said = parse_json(read_bytes(path.with_name(STATEMENT)).decode())
     except FileNotFoundError:
         return
     except ValueError as error:

@@ -6,7 +6,7 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, check_rng
+from privrl._checks import as_floats, check_count, check_is, check_rng
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log
 from privrl.envs import TabularMDP
@@ -47,8 +47,9 @@ def simulate_log(
     """
     check_rng(rng)
     n_episodes = check_count("persons", persons) * check_count("episodes", episodes)
+    check_is("world", world, World, TabularMDP)
     law = _Law.of_world(world) if isinstance(world, World) else _Law.of_mdp(world)
-    behaviour = np.asarray(behaviour, np.float64)
+    behaviour = as_floats("behaviour", behaviour)
     shape = law.n_states, law.n_actions
     if behaviour.shape != shape or not (
         (behaviour >= 0).all() and (np.abs(behaviour.sum(axis=1) - 1) < 1e-9).all()

@@ -262,7 +262,10 @@ def clinic(
         Each state has a severity in [0, 1], and leads to others of about that. The expert knows
         half of what actions do to death and survival.
     """
-    rng = np.random.default_rng(seed)
+    check_count("n_states", n_states)
+    check_count("n_actions", n_actions)
+    check_count("n_next", n_next)
+    rng = np.random.default_rng(check_count("seed", seed, least=0))
     grade = rng.random(n_states)
     popular = 1 / np.arange(1, n_actions + 1)
     popular = rng.permutation(popular / popular.sum())
@@ -353,7 +356,9 @@ def ward(seed: int = 201, *, name: str = "ward", n_states: int = 240, n_actions:
         be discharged is worth ten steps of full health. Rewards are discounted by 0.95. Logs are
         cut off after 30 steps.
     """
-    rng = np.random.default_rng(seed)
+    check_count("n_states", n_states)
+    check_count("n_actions", n_actions, least=4)  # of which a state has up to four
+    rng = np.random.default_rng(check_count("seed", seed, least=0))
     health = rng.random(n_states)
     admissible = np.zeros((n_states, n_actions), np.bool_)
     for each in admissible:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count
+from privrl._checks import check_count, check_is
 from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
@@ -184,6 +184,7 @@ class _Lesson(NamedTuple):
 
 
 def _lessons(spec: SuiteSpec) -> Iterator[_Lesson]:
+    check_is("spec", spec, SuiteSpec)
     for name in spec.tasks:
         task = benchmark(name)
         for episodes in spec.episodes or (task.episodes,):

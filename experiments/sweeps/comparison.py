@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_is, check_positive
 from privrl.experiments.methods import Method
 from privrl.experiments.names import RL_RELATIONS, lookup
 from privrl.experiments.specs import Spec
@@ -26,6 +26,8 @@ class Comparison(Spec):
             object.__setattr__(self, name, values)
             if not values:
                 raise ValueError(f"{name} must hold at least one, got none.")
+        for method in self.methods:
+            check_is("methods", method, Method)
         labels = [method.label for method in self.methods]
         for name, keys in (("methods", labels), ("epsilons", self.epsilons)):
             if len(set(keys)) < len(keys):

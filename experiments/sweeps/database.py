@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from privrl._checks import check_is
 from privrl.experiments.sweeps.jobs import Job, JobResult
 
 _APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
@@ -91,6 +92,7 @@ class Database:
 
     def __init__(self, path: Path, conditions: Mapping[str, str]) -> None:
         self._conditions = json.dumps(dict(conditions), sort_keys=True)
+        check_is("database", path, Path)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._connection = sqlite3.connect(path, isolation_level=None)
@@ -137,8 +139,13 @@ class Database:
         """
         try:
             self._save(job, result)
-        except sqlite3.IntegrityError:
-            raise
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorname != "SQLITE_CONSTRAINT_PRIMARYKEY":
+                raise
+            raise OSError(
+                "database is damaged: it has runs of a job that is not there; move the file away, "
+                "and all is computed anew."
+            ) from error
         except sqlite3.DatabaseError as error:
             raise OSError(
                 f"database cannot be written: {error}; what was there is kept."

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_is, check_positive
 from privrl.envs import TabularMDP
 from privrl.experiments.methods import Method
 from privrl.experiments.names import make_env
@@ -100,6 +100,7 @@ class SweepResult:
 
 def jobs_of(spec: SweepSpec) -> tuple[Job, ...]:
     """Return the jobs of a sweep: methods, their budgets, and blocks of runs, in that order."""
+    check_is("spec", spec, SweepSpec)
     return tuple(
         Job(
             env=spec.env,
@@ -163,6 +164,9 @@ def run_sweep(
     privrl.experiments.workers.WorkersDied
         If workers die again and again.
     """
+    check_is("spec", spec, SweepSpec)
+    if mdp is not None:
+        check_is("mdp", mdp, TabularMDP)
     check_workers(backend, workers, address)
     if mdp is None:
         env = make_env(spec.env)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count
+from privrl._checks import check_between, check_count, check_is
 from privrl.accounting.targets import Rdp
 from privrl.envs import TabularMDP
 from privrl.envs.arrival import tables_hold
@@ -160,6 +160,7 @@ def run_training(
         If the environment does not exist, its spaces cannot be numbered, its episodes are shorter
         than the horizon, or it pays a reward outside the range.
     """
+    check_is("spec", spec, TrainSpec)
     env = make_env(spec.env, spec.env_args, bins=spec.bins, horizon=spec.horizon)
     try:
         facts = public_facts(env, horizon=spec.horizon, reward_range=_two(spec.reward_range))

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from privrl._checks import shown
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.numerics.special import FloatArray
@@ -55,7 +56,7 @@ def charge(accountant: Accountant | None, cost: Cost) -> None:
         return
     if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):
         raise ValueError(
-            f"accountant must be one, such as RdpAccountant(budget=...), got {accountant!r}."
+            f"accountant must be one, such as RdpAccountant(budget=...), got {shown(accountant)}."
         )
     accountant.compose(cost)
     watcher = _watcher.get()

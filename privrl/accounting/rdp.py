@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_orders
+from privrl._checks import as_floats, check_count, check_orders
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.pending import Indices, Pending
 from privrl.accounting.targets import ApproxDP, Rdp, Target
@@ -179,7 +179,8 @@ class RdpAccountant(KeepsJournal):
         ValueError
             If the accountant does not keep that order.
         """
-        at = np.flatnonzero(self._orders == order)
+        asked = as_floats("order", order)
+        at = np.flatnonzero(self._orders == asked) if asked.ndim == 0 else np.zeros(0, np.intp)
         if at.size == 0:
             raise ValueError(
                 f"order must be one that this accountant keeps, got {order!r}; name it in "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl._checks import check_between, check_positive
+from privrl._checks import check_between, check_positive, shown
 from privrl.costs.base import Cost
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_log_delta
 from privrl.numerics.upwards import product_up, quotient_up
@@ -85,4 +85,6 @@ def check_target(target: object, otherwise: str = "") -> None:
     hint = ""
     if isinstance(target, int | float) and not isinstance(target, bool) and target > 0:
         hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or Rdp(2, {target!r})"
-    raise ValueError(f"target must be Rdp(...) or ApproxDP(...), got {target!r}{hint}{otherwise}.")
+    raise ValueError(
+        f"target must be Rdp(...) or ApproxDP(...), got {shown(target)}{hint}{otherwise}."
+    )

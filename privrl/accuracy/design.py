@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._checks import as_floats, check_count, check_is, check_positive, check_positive_array
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
@@ -78,10 +78,11 @@ def design(
     ValueError
         If an argument is out of range.
     """
-    check_positive("n_records", n_records, "a public guess will do")
-    check_count("n_cells", n_cells, least=2)
+    n_records = check_positive("n_records", n_records, "a public guess will do")
+    n_cells = check_count("n_cells", n_cells, least=2)
     _check_loss(loss)
     relation = ReplaceRecord() if relation is None else relation
+    check_is("relation", relation, Relation)
     least = relation.convex_from or 0.0
 
     def weight_for(alpha: float) -> float:
@@ -115,6 +116,9 @@ def typical_loss(
     `design`. Each frequency then follows Beta(1, n_cells − 1), and the average over it is a
     Gauss-Jacobi sum.
     """
+    weight, alpha = check_positive("weight", weight), check_positive("alpha", alpha)
+    n_records = check_positive("n_records", n_records)
+    n_cells = check_count("n_cells", n_cells, least=2)
     nodes, weights = special.roots_jacobi(128, n_cells - 2, 0)
     p = (1 + nodes) / 2
     each = _cell_losses(p, weight * n_records, alpha, n_cells, _check_loss(loss))
@@ -138,7 +142,7 @@ def expected_loss(histogram: ArrayLike, weight: float, alpha: float, *, loss: Lo
     ValueError
         If an argument is out of range.
     """
-    counts = np.asarray(histogram, np.float64)
+    counts = as_floats("histogram", histogram)
     total = counts.sum()
     if counts.ndim != 1 or counts.size < 2 or not (counts >= 0).all() or not 0 < total < np.inf:
         raise ValueError(

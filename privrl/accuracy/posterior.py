@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._checks import as_floats, check_count, check_positive, check_positive_array
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (
     FloatArray,
@@ -96,7 +96,7 @@ def expected_posterior_kl(
     none costs more than its ``(alpha_new − alpha)²``. It also assumes that no prior gets
     smaller. Nothing but ``ψ' <= 2/x`` from the lesser of the two on is needed.
     """
-    p = np.asarray(p, np.float64)
+    p = as_floats("p", p)
     if p.ndim != 1 or p.size < 2 or not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-9:
         raise ValueError(
             f"p must be frequencies >= 0 of at least two cells, with sum 1, got {p!s}; "
@@ -132,7 +132,7 @@ def simplex_variance(p: ArrayLike, weight: float) -> FloatArray:
     ValueError
         If an argument is out of range.
     """
-    p = np.asarray(p, np.float64)
+    p = as_floats("p", p)
     wrong = p[~((p > 0) & (p < 1))]
     if wrong.size:
         raise ValueError(

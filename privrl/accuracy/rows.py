@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_positive, check_positive_array
+from privrl._checks import as_floats, check_count, check_positive, check_positive_array
 from privrl.numerics.special import FloatArray
 
 _MOST_RECORDS = 2**100
@@ -24,7 +23,7 @@ def check_row(total_weight: ArrayLike, alpha: float, n_cells: int) -> tuple[Floa
 
 def check_failure(failure: ArrayLike) -> FloatArray:
     """Return probabilities as floats if each is strictly between 0 and 1."""
-    failure = np.asarray(failure, np.float64)
+    failure = as_floats("failure", failure)
     wrong = failure[~((failure > 0) & (failure < 1))]
     if wrong.size:
         raise ValueError(

@@ -44,13 +44,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count
+from privrl._checks import as_floats, check_between, check_count, check_is, check_rng
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
-from privrl.samplers.base import Sampler
+from privrl.samplers.base import Sampler, check_sampler
 
 Mechanism = Callable[[FloatArray, np.random.Generator], ArrayLike]
 Score = Callable[[FloatArray], FloatArray]
@@ -143,7 +143,7 @@ def audit_scores(
         outside its range.
     """
     _check_question(delta, claimed, confidence)
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    first, second = as_floats("first", first), as_floats("second", second)
     if first.ndim != 1 or first.shape != second.shape or len(first) < _LEAST_DRAWS:
         raise ValueError(
             f"scores must be two arrays of one length >= {_LEAST_DRAWS}, got shapes "
@@ -202,13 +202,16 @@ def audit_dirichlet(
     A sampler whose draws are not Dirichlet at all may lose more in other events, which
     `audit_mechanism` looks for.
     """
+    check_sampler("sampler", sampler)
     cost = sampler.cost
     if not isinstance(cost, DirichletCost):
         raise ValueError(
             f"sampler must claim a DirichletCost, got {cost!r}; "
             "audit_mechanism takes anything that can be called."
         )
-    changes = (relation or cost.relation).changes(cost.table)
+    relation = cost.relation if relation is None else relation
+    check_is("relation", relation, Relation)
+    changes = relation.changes(cost.table)
     vectors = {max(_descending(v), _descending([-m for m in v])) for v in changes}
     if not vectors:
         raise ValueError(f"no neighbour changes the table {cost.table!r}: nothing to audit.")
@@ -280,7 +283,7 @@ def audit_mechanism(
     """
     _check_question(delta, claimed, confidence)
     check_count("draws", draws, _LEAST_DRAWS)
-    data, neighbour = np.asarray(data, np.float64), np.asarray(neighbour, np.float64)
+    data, neighbour = as_floats("data", data), as_floats("neighbour", neighbour)
     if data.shape != neighbour.shape:
         raise ValueError(
             f"neighbour must have the shape of data, {data.shape}, got {neighbour.shape}; "
@@ -398,6 +401,7 @@ def _outputs(
     mechanism: Mechanism, data: FloatArray, draws: int, rng: np.random.Generator, batched: bool
 ) -> FloatArray:
     """Run a mechanism; one row of numbers for each draw."""
+    check_rng(rng)
     if batched:
         outputs = np.asarray(mechanism(np.tile(data, (draws, *[1] * data.ndim)), rng), np.float64)
     else:

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_numbers, check_positive
+from privrl._checks import as_floats, check_between, check_is, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
@@ -186,6 +186,7 @@ def law_test(
         If the draws are not of the law's shape, fewer than four for each score that the law makes
         of one, or a number is out of range.
     """
+    check_is("law", law, Law)
     checked = law.check(draws)
     needed = draws_needed(law, error=error, power=power, false_alarm=false_alarm)
     scores = law.scores(checked)
@@ -230,6 +231,7 @@ def draws_needed(
     (0, 1) that has a probability of at most ``exp(s log(1/α) + n K(s))`` with
     ``K(s) = log ∫ q^(1−s) p^s``, which is a difference of values of A.
     """
+    check_is("law", law, Law)
     for name, value in (("error", error), ("power", power), ("false_alarm", false_alarm)):
         check_between(name, value, 0, 1)
     claimed, needed = law.parameters, 1
@@ -557,7 +559,7 @@ class DirichletLaw(Law):
 
     def __post_init__(self) -> None:
         check_positive("weight", self.weight)
-        counts, alpha = np.asarray(self.counts, np.float64), np.asarray(self.alpha, np.float64)
+        counts, alpha = as_floats("counts", self.counts), as_floats("alpha", self.alpha)
         if counts.ndim < 1 or counts.shape[-1] < 2 or not ((counts >= 0) & (counts < np.inf)).all():
             raise ValueError(
                 "counts must be >= 0 and finite, with at least two cells on the last axis, got "

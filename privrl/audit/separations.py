@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_between, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import special
 
+_LARGEST = 1e100  # score, whose square floats hold
+
 
 @dataclass(frozen=True, kw_only=True)
 class SeparationResult:
@@ -105,8 +107,11 @@ def separation(
             f"scores must be two arrays of one length >= 10, got shapes {one.shape} and "
             f"{other.shape}; run equally often on both histories."
         )
-    if not (np.isfinite(one) & np.isfinite(other)).all():
-        raise ValueError("scores must be finite; a ratio that is not tells the histories apart.")
+    if not ((np.abs(one) < _LARGEST) & (np.abs(other) < _LARGEST)).all():
+        raise ValueError(
+            f"scores must be finite, below {_LARGEST:g} in size; a ratio that is not tells the "
+            "histories apart."
+        )
     gap = float(one.mean() - other.mean())
     pooled = math.sqrt((one.var(ddof=1) + other.var(ddof=1)) / 2)
     measured = gap / pooled if pooled > 0 else math.copysign(math.inf, gap) if gap else 0.0

@@ -15,6 +15,7 @@ from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
 _FILES = ("model.json", "model.bif", "release.json")
+_MOST_SYNTHETIC = 1_000_000
 
 
 @app.command("bayes-net")
@@ -59,6 +60,11 @@ def bayes_net_command(
         rng = rng_of(seed, reproducible=reproducible)
         if synthetic is not None:
             check_count("synthetic", synthetic)
+            if synthetic > _MOST_SYNTHETIC:  # or memory would end after all was paid for
+                raise ValueError(
+                    f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
+                    "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
+                )
         plan = PrivateBayesNet(
             parents=_load_network(network),
             schema=Schema.load(schema),

@@ -99,12 +99,13 @@ def verify_command(
 ) -> None:
     """Check that no entry was changed, moved or left out."""
     with friendly():
+        from privrl._files import read_bytes
         from privrl._plain import parse_json
 
         earlier: Any = None
         if against is not None:
             try:
-                earlier = parse_json(against.read_text(encoding="utf-8"))
+                earlier = parse_json(read_bytes(against).decode())
             except ValueError as error:
                 raise ValueError(f"against {against.name}: {error}") from None
             if not isinstance(earlier, Mapping):

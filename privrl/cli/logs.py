@@ -1,6 +1,7 @@
 """What the commands that release something from a log of persons share."""
 
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -212,14 +213,15 @@ def _table(option: str, path: Path) -> "NDArray[Any]":
     """Return the table of numbers that a public file holds."""
     import numpy as np
 
+    from privrl._files import read_bytes
+
     ending = path.suffix.lower()
     if ending not in {".csv", ".npy", ".npz"}:
         raise ValueError(f"{option} must be a file .csv, .npy or .npz, got {str(path)!r}.")
-    with path.open("rb"):  # whoever may not read it is told so
-        pass
+    content = read_bytes(path)
     table = None
     try:
-        table = np.array(_rows(path)) if ending == ".csv" else _array(path)
+        table = np.array(_rows(content)) if ending == ".csv" else _array(content)
     except Exception:  # whatever NumPy raises of a file that is none
         table = None
     if table is None or table.ndim != 2 or table.dtype.kind not in "biuf":
@@ -230,20 +232,19 @@ def _table(option: str, path: Path) -> "NDArray[Any]":
     return table
 
 
-def _rows(path: Path) -> list[list[float]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return [
-            [_TRUTH[cell] if (cell := field.strip().lower()) in _TRUTH else float(cell)
-             for field in row]
-            for row in csv.reader(file)
-            if row
-        ]  # fmt: skip
+def _rows(content: bytes) -> list[list[float]]:
+    return [
+        [_TRUTH[cell] if (cell := field.strip().lower()) in _TRUTH else float(cell)
+         for field in row]
+        for row in csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+        if row
+    ]  # fmt: skip
 
 
-def _array(path: Path) -> "NDArray[Any] | None":
+def _array(content: bytes) -> "NDArray[Any] | None":
     import numpy as np
 
-    loaded = np.load(path, allow_pickle=False)
+    loaded = np.load(io.BytesIO(content), allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return loaded
     with loaded:

@@ -26,11 +26,13 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     Raises
     ------
     ValueError
-        If a file is there, or the folder cannot be made or written to.
+        If a file is there, or what is no file, or the folder cannot be made or written to.
     """
     from privrl import _files
 
     _files.check_folder(out)
+    for name in names:
+        _files.check_replaced(out / name)
     there = [name for name in names if os.path.lexists(out / name)]
     if there and not force:
         raise ValueError(
@@ -47,10 +49,12 @@ def check_same(
     Files may be there if the one of them that ``of`` names, with the spec of what was run, says
     that it was the same.
     """
+    from privrl import _files
+
     saved = None
     if not force:
         try:
-            saved = json.loads((out / of).read_text(encoding="utf-8"))["spec"]
+            saved = json.loads(_files.read_bytes(out / of))["spec"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             saved = None  # of nothing that can be gone on with
     check_new(out, names, force=force or saved == json.loads(json.dumps(spec)))

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_orders
+from privrl._checks import as_floats, check_orders, shown
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair, product_profile
@@ -321,7 +321,8 @@ def check_cost(cost: object) -> None:
     """Check that something is a cost, before it is charged."""
     if not (hasattr(cost, "relation") and hasattr(cost, "rdp")):
         raise ValueError(
-            f"cost must be a cost, such as those of privrl.costs or a mechanism's, got {cost!r}."
+            "cost must be a cost, such as those of privrl.costs or a mechanism's, got "
+            f"{shown(cost)}."
         )
 
 
@@ -445,6 +446,8 @@ def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArr
 def _check_one_relation(name: str, costs: tuple[Cost, ...]) -> None:
     if not costs:
         raise ValueError(f"{name} must hold at least one cost, got none.")
+    for cost in costs:
+        check_cost(cost)
     for cost in costs[1:]:
         if cost.relation != costs[0].relation:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
+from privrl._checks import check_between, check_orders, shown
 from privrl.costs.base import PairsCost, check_cells
 from privrl.costs.curves import BOUNDS, sensitivities
 from privrl.costs.profiles import Factor, Shape, changes_rdp
@@ -72,7 +72,7 @@ class DirichletCost(PairsCost):
         object.__setattr__(self, "alpha", alpha)
         if not isinstance(self.relation, Relation):
             raise ValueError(
-                f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."
+                f"relation must be a Relation such as ReplaceRecord(), got {shown(self.relation)}."
             )
         if self.bound not in get_args(Bound):
             raise ValueError(

@@ -46,7 +46,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
+from privrl._checks import check_between, check_orders, shown
 from privrl.costs.base import PairsCost, check_cells, check_epsilons, sharpened
 from privrl.costs.noise_pairs import (
     DiscreteGaussianPair,
@@ -126,7 +126,7 @@ class NoiseCost(NoisyTable, PairsCost):
         object.__setattr__(self, self._named, size)
         if not isinstance(self.relation, Relation):
             raise ValueError(
-                f"relation must be a Relation such as ReplaceRecord(), got {self.relation!r}."
+                f"relation must be a Relation such as ReplaceRecord(), got {shown(self.relation)}."
             )
         if not self._by_norm:
             check_cells(self.relation, self.table, or_sums=self._by_sum)

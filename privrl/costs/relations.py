@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_is, check_positive, check_truth
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
@@ -71,6 +71,8 @@ class Relation:
         convex_from: float | None = None,
         sum_only: Collection[str] = (),
     ) -> None:
+        check_is("name", name, str)
+        check_is("tables", tables, Mapping)
         if not tables:
             raise ValueError(
                 "tables must name at least one table of counts, got none; "
@@ -167,6 +169,7 @@ class ReplaceTransition(Relation):
     """
 
     def __init__(self, *, arrival_rewards: bool = False) -> None:
+        check_truth("arrival_rewards", arrival_rewards)
         super().__init__(
             "replace one transition" + _ARRIVAL * arrival_rewards,
             {
@@ -211,6 +214,7 @@ class ReplaceStep(Relation):
     """
 
     def __init__(self, *, arrival_rewards: bool = False) -> None:
+        check_truth("arrival_rewards", arrival_rewards)
         super().__init__(
             "replace one step" + _ARRIVAL * arrival_rewards,
             {

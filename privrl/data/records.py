@@ -24,6 +24,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from privrl._checks import check_is
+from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.entries import Value, entries_of, objects
@@ -76,8 +78,10 @@ def read_records(
     OSError
         If the file cannot be read.
     """
+    check_is("schema", schema, Schema)
     separator = check_separator(separator)
-    wrong = None
+    wrong, path = None, Path(path)
+    check_ends(path)
     with path.open(encoding="utf-8-sig", newline="") as file, long_fields():
         rows = csv.reader(file, delimiter=separator, strict=True)
         try:

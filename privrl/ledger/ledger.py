@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, check_is
 from privrl._sharing import judge_alone
 from privrl.accounting.rdp import BudgetExceeded
-from privrl.costs.base import Cost, check_delta
+from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger import accountant
 from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, profile_of, pure_of
@@ -196,6 +196,9 @@ class Ledger:
         OSError
             If they cannot be read.
         """
+        check_is("data", data, Path)
+        if name is not None:
+            _check_name(name)
         state = self._opened()
         if name is not None and not (data.is_file() or data.is_dir()):
             return self._checked(state, DataSet(name))
@@ -239,6 +242,8 @@ class Ledger:
         LedgerError
             If it cannot be entered.
         """
+        check_is("dataset", dataset, DataSet)
+        check_cost(cost)
         count = check_count("count", count)
         profile = profile_of(cost) if count == 1 else None
         alone = None
@@ -290,6 +295,9 @@ class Ledger:
             Under which relation. By default under each that has no budget of its own, one by one.
         """
         _check_name(dataset)
+        check_is("budget", budget, Budget)
+        if relation is not None:
+            check_is("relation", relation, Relation, str)
         with self._file.writing() as transaction:
             state = self._current(transaction)
             self._checked(state, DataSet(dataset))
@@ -407,6 +415,8 @@ class Ledger:
         LedgerError
             If something was altered.
         """
+        if against is not None:
+            check_is("against", against, Mapping)
         with self._file.reading() as transaction:
             transaction.check_pages()
             state = _whole(transaction, self.path)

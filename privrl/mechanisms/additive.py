@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import as_floats, check_between, check_count, check_positive
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
@@ -360,7 +360,7 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
         If ``floor`` is not > 0 and finite, or a count is not finite or has no row.
     """
     floor = check_positive("floor", floor, "the sigma or scale of the noise is a good one")
-    counts = np.asarray(noisy, np.float64)
+    counts = as_floats("noisy", noisy)
     if counts.ndim < 1 or counts.shape[-1] < 1 or not np.isfinite(counts).all():
         raise ValueError(
             "noisy must be finite numbers with cells on the last axis, got shape "

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import as_floats, check_count, check_positive, check_rng
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Rdp, Target
@@ -260,7 +260,8 @@ def synthetic_counts(
     ValueError
         If a row is not a probability vector, or a number of records is negative.
     """
-    rows = np.asarray(probabilities, np.float64)
+    check_rng(rng)
+    rows = as_floats("probabilities", probabilities)
     if rows.ndim < 1 or not (rows >= 0).all() or not np.allclose(rows.sum(-1), 1, atol=1e-9):
         raise ValueError("probabilities must be rows >= 0 that each sum to 1; normalise them.")
     numbers = np.asarray(n_records)

@@ -39,7 +39,7 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
+from privrl._checks import check_between, check_orders, shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import check_epsilons, smallest_epsilon
@@ -294,7 +294,7 @@ class ExponentialCost:
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, PosteriorExponentialMechanism):
             raise ValueError(
-                f"mechanism must be a PosteriorExponentialMechanism, got {self.mechanism!r}."
+                f"mechanism must be a PosteriorExponentialMechanism, got {shown(self.mechanism)}."
             )
 
     @property

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_rng
+from privrl._checks import check_count, check_rng, shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -72,7 +72,7 @@ def discretise(
     """
     check_rng(rng)
     if not isinstance(bounds, Mapping):
-        raise ValueError(f"bounds must map columns to (low, high), got {bounds!r}.")
+        raise ValueError(f"bounds must map columns to (low, high), got {shown(bounds)}.")
     bins = check_count("bins", bins, least=2)
     grid = check_count("grid", grid, least=bins)
     columns = {name: Bins.even(*ends, grid, missing=missing) for name, ends in bounds.items()}

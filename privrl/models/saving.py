@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from privrl._files import check_stated, save_all, text_writer
+from privrl._files import check_stated, read_bytes, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.tables import Rows, TablesMechanism
@@ -63,7 +63,7 @@ class Saved(ABC):
         """
         path = Path(path)
         try:
-            content = path.read_bytes()
+            content = read_bytes(path)
             check_stated(path, content)
             return cls.from_dict(parse_json(content.decode()))
         except ValueError as error:

@@ -115,7 +115,9 @@ class ProductProfile:
     def _at(self, points: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
         """Return the mass above some points of the grid, and delta there."""
         both = np.stack([self._above, self._delta])
-        sums = np.array([both[:, i : i + len(self._one)] @ self._one for i in points])
+        sums = np.array([both[:, i : i + len(self._one)] @ self._one for i in points]).reshape(
+            -1, 2
+        )
         return sums[:, 0], sums[:, 1]
 
 

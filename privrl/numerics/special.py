@@ -171,7 +171,8 @@ def lgamma_excess(a: ArrayLike) -> FloatArray:
     """Return ``log Γ(a) − a log a + a`` for ``a > 0``: small and smooth for large ``a``."""
     a = np.asarray(a, np.float64)
     large = np.maximum(a, _SHIFT)
-    series = np.log(2 * np.pi / large) / 2 + _polynomial(_STIRLING, 1 / large**2) / large
+    with np.errstate(over="ignore"):  # in a denominator
+        series = np.log(2 * np.pi / large) / 2 + _polynomial(_STIRLING, 1 / large**2) / large
     little = np.minimum(a, _SHIFT)
     return np.where(a < _SHIFT, special.gammaln(little) - little * np.log(little) + little, series)
 
@@ -181,7 +182,8 @@ def digamma_excess(a: ArrayLike) -> FloatArray:
     a = np.asarray(a, np.float64)
     large = np.maximum(a, _SHIFT)
     slopes = [(2 * k + 1) * coefficient for k, coefficient in enumerate(_STIRLING)]
-    series = -1 / (2 * large) - _polynomial(slopes, 1 / large**2) / large**2
+    with np.errstate(over="ignore"):  # in denominators
+        series = -1 / (2 * large) - _polynomial(slopes, 1 / large**2) / large**2
     little = np.minimum(a, _SHIFT)
     return np.where(a < _SHIFT, special.digamma(little) - np.log(little), series)
 

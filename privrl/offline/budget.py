@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from privrl._checks import check_between
+from privrl._checks import check_between, shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import NoPrivacy
@@ -44,8 +44,8 @@ def person_cost(
     relation = AddRemovePerson() if relation is None else relation
     if not isinstance(relation, AddRemovePerson | ReplacePerson):
         raise ValueError(
-            f"relation must be AddRemovePerson() or ReplacePerson(), got {relation!r}; a log is "
-            "of persons."
+            f"relation must be AddRemovePerson() or ReplacePerson(), got {shown(relation)}; a "
+            "log is of persons."
         )
     if epsilon is None:
         return NoPrivacy(relation)

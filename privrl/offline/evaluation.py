@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_rng
+from privrl._checks import check_between, check_is, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
@@ -322,6 +322,7 @@ def _method(log: LogSpace, discount: float, method: Any) -> Method:
 
 def _ratios(log: LogSpace, action: Any, behaviour: Any, admissible: Any) -> FloatArray:
     """Return the policy's chances over those of the behaviour, shape (1, S, A) or (H, S, A)."""
+    check_is("log", log, LogSpace)
     shape = log.n_states, log.n_actions
     if behaviour is None:
         raise ValueError(

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._checks import check_rng
+from privrl._checks import check_is, check_rng
 from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
@@ -135,13 +135,15 @@ def check_model(
         If a model would be too large, or labels are not what `Released` takes: none is that of an
         outcome, and no outcome is "unknown".
     """
-    n_states = log.n_states + len(log.outcomes) + 1
+    check_is("log", log, LogSpace)
+    names = log.outcomes or (_OVER,)
+    n_states = log.n_states + len(names) + 1
     if n_states**2 * log.n_actions > MOST_CELLS:
         raise ValueError(
             f"log must have at most {MOST_CELLS} transitions to make a model of, got "
             f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
         )
-    outcomes = check_labels("outcomes", log.outcomes or (_OVER,))
+    outcomes = check_labels("outcomes", names)
     if _UNKNOWN in outcomes:
         raise ValueError(
             f"outcomes must not be {_UNKNOWN!r}, which is how episodes of a model end where no "

@@ -33,7 +33,7 @@ from typing import Final, NoReturn
 
 import numpy as np
 
-from privrl._checks import check_rng
+from privrl._checks import check_rng, shown
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting import gate
@@ -230,7 +230,7 @@ def _check_cost(cost: PersonCost) -> None:
     ):
         raise ValueError(
             "cost must be a LaplaceCost of the table SUMS, a GaussianCost of the table NORMS, both "
-            f"of AddRemovePerson() or ReplacePerson(), or NoPrivacy, got {cost!r}."
+            f"of AddRemovePerson() or ReplacePerson(), or NoPrivacy, got {shown(cost)}."
         )
     if not _SIZES[0] <= size <= _SIZES[1]:
         raise ValueError(

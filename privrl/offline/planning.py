@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from privrl._checks import check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
@@ -30,6 +31,7 @@ def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, Es
         above the value in the world: `evaluate_policy` tells that. Bounds are of the model's
         ``deviations``, to first order; where it has none, all that is possible is between them.
     """
+    check_is("released", released, Released)
     check_discount(discount)
     mdp = released.mdp
     barred = np.zeros((mdp.n_states, mdp.n_actions))

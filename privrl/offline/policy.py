@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_rng
+from privrl._checks import check_is, check_rng
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
@@ -153,6 +153,7 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
         If the noise does not go with the discount or the sizes, a plan would be too long, or
         nothing is earned.
     """
+    check_is("log", log, LogSpace)
     if not any((*log.step_rewards, *log.outcome_rewards)):
         raise ValueError(
             "log must have rewards, got none that is not 0: no action is better than others; give "

@@ -13,6 +13,7 @@ from typing import Final, Literal, Protocol
 
 import numpy as np
 
+from privrl._checks import check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log, PartitionedLog
 
@@ -60,6 +61,7 @@ class Purses(Protocol):
 
 def purses_of(log: Log | PartitionedLog, size: Size) -> Purses:
     """Return full purses for all persons of a log."""
+    check_is("log", log, Log, PartitionedLog)
     return _Partitioned(log, size) if isinstance(log, PartitionedLog) else _Here(log, size)
 
 

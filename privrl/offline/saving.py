@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Self, get_args
 import numpy as np
 
 from privrl._checks import check_count
-from privrl._files import Write, check_stated, save_all, text_writer
+from privrl._files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
 from privrl._typing import IntArray
@@ -337,7 +337,7 @@ def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
     """
     path = Path(path)
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
         check_stated(path, content)
         return ReleasedPolicy.from_dict(parse_json(content.decode()))
     except ValueError as error:

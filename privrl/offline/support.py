@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_between
+from privrl._checks import as_floats, check_between, check_is, shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import LogSpace
 
@@ -37,6 +37,7 @@ def check_support(
     ValueError
         If an argument is of another shape or kind.
     """
+    check_is("log", log, LogSpace)
     shape = log.n_states, log.n_actions
     if admissible is not None:
         admissible = np.asarray(admissible)
@@ -52,12 +53,12 @@ def check_support(
     if isinstance(behaviour, str):
         if behaviour != "uniform":
             raise ValueError(
-                f"behaviour must be chances of shape {shape}, or 'uniform', got {behaviour!r}."
+                f"behaviour must be chances of shape {shape}, or 'uniform', got {shown(behaviour)}."
             )
         if admissible is None:
             return None, None, True
         return admissible, admissible / admissible.sum(axis=1, keepdims=True), True
-    chances = np.asarray(behaviour, np.float64)
+    chances = as_floats("behaviour", behaviour)
     sums = chances.shape == shape and (np.abs(chances.sum(axis=1) - 1) < 1e-6).all()
     if not sums or not (chances >= 0).all():
         raise ValueError(f"behaviour must be chances of shape {shape} that sum to 1 in each state.")

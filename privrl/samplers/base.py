@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers, check_rng
+from privrl._checks import check_does, check_is, check_numbers, check_rng
 from privrl._processes import this_process
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
@@ -274,6 +274,8 @@ def stack(samplers: Sequence[Paid]) -> Paid:
     ValueError
         If there is none, one has been used or is itself a stack, or they do not go together.
     """
+    for each in samplers:
+        check_is("samplers", each, PaidSampler)
     if not samplers or any(
         sampler._done or isinstance(sampler._cost, BatchCost) for sampler in samplers
     ):
@@ -318,6 +320,8 @@ def check_batch(
         If a count is negative, not finite or between two multiples of the grid, a sum too large
         to be exact, or the shape not that of the runs or of the batches before.
     """
+    if not isinstance(counts, np.ndarray):
+        raise ValueError(f"counts must be an array, got {type(counts).__name__}.")
     if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
         raise ValueError(
             f"counts must have leading axes {runs}, one entry for each independent run, and "
@@ -364,6 +368,11 @@ def check_total(largest: float) -> None:
         )
 
 
+def check_sampler(name: str, sampler: object) -> None:
+    """Check that something is a sampler."""
+    check_does(name, sampler, "a sampler, such as NoisyCounts", "fresh", "check", "update")
+
+
 def check_table(name: str, sampler: Sampler, table: str) -> None:
     """Check that what a sampler's updates cost is stated for the table it is used for.
 
@@ -372,6 +381,7 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
     ValueError
         If its cost is of another table of the relation.
     """
+    check_sampler(name, sampler)
     cost = sampler.fresh().cost  # a used one may not tell what it has paid for
     stated = tables_released(cost) if cost is not None else set()
     damped = stated & {DAMPED, DAMPED_REWARDS}

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_is, check_positive, check_rng
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost
 from privrl.costs.dirichlet import Bound, DirichletCost
@@ -137,9 +137,10 @@ class DirichletSampler(PaidSampler):
         Raises
         ------
         ValueError
-            See `check`.
+            See `check`; or if ``rng`` is no generator of this process.
         """
         self.check(counts)
+        check_rng(rng)
         total = sum(self._past, start=counts.copy())
         weight, alpha = lead(self._weight, counts.ndim), lead(self._alpha, counts.ndim)
         rows = posterior_rows(total, weight, alpha, rng)
@@ -187,10 +188,14 @@ class DirichletSampler(PaidSampler):
             If an argument is out of range, or the target cannot be met.
         """
         relation = ReplaceStep() if relation is None else relation
+        check_is("relation", relation, Relation)
+        if window is not None:
+            window = check_count("window", window)
+        draws = check_count("draws", draws)
         common: dict[str, Any] = {"relation": relation, "table": table, "bound": bound}
         weight, alpha = 1.0, check_positive("alpha", alpha)
         # In how many draws one record takes part.
-        count = check_count("draws", draws) if window is None else min(draws, window)
+        count = draws if window is None else min(draws, window)
         if relation.changes(table):
             solve = partial(DirichletMechanism.calibrated, target, count=count, **common)
             weight, alpha = cls._solved(solve, alpha)

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_positive
+from privrl._checks import check_is, check_positive, check_rng
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
@@ -255,9 +255,10 @@ class NoisyCounts(PaidSampler):
         Raises
         ------
         ValueError
-            See `check`.
+            See `check`; or if ``rng`` is no generator of this process.
         """
         self.check(counts)
+        check_rng(rng)
         # Until all is done. What follows changes noise and sums in place: half of it, done again,
         # would be two releases with less noise between them than is paid for.
         self._spoiled = True
@@ -451,6 +452,7 @@ _NOTHING_TO_HIDE = 1e-6  # standard deviation for a table that no neighbour chan
 
 
 def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> float:
+    check_is("relation", relation, Relation)
     if not relation.changes(table):
         return _NOTHING_TO_HIDE
     return calibrate(

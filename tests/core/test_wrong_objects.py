@@ -2,13 +2,18 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from privrl._checks import check_between, check_count, check_positive, check_rng
 from privrl.accounting import PldAccountant, Rdp, RdpAccountant
+from privrl.accuracy import design
+from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
+from privrl.audit import law_test
 from privrl.costs import (
     AddRemoveRecord,
     DirichletCost,
@@ -16,15 +21,23 @@ from privrl.costs import (
     DiscreteLaplaceCost,
     GaussianCost,
     LaplaceCost,
+    Relation,
     ReplaceEpisode,
     ReplaceRecord,
+    ReplaceTransition,
     Together,
 )
 from privrl.costs.noise_pairs import DiscreteGaussianPair
-from privrl.data import Bins, Categories
+from privrl.data import Bins, Categories, read_records
 from privrl.data.schema import template
+from privrl.envs import TabularEnv, benchmark, public_facts, riverswim, save_tables, worth
+from privrl.experiments import run_sweep, run_training, suites
+from privrl.ledger import Budget, DataSet, Ledger
 from privrl.mechanisms import LaplaceMechanism
 from privrl.models import discretise, histogram
+from privrl.models.estimates import row_totals
+from privrl.offline import fit_policy, plan_for
+from privrl.samplers import Diffuse, NoisyCounts, stack
 
 BIG = 10**400
 RECORD = ReplaceRecord()
@@ -133,3 +146,112 @@ def test_two_releases_are_never_cheaper_than_one(make: Callable[..., Any], power
     one = make(10.0**power)
     epsilons = np.array([0.0, 1.0, 100.0, 0.5 / 10.0**power])
     assert (Together([one, one]).delta(epsilons) >= one.delta(epsilons) * (1 - 1e-9)).all()
+
+
+PRIVATE = pd.DataFrame({"name": ["canary"], "age": [7351]})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: check_positive("x", PRIVATE),
+        lambda: check_count("n", PRIVATE["age"].to_list()),
+        lambda: check_between("x", PRIVATE.to_dict(), 0, 1),
+        lambda: check_rng(PRIVATE),
+        lambda: LaplaceMechanism(scale=1.0).release(
+            [1.0], np.random.default_rng(0), accountant=PRIVATE
+        ),
+        lambda: RdpAccountant().compose(PRIVATE),
+        lambda: histogram(
+            PRIVATE["age"], 4, PRIVATE, target=Rdp(2, 1), rng=np.random.default_rng()
+        ),
+        lambda: histogram(PRIVATE["age"], 4, (0, 9), target=PRIVATE, rng=np.random.default_rng()),
+        lambda: discretise(FRAME, PRIVATE, target=Rdp(2, 1), rng=np.random.default_rng(0)),
+        lambda: LaplaceCost(scale=1.0, relation=PRIVATE),
+    ],
+)
+def test_data_in_the_place_of_another_argument_are_not_shown(call: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="must") as error:
+        call()
+    assert "canary" not in str(error.value)
+    assert "7351" not in str(error.value)
+
+
+MDP = riverswim(4, 5)
+NOISY = NoisyCounts(sigma=1.0, updates=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda wrong: Together([wrong]), "cost must be"),
+        (lambda wrong: Relation("mine", wrong), "tables must be"),
+        (lambda wrong: ReplaceTransition(arrival_rewards=wrong), "arrival_rewards must be"),
+        (lambda wrong: design(Rdp(2, 1), n_records=9, n_cells=2, relation=wrong), "relation must"),
+        (lambda wrong: stack([wrong]), "samplers must be"),
+        (lambda wrong: NOISY.update(np.ones(3), wrong), "rng must be"),
+        (lambda wrong: NOISY.update(wrong, np.random.default_rng()), "counts must be"),
+        (BetaRewards, "sampler must be"),
+        (reward_loops, "relation must be"),
+        (lambda wrong: self_loops(2, 2, support=wrong), "support must be"),
+        (lambda wrong: imed(wrong, [1], np.random.default_rng(), runs=1), "mdp must be"),
+        (lambda wrong: worth(wrong, np.zeros((1, 1), int)), "env must be"),
+        (lambda wrong: worth(TabularEnv(MDP), wrong), "policy must be"),
+        (public_facts, "env must be"),
+        (lambda wrong: save_tables("t.npz", wrong), "mdp must be"),
+        (benchmark, "task must be"),
+        (plan_for, "released must be"),
+        (lambda wrong: fit_policy(wrong, epsilon=1.0, rng=np.random.default_rng()), "log must"),
+        (lambda wrong: law_test([1.0], wrong), "law must be"),
+        (lambda wrong: row_totals([wrong]), "tables must be"),
+        (run_training, "spec must be"),
+        (run_sweep, "spec must be"),
+        (suites.jobs_of, "spec must be"),
+        (lambda wrong: read_records(Path("nowhere"), wrong), "schema must be"),
+        (lambda wrong: Bins((0, 1, 2)).decode(wrong), "codes must be"),
+        (lambda wrong: Categories(("a", "b")).decode(wrong), "codes must be"),
+    ],
+)
+@pytest.mark.parametrize("wrong", [5, SOMETHING, Something], ids=repr)
+def test_objects_of_another_kind(call: Callable[[Any], Any], message: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(wrong)
+
+
+def test_codes_of_no_cell() -> None:
+    for wrong in ([2], [-1], [0.5], [[0]], [True]):
+        with pytest.raises(ValueError, match="codes must be"):
+            Bins((0, 1, 2)).decode(wrong)
+    assert Bins((0, 1, 2)).decode([]).empty
+
+
+@pytest.mark.parametrize("call", ["act(9, 0)", "act(0, 9)", "act('a', 0)"])
+def test_states_and_steps_that_there_are_not(call: str) -> None:
+    agent = PSRL(
+        2, 2, 3, sampler=Diffuse(), rewards=KnownRewards(np.zeros((2, 2))),
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    agent.begin_episode(0)
+    with pytest.raises(ValueError, match="state and step must be numbers below 2 and 3"):
+        eval(f"agent.{call}")
+
+
+def test_complex_numbers_are_none() -> None:
+    with pytest.raises(ValueError, match="orders must be numbers"):
+        RdpAccountant(orders=[2 + 1j])
+
+
+def test_a_ledger_is_not_made_for_what_is_wrong(tmp_path: Path) -> None:
+    book = Ledger(tmp_path / "ledger.sqlite")
+    data = DataSet("people")
+    for call in (
+        lambda: book.spend("people", COSTS[1]),
+        lambda: book.spend(data, 5),
+        lambda: book.set_budget("people", 1.0),
+        lambda: book.set_budget("people", Budget(1.0), 5),
+        lambda: book.dataset("people"),
+        lambda: book.dataset(tmp_path, "a\nb"),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            call()
+    assert not book.is_there

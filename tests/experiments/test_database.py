@@ -247,3 +247,12 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     path.touch()
     with Database(path, HERE) as database:
         database.save(JOB, RESULT)
+
+
+def test_runs_of_no_job_are_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE) as database:
+        database.save(JOB, RESULT)
+        database._connection.execute("DELETE FROM jobs")
+        with pytest.raises(OSError, match="damaged"):
+            database.save(JOB, RESULT)

@@ -433,3 +433,17 @@ def test_short_rows_are_missing_fields(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("job,age\nclerk,5\nsmith\n")
     schema = Schema({"age": Bins((0, 10, 20), missing=True)})
     assert schema.encode(read_records(tmp_path / "d.csv", schema)).ravel().tolist() == [0, 2]
+
+
+def test_more_synthetic_records_than_memory_holds_cost_nothing(tmp_path, ledger_path):
+    (tmp_path / "records.csv").write_text("a\n1\n2\n")
+    (tmp_path / "schema.json").write_text('{"columns": {"a": {"categories": [1, 2]}}}')
+    (tmp_path / "net.json").write_text('{"parents": {"a": []}}')
+    names = {each: str(tmp_path / each) for each in ("records.csv", "schema.json", "net.json")}
+    options = ["--schema", names["schema.json"], "--network", names["net.json"]]
+    more = ["--synthetic", str(2**53), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, ["bayes-net", names["records.csv"], *options, *more])
+    assert result.exit_code == 2
+    assert "synthetic must be at most" in " ".join(result.output.split())
+    assert not ledger_path.exists()
+    assert not (tmp_path / "out").exists()

@@ -612,3 +612,17 @@ def test_what_is_no_policy_is_refused(
     with pytest.raises(ValueError, match=r"^p\.json: ") as found:
         load_policy(tmp_path / "p.json")
     assert message in str(found.value)
+
+
+def test_a_model_of_a_log_without_outcomes(tmp_path: Path) -> None:
+    """Episodes are cut off in all of it: they end somewhere in the model, under its own name."""
+    (tmp_path / "log.csv").write_text("p,s,a\n1,0,0\n1,1,1\n2,1,0\n")
+    (tmp_path / "log.toml").write_text(
+        'person = "p"\nmost_steps = 3\n[state.s]\ncount = 2\n[action.a]\ncount = 2\n'
+    )
+    out = tmp_path / "out"
+    result = run("fit-model", tmp_path / "log.csv", "--schema", tmp_path / "log.toml", "--out", out)
+    assert result.exit_code == 0, said(result)
+    page = json.loads((out / "model.json").read_text())
+    assert page["state_names"] == ["s 0", "s 1"]
+    assert page["n_states"] == 2 + len(page["outcomes"])

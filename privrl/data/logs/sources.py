@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.text import text_parts
@@ -146,6 +147,9 @@ def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[Any]:
 
 def _undamaged(path: Path, read: Callable[[], Any]) -> Any:
     """Return what is read of a Parquet file; no error holds another, which may show an entry."""
+    if path.is_fifo():  # whose beginning is read once
+        raise ValueError(f"{path.name} must be a Parquet file, got a pipe.")
+    check_ends(path)
     with path.open("rb"):  # whoever may not read it is told so
         pass
     with suppress(_pyarrow().ArrowException, OSError):

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
+from privrl._files import check_ends
 from privrl._typing import IntArray
 from privrl.data.logs.parts import Part
 from privrl.data.records import (
@@ -50,6 +51,7 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
     """
     separator = check_separator(separator)
     wrong, names = None, list(names)
+    check_ends(path)
     opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rb") as file, long_fields():
         try:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._typing import IntArray
 from privrl.data.schema.entries import (
     Entries,
@@ -119,6 +119,7 @@ class Categories:
         elif len(kinds) > 1:
             dtype = object
         values = [*self.values, None] if self.other else list(self.values)
+        codes = _codes(codes, self.size)
         return pd.Series(values, dtype=dtype).take(codes).reset_index(drop=True)
 
     def find(self, entries: Entries) -> IntArray:
@@ -247,10 +248,19 @@ class Bins:
 
     def decode(self, codes: IntArray) -> "pd.Series[float]":
         """Return the middle of the bin of every cell number; NaN where it is missing."""
-        return pd.Series(np.array(self.centres)[codes])
+        return pd.Series(np.array(self.centres)[_codes(codes, self.size)])
 
 
 Column = Categories | Bins
+
+
+def _codes(codes: Any, size: int) -> IntArray:
+    """Return numbers of cells, checked; without any, of any type."""
+    array = np.asarray(codes)
+    whole = array.dtype.kind in "iu" or not array.size
+    if array.ndim != 1 or not whole or ((array < 0) | (array >= size)).any():
+        raise ValueError(f"codes must be a list of cell numbers, whole ones from 0 to {size - 1}.")
+    return array.astype(np.intp)
 
 
 def encode_column(
@@ -291,7 +301,7 @@ def _check_flag(name: str, value: bool) -> None:
 
 def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ValueError(f"values must be a sequence of categories, got {values!r}.")
+        raise ValueError(f"values must be a sequence of categories, got {shown(values)}.")
     plain = tuple(_plain_value(value) for value in values)
     if len(set(plain)) < len(plain):  # there may be thousands
         repeated = [value for i, value in enumerate(plain) if value in plain[:i]]
@@ -319,7 +329,7 @@ def _plain_value(value: Value) -> Value:
 
 def _check_edges(edges: Iterable[float]) -> tuple[float, ...]:
     if isinstance(edges, str) or not isinstance(edges, Iterable):
-        raise ValueError(f"edges must be a sequence of numbers, got {edges!r}.")
+        raise ValueError(f"edges must be a sequence of numbers, got {shown(edges)}.")
     checked: list[float] = []
     for edge in edges:
         if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real):

@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from privrl._files import read_bytes
 from privrl._plain import listed, parse_json
 from privrl.data.schema.columns import Bins, Categories, Column
 
@@ -66,7 +67,7 @@ def dump(path: Path, data: dict[str, Any]) -> bytes:
 def read(path: Path) -> Any:
     """Return the plain data that a file holds."""
     suffix = _suffix(path)
-    text = path.read_bytes().decode("utf-8-sig")
+    text = read_bytes(path).decode("utf-8-sig")
     if suffix == ".toml":
         try:
             return tomllib.loads(text)

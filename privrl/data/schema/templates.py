@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from privrl._checks import check_count
-from privrl._files import save_new
+from privrl._checks import check_count, check_is
+from privrl._files import check_ends, save_new
 from privrl._plain import listed
 from privrl.data.schema.columns import Bins
 from privrl.data.schema.plain import check_names, dump, is_unfilled, plain
@@ -116,16 +116,18 @@ def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
     ValueError
         If the file is empty, or a name is empty or there twice.
     """
-    with Path(path).open("rb") as file:
+    path = Path(path)
+    check_ends(path)
+    with path.open("rb") as file:
         lines = (line.decode("utf-8-sig") for line in file)  # no line further than the header
         try:
             row = next(csv.reader(lines, delimiter=separator), [])
         except (UnicodeDecodeError, csv.Error):
             raise ValueError(
-                f"{Path(path).name} must begin with a header row of a CSV file in UTF-8."
+                f"{path.name} must begin with a header row of a CSV file in UTF-8."
             ) from None
     if not row:
-        raise ValueError(f"{Path(path).name} must have a header row, and is empty.")
+        raise ValueError(f"{path.name} must have a header row, and is empty.")
     return check_names(row)
 
 
@@ -139,6 +141,7 @@ def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
     """
     bounds: dict[str, tuple[float, float]] = {}
     for text in texts:
+        check_is("numeric", text, str)
         name, _, ends = text.rpartition("=")
         low, _, high = ends.partition(":")
         try:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_numbers, check_rng
+from privrl._checks import check_count, check_numbers, check_rng, shown
 from privrl._plain import listed
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray, IntArray
@@ -290,7 +290,7 @@ class BayesNet(Saved):
 def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Structure:
     """Return the structure over columns of a schema."""
     if not isinstance(schema, Schema):
-        raise ValueError(f"schema must be a privrl.data.Schema, got {schema!r}.")
+        raise ValueError(f"schema must be a privrl.data.Schema, got {shown(schema)}.")
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
 

@@ -25,13 +25,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers, check_positive
+from privrl._checks import check_between, check_is, check_numbers, check_positive
 from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
 
 _STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records
 _CELLS = 20_000  # at once: what is worked out takes a few hundred numbers to a cell
+_LARGEST = 1e100  # count of a cell, so that rows have sums
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -57,6 +58,7 @@ def row_probabilities(table: ReleasedTable, totals: ArrayLike | None = None) -> 
     ValueError
         If ``totals`` are not numbers > 0, one for each row.
     """
+    check_is("table", table, ReleasedTable)
     if table.mechanism == "dirichlet":
         return table.values
     rows = len(table.values)
@@ -92,6 +94,8 @@ def row_totals(tables: Sequence[ReleasedTable], n_records: float | None = None) 
     ValueError
         If there is no table, one is a Dirichlet draw, or the numbers of rows differ.
     """
+    for table in tables:
+        check_is("tables", table, ReleasedTable)
     if not tables or any(table.mechanism == "dirichlet" for table in tables):
         raise ValueError("tables must be noisy counts, at least one; a draw has no totals.")
     sums = [t.values[0] if len(t.values) == 1 else t.values.sum(axis=1) for t in tables]
@@ -131,11 +135,12 @@ def clipped_rows(table: ReleasedTable, floor: float | None = None) -> FloatArray
     Raises
     ------
     ValueError
-        If ``floor`` is not > 0 and finite.
+        If ``floor`` is not > 0, or beyond all counts.
     """
+    check_is("table", table, ReleasedTable)
     if table.mechanism == "dirichlet":
         return table.values
-    floor = check_positive("floor", _deviation(table) if floor is None else floor)
+    floor = check_between("floor", _deviation(table) if floor is None else floor, 0, _LARGEST)
     return _normalised(np.maximum(table.values, floor))
 
 

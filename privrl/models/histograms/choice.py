@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, shown
 from privrl._plain import listed
 from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss
@@ -147,7 +147,9 @@ def expected_loss(
 def keeps_size(relation: Relation) -> bool:
     """Whether neighbours have equally many records, so that their number is public."""
     if not isinstance(relation, Relation):
-        raise ValueError(f"relation must be a Relation such as ReplaceRecord(), got {relation!r}.")
+        raise ValueError(
+            f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
+        )
     return all(sum(vector) == 0 for vector in relation.changes())
 
 

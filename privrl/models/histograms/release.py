@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, check_rng
+from privrl._checks import check_count, check_is, check_rng, shown
 from privrl._typing import IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -196,6 +196,7 @@ def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> IntArra
     ValueError
         If a value does not fit; the message does not show it.
     """
+    check_is("column", column, Bins, Categories)
     dtype = getattr(values, "dtype", None)
     plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     if not isinstance(column, Bins) or not plain:
@@ -214,20 +215,20 @@ def _column(bins: Any, bounds: tuple[float, float] | None) -> Column:
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         if bounds is None:
             raise ValueError(
-                f"range must be given where bins is a number, got {bins!r} bins: the public "
+                f"range must be given where bins is a number, got {shown(bins)} bins: the public "
                 "bounds (low, high), which are never read from the values."
             )
         if not isinstance(bounds, Sequence | np.ndarray) or len(bounds) != 2:
-            raise ValueError(f"range must be (low, high), got {bounds!r}.")
+            raise ValueError(f"range must be (low, high), got {shown(bounds)}.")
         check_count("bins", int(bins), least=2)
         return Bins.even(bounds[0], bounds[1], int(bins))
     if bounds is not None:
-        raise ValueError(f"range goes with a number of bins, got {bounds!r} and edges.")
+        raise ValueError(f"range goes with a number of bins, got {shown(bounds)} and edges.")
     if isinstance(bins, Bins | Categories):
         return bins
     if isinstance(bins, str):
         raise ValueError(
-            f"bins must be a number, edges, or a column of a schema, got {bins!r}; a rule that "
-            "looks at the values would leak them."
+            f"bins must be a number, edges, or a column of a schema, got {shown(bins)}; a rule "
+            "that looks at the values would leak them."
         )
     return Bins(tuple(bins) if isinstance(bins, Iterable) else bins)

@@ -1,0 +1,1352 @@
+"""A valid call of each public name, with one or two arguments changed.
+
+`names` lists what the public folders export; each has a call here, or stands in `LEFT_OUT` with
+the reason. A test holds the two against each other: a new name is fuzzed, or left out on purpose.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import damage
+import numpy as np
+import pandas as pd
+from judge import CANARY, CANARY_NUMBER, Call
+
+FOLDERS = (
+    "accounting", "accuracy", "agents", "audit", "costs", "data", "data.logs", "data.schema",
+    "envs", "experiments", "experiments.logs", "experiments.suites", "experiments.sweeps",
+    "experiments.training", "ledger", "mechanisms", "models", "models.bayes_net",
+    "models.estimates", "models.histograms", "models.naive_bayes", "offline", "samplers",
+)  # fmt: skip
+
+_PROTOCOL = "a protocol, a base class, a type or a constant: nothing to call"
+_RESULT = "what other calls return; users do not make it"
+_LONG = "long work, or processes elsewhere, is what it is for; its spec is a kind of its own"
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "Accountant", "Bound", "ChangeVector", "Cost", "DirichletSampler", "KlBound", "Law",
+            "Loss", "Mechanism", "Name", "PaidSampler", "PairsCost", "Posterior", "RewardModel",
+            "Sampler", "Schedule", "TabularAgent", "BayesNetMechanism",
+            "HistogramMechanism",
+        ),
+        _PROTOCOL,
+    ),
+    **dict.fromkeys(
+        (
+            "Account", "Amount", "AuditResult", "Benchmark", "BudgetExceeded", "Design", "Entry",
+            "Estimate", "LawResult", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
+            "PaperStepWarning", "PartitionedLog", "PolicyValue", "Receipt", "ReleasedPolicy",
+            "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
+            "SweepResult", "TrainResult", "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
+            "BayesNet",
+        ),
+        _RESULT,
+    ),
+    **dict.fromkeys(
+        ("run_study", "run_suite", "read_partitions", "icu_world", "icu_sepsis", "Study",
+         "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
+         "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
+         "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,
+    ),
+}  # fmt: skip
+
+
+class Valid(NamedTuple):
+    """A function, and arguments that it takes; they are made anew for each case."""
+
+    function: Callable[..., Any]
+    given: Callable[[], dict[str, Any]]
+
+
+def names() -> Iterator[tuple[str, Any]]:
+    """Return all that public folders export and that can be called, by name."""
+    seen = set()
+    for folder in FOLDERS:
+        module = importlib.import_module(f"privrl.{folder}")
+        for name in module.__all__:
+            found = getattr(module, name)
+            if callable(found) and id(found) not in seen:
+                seen.add(id(found))
+                yield (name if folder != "experiments.suites" else f"suites.{name}"), found
+
+
+def table() -> dict[str, Valid]:
+    """Return a valid call of each name, and of what else users call."""
+    from privrl import (
+        accounting,
+        accuracy,
+        agents,
+        audit,
+        costs,
+        data,
+        envs,
+        experiments,
+        ledger,
+        mechanisms,
+        models,
+        offline,
+        samplers,
+    )
+    from privrl.data import logs, schema
+    from privrl.experiments import logs as worlds
+    from privrl.experiments import suites, sweeps
+    from privrl.models import estimates, histograms
+
+    record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
+    target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.Rdp(2.0, 1.0)
+    noise = costs.GaussianCost(sigma=3.0, relation=record)
+    draw = costs.DirichletCost(weight=0.5, alpha=3.0, relation=record)
+    counts = np.array([3.0, 5.0, 0.0, 8.0])
+    columns = data.Schema(
+        {
+            "age": data.Bins((0, 20, 60)),
+            "job": data.Categories(("a", "b"), True),
+            "y": data.Categories((0, 1)),
+        }
+    )
+    frame = pd.DataFrame(
+        {"age": [3, 30, 50, int(CANARY_NUMBER)], "job": ["a", "b", CANARY, "a"], "y": [0, 1, 0, 1]}
+    )
+    steps = logs.LogSchema(
+        person="p",
+        state=data.Schema({"s": data.Categories((0, 1))}),
+        most_steps=3,
+        action=data.Schema({"a": data.Categories((0, 1))}),
+        reward="r",
+        reward_bounds=(0.0, 1.0),
+    )
+    rows = pd.DataFrame(
+        {
+            "p": [1, 1, 2, 2, 3],
+            "s": [0, 1, 0, 1, 0],
+            "a": [0, 1, 1, 0, 1],
+            "r": [0.0, 1.0, 0.5, 0.0, 1.0],
+        }
+    )
+    log, mdp = logs.read_log(rows, steps), envs.riverswim(4, 5)
+    bandit = envs.TabularMDP(np.ones((1, 2, 1)), np.array([[0.2, 0.7]]), np.ones(1), 1)
+    model = offline.fit_model(log, epsilon=1.0, rng=np.random.default_rng(0))
+    shapes = ((1, 2), (2, 3))
+    tables = (np.array([[3.0, 4.0]]), np.array([[1.0, 0, 2], [1, 1, 1]]))
+    sparse = {"n_states": 2, "n_actions": 2, "horizon": 3}
+
+    def rng() -> np.random.Generator:
+        return np.random.default_rng(0)
+
+    def paid() -> accounting.RdpAccountant:
+        return accounting.RdpAccountant()
+
+    def both(**more: Any) -> dict[str, Any]:
+        return {"rng": rng(), "accountant": paid(), **more}
+
+    def agent(**more: Any) -> dict[str, Any]:
+        sampler = samplers.Diffuse(relation=step, table="transitions")
+        rewards = agents.KnownRewards(np.zeros((2, 2)))
+        return {**sparse, "sampler": sampler, "rewards": rewards, **both(), **more}
+
+    def counting() -> Any:
+        return samplers.NoisyCounts(sigma=3.0, updates=3, relation=step, table="transitions")
+
+    def beta() -> dict[str, Any]:
+        return {
+            "sampler": samplers.Diffuse(relation=step, table="rewards"),
+            "low": 0.0,
+            "high": 1.0,
+        }
+
+    def hat() -> Any:
+        sampler = samplers.NoisyCounts(sigma=3.0, updates=3, relation=step, table="rewards")
+        return agents.HatRewards(sampler)
+
+    common = {"relation": record, "table": None}
+    mechanism = {"relation": record}
+    made: dict[str, Valid] = {}
+
+    def add(name: str, function: Callable[..., Any], given: Any = None, /, **more: Any) -> None:
+        built = given if callable(given) else lambda: dict(given or {}, **more)
+        made[name] = Valid(function, built)
+
+    # accounting, costs
+    add("ApproxDP", accounting.ApproxDP, epsilon=1.0, delta=1e-5)
+    add("Rdp", accounting.Rdp, order=2.0, epsilon=1.0)
+    add("Ledger", accounting.Ledger, entries=())
+    add("RdpAccountant", accounting.RdpAccountant, orders=[2.0, 4.0], budget=rdp)
+    add(
+        "RdpAccountant.compose",
+        lambda **k: accounting.RdpAccountant().compose(**k),
+        cost=noise,
+        count=2,
+    )
+    add(
+        "RdpAccountant.epsilon",
+        lambda **k: _used(accounting.RdpAccountant(), noise).epsilon(**k),
+        delta=1e-5,
+    )
+    add(
+        "RdpAccountant.delta",
+        lambda **k: _used(accounting.RdpAccountant(), draw).delta(**k),
+        epsilon=1.0,
+    )
+    add(
+        "RdpAccountant.spent",
+        lambda **k: _used(accounting.RdpAccountant(), draw).spent(**k),
+        order=2.0,
+    )
+    add("PldAccountant", accounting.PldAccountant, budget=target)
+    add(
+        "PldAccountant.compose",
+        lambda **k: accounting.PldAccountant().compose(**k),
+        cost=noise,
+        count=2,
+    )
+    add(
+        "PldAccountant.epsilon",
+        lambda **k: _used(accounting.PldAccountant(), noise).epsilon(**k),
+        delta=1e-5,
+    )
+    add(
+        "calibrate",
+        accounting.calibrate,
+        target=target,
+        rises=False,
+        count=2,
+        least=0.0,
+        cost=lambda sigma: costs.GaussianCost(sigma=sigma, relation=record),
+    )
+    add(
+        "Relation",
+        costs.Relation,
+        name="mine",
+        tables={"counts": [(1.0, -1.0)]},
+        covers_arrival=True,
+        norm_only=(),
+        convex_from=None,
+        sum_only=(),
+    )
+    for name in (
+        "AddRemovePerson",
+        "AddRemoveRecord",
+        "PaperStep",
+        "ReplacePerson",
+        "ReplaceRecord",
+    ):
+        add(name, getattr(costs, name))
+    add("ReplaceEpisode", costs.ReplaceEpisode, horizon=3)
+    add("ReplaceStep", costs.ReplaceStep, arrival_rewards=True)
+    add("ReplaceTransition", costs.ReplaceTransition, arrival_rewards=True)
+    add("Relation.changes", step.changes, table="rewards")
+    add("NoPrivacy", costs.NoPrivacy, relation=record)
+    add("DirichletCost", costs.DirichletCost, weight=1.0, alpha=2.0, bound="exact", **common)
+    add("GaussianCost", costs.GaussianCost, sigma=2.0, **common)
+    add("LaplaceCost", costs.LaplaceCost, scale=2.0, **common)
+    add("DiscreteGaussianCost", costs.DiscreteGaussianCost, sigma=2.0, **common)
+    add("DiscreteLaplaceCost", costs.DiscreteLaplaceCost, scale=2.0, **common)
+    add(
+        "SimplexCost",
+        costs.SimplexCost,
+        weight=20.0,
+        eta=0.1,
+        eta_bar=0.1,
+        n_components=2,
+        distance=0.5,
+        n_vectors=1,
+    )
+    several = {"parts": [noise, draw]}
+    add("Together", costs.Together, several)
+    add("together", costs.together, several)
+    add("BatchCost", costs.BatchCost, rows=[noise, noise])
+    for kind, cost in {
+        "gauss": noise,
+        "draw": draw,
+        "laplace": costs.LaplaceCost(scale=2.0, relation=record),
+        "discrete": costs.DiscreteGaussianCost(sigma=2.0, relation=record),
+        "dlaplace": costs.DiscreteLaplaceCost(scale=2.0, relation=record),
+        "together": costs.Together([noise, draw]),
+        "batch": costs.BatchCost([noise, noise]),
+        "simplex": costs.SimplexCost(weight=20.0, eta=0.1, eta_bar=0.1),
+    }.items():
+        add(f"{kind}.rdp", cost.rdp, orders=[2.0, 3.0])
+        add(f"{kind}.delta", cost.delta, epsilon=1.0)
+        add(f"{kind}.epsilon", cost.epsilon, delta=1e-5)
+
+    # accuracy
+    cells = {"weight": 0.5, "alpha": 2.0}
+    add(
+        "design",
+        accuracy.design,
+        target=target,
+        n_records=100.0,
+        n_cells=4,
+        loss="kl",
+        relation=record,
+        count=1,
+    )
+    add("typical_loss", accuracy.typical_loss, **cells, n_records=100.0, n_cells=4, loss="kl")
+    add("expected_loss", accuracy.expected_loss, histogram=counts, **cells, loss="kl")
+    sized = {"total_weight": 50.0, "alpha": 2.0, "n_cells": 4}
+    add("kl_tail", accuracy.kl_tail, eta=0.1, **sized, bound="vertex")
+    add("kl_quantile", accuracy.kl_quantile, failure=0.1, **sized, bound="vertex")
+    add(
+        "kl_sample_size",
+        accuracy.kl_sample_size,
+        **cells,
+        n_cells=4,
+        eta=0.1,
+        failure=0.1,
+        bound="vertex",
+    )
+    add("l2_quantile", accuracy.l2_quantile, failure=0.1, **sized)
+    _from_signature(
+        add, accuracy, "gaussian_l2_quantile", failure=0.1, sigma=2.0, n_cells=4, n_records=100.0
+    )
+    _from_signature(add, accuracy, "dirichlet_kl", u=[2.0, 3.0], v=[1.0, 4.0])
+    _from_signature(
+        add,
+        accuracy,
+        "expected_posterior_kl",
+        p=[0.5, 0.5],
+        weight=2.0,
+        alpha=1.0,
+        alpha_new=1.0,
+        n_records=9,
+        total_weight=9.0,
+    )
+    _from_signature(add, accuracy, "simplex_variance", p=[0.5, 0.5], weight=2.0, alpha=1.0)
+
+    # mechanisms
+    add(
+        "DirichletMechanism",
+        mechanisms.DirichletMechanism,
+        weight=1.0,
+        alpha=2.0,
+        relation=record,
+        table=None,
+        bound="exact",
+        lower_bound=0.0,
+    )
+    add("GaussianMechanism", mechanisms.GaussianMechanism, sigma=2.0, **common)
+    add("LaplaceMechanism", mechanisms.LaplaceMechanism, scale=2.0, **common)
+    add("DiscreteGaussianMechanism", mechanisms.DiscreteGaussianMechanism, sigma=2.0, **common)
+    add("DiscreteLaplaceMechanism", mechanisms.DiscreteLaplaceMechanism, scale=2.0, **common)
+    add(
+        "SimplexMechanism",
+        mechanisms.SimplexMechanism,
+        weight=20.0,
+        eta=0.1,
+        sensitive=(0, 1),
+        eta_bar=0.1,
+        distance=0.5,
+        n_vectors=1,
+        bound="exact",
+    )
+    add(
+        "NoisyPosteriorMechanism",
+        mechanisms.NoisyPosteriorMechanism,
+        alpha=1.0,
+        n=16,
+        noise=mechanisms.GaussianMechanism(sigma=2.0),
+    )
+    add(
+        "PosteriorExponentialMechanism",
+        mechanisms.PosteriorExponentialMechanism,
+        prior=(1.0, 1.0),
+        n=5,
+        epsilon=1.0,
+        sensitivity="certified",
+        delta=None,
+    )
+    add(
+        "TablesMechanism",
+        mechanisms.TablesMechanism,
+        shapes=shapes,
+        mechanism="laplace",
+        sizes=(1.0, 1.0),
+        alpha=1.0,
+        relation=record,
+    )
+    release = {
+        "dirichlet": mechanisms.DirichletMechanism(weight=1.0, alpha=2.0),
+        "gaussian": mechanisms.GaussianMechanism(sigma=2.0),
+        "laplace": mechanisms.LaplaceMechanism(scale=2.0),
+        "discrete_gaussian": mechanisms.DiscreteGaussianMechanism(sigma=2.0),
+        "discrete_laplace": mechanisms.DiscreteLaplaceMechanism(scale=2.0),
+        "noisy_posterior": mechanisms.NoisyPosteriorMechanism(
+            noise=mechanisms.GaussianMechanism(sigma=2.0), alpha=1.0, n=16
+        ),
+    }
+    for name, one in release.items():
+        add(f"{name}.release", one.release, lambda: both(data=counts.copy()))
+        add(f"{name}.check", one.check, data=counts)
+        if name != "noisy_posterior":
+            fixed = {"alpha": 2.0} if name == "dirichlet" else {}
+            add(
+                f"{name}.calibrated",
+                type(one).calibrated,
+                target=target,
+                count=1,
+                **fixed,
+                **mechanism,
+            )
+    add(
+        "simplex.release",
+        mechanisms.SimplexMechanism(weight=20.0, eta=0.1, sensitive=(0, 1), eta_bar=0.1).release,
+        lambda: both(data=np.array([0.3, 0.3, 0.4])),
+    )
+    add(
+        "exponential.release",
+        mechanisms.PosteriorExponentialMechanism((1.0, 1.0), 5, 1.0).release,
+        lambda: both(data=np.array([2, 3])),
+    )
+    add(
+        "tables.release",
+        mechanisms.TablesMechanism(shapes=shapes, mechanism="laplace", sizes=(1.0, 1.0)).release,
+        lambda: both(data=tables),
+    )
+    add(
+        "tables.calibrated",
+        mechanisms.TablesMechanism.calibrated,
+        target=rdp,
+        shapes=shapes,
+        n_records=9.0,
+        mechanism="auto",
+        relation=record,
+    )
+    add("hellinger_sensitivity", mechanisms.hellinger_sensitivity, prior=(1.0, 1.0), n=5)
+    add("laplace_l1_bound", mechanisms.laplace_l1_bound, n_cells=4, gamma=0.1, epsilon=1.0)
+    add("least_noise_shares", mechanisms.least_noise_shares, shapes=shapes)
+    add("normalise", mechanisms.normalise, noisy=[3.0, -1.0], floor=0.1)
+    add("smooth_beta", mechanisms.smooth_beta, epsilon=1.0, delta=1e-5, n_candidates=6)
+    add(
+        "synthetic_counts",
+        mechanisms.synthetic_counts,
+        lambda: {"probabilities": [0.5, 0.5], "n_records": 9, "rng": rng()},
+    )
+
+    # samplers
+    window = {
+        "weight": 1.0,
+        "alpha": 10.0,
+        "relation": step,
+        "table": "transitions",
+        "bound": "exact",
+        "window": 3,
+    }
+    for name in ("Concentrated", "Diffuse"):
+        add(name, getattr(samplers, name), window)
+    add(
+        "NoisyCounts",
+        samplers.NoisyCounts,
+        sigma=3.0,
+        updates=4,
+        alpha=1.0,
+        relation=step,
+        table="transitions",
+        factorisation="square-root",
+    )
+    add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
+    add("LocalNoise", samplers.LocalNoise, users=[1, 2])
+    add(
+        "Diffuse.calibrated",
+        samplers.Diffuse.calibrated,
+        target=rdp,
+        draws=4,
+        alpha=10.0,
+        relation=step,
+        table="transitions",
+        window=3,
+    )
+    add(
+        "NoisyCounts.calibrated",
+        samplers.NoisyCounts.calibrated,
+        target=rdp,
+        draws=4,
+        alpha=1.0,
+        relation=step,
+        table="transitions",
+    )
+    add(
+        "Diffuse.update",
+        lambda **k: samplers.Diffuse(relation=step, table="transitions").update(**k),
+        lambda: {"counts": np.ones((2, 2)), "rng": rng()},
+    )
+    add(
+        "NoisyCounts.update",
+        lambda **k: samplers.NoisyCounts(sigma=3.0, updates=2, relation=step).update(**k),
+        lambda: {"counts": np.ones((2, 2)), "rng": rng()},
+    )
+    add(
+        "draw",
+        samplers.draw,
+        lambda: both(
+            updates=[(samplers.Diffuse(relation=step, table="transitions"), np.ones((2, 2)))]
+        ),
+    )
+    add(
+        "stack",
+        samplers.stack,
+        lambda: {"samplers": [samplers.Diffuse(relation=step), samplers.Diffuse(relation=step)]},
+    )
+
+    # data
+    add("Bins", data.Bins, edges=(0, 1, 2), missing=True)
+    add("Bins.even", data.Bins.even, low=0.0, high=1.0, count=4, missing=False)
+    add("Bins.encode", data.Bins((0, 20, 60)).encode, series=frame["age"])
+    add("Bins.decode", data.Bins((0, 20, 60)).decode, codes=[0, 1])
+    add("Categories", data.Categories, values=("a", 1, 2), other=True)
+    add("Categories.encode", data.Categories(("a", "b"), True).encode, series=frame["job"])
+    add("Categories.decode", data.Categories(("a", "b")).decode, codes=[0, 1])
+    add(
+        "Schema", data.Schema, columns={"a": data.Bins((0, 1, 2)), "b": data.Categories(("x", "y"))}
+    )
+    add("Schema.encode", columns.encode, frame=frame)
+    add("Schema.decode", columns.decode, codes=np.zeros((2, 3), int))
+    add("Schema.subset", columns.subset, names=["age"])
+    add("Schema.from_dict", data.Schema.from_dict, data=columns.to_dict())
+    add(
+        "read_records",
+        data.read_records,
+        lambda: {
+            "path": _file("r.csv", f"age,job,y\n3,a,0\n{CANARY_NUMBER},{CANARY},1\n"),
+            "schema": columns,
+            "separator": ",",
+            "optional": "y",
+        },
+    )
+    add("parse_bounds", schema.parse_bounds, texts=["age=0:100"])
+    add(
+        "read_header",
+        schema.read_header,
+        lambda: {"path": _file("h.csv", "a,b\n1,2\n"), "separator": ","},
+    )
+    add("template", schema.template, names=["a", "b"], numeric={"a": (0, 1)}, bins=4)
+    add(
+        "write_template",
+        schema.write_template,
+        lambda: {"path": Path("t.toml"), "names": ["a", "b"], "numeric": {"a": (0, 1)}, "bins": 4},
+    )
+    add(
+        "LogSchema",
+        logs.LogSchema,
+        person="p",
+        action=steps.action,
+        state=steps.state,
+        most_steps=3,
+        most_episodes=2,
+        episode="e",
+        order="o",
+        consecutive=True,
+        reward="r",
+        reward_bounds=(0.0, 1.0),
+        outcome="x",
+        outcomes=("well",),
+        outcome_rewards=(1.0,),
+    )
+    add("LogSchema.from_dict", logs.LogSchema.from_dict, data=steps.to_dict())
+    add("read_log", logs.read_log, source=rows, schema=steps, separator=",", progress=None)
+    add(
+        "from_buffer",
+        logs.from_buffer,
+        lambda: {
+            "episodes": [_episode()],
+            "n_states": 2,
+            "n_actions": 2,
+            "reward_bounds": (0.0, 1.0),
+            "most_steps": 3,
+            "most_episodes": 2,
+            "person": None,
+        },
+    )
+
+    # models
+    values = [3.0, 30.0, 50.0, float(CANARY_NUMBER)]
+    add(
+        "histogram",
+        models.histogram,
+        lambda: both(
+            values=values,
+            bins=4,
+            range=(0.0, 80.0),
+            target=target,
+            mechanism="auto",
+            loss="kl",
+            relation=record,
+            n_records=None,
+        ),
+    )
+    _from_signature(
+        add,
+        models,
+        "value_counts",
+        lambda: both(values=frame["y"], categories=[0, 1], target=target),
+    )
+    _from_signature(
+        add, models, "discretise", lambda: both(frame=frame, bounds={"age": (0, 80)}, target=target)
+    )
+    add(
+        "PrivateNaiveBayes",
+        models.PrivateNaiveBayes,
+        schema=columns,
+        classes="y",
+        target=rdp,
+        mechanism="auto",
+        alpha=1.0,
+        random_state=0,
+    )
+    add(
+        "PrivateNaiveBayes.fit",
+        lambda **k: models.PrivateNaiveBayes(columns, classes="y", target=rdp).fit(**k),
+        lambda: {"X": frame[["age", "job"]], "y": frame["y"], "accountant": paid()},
+    )
+    add(
+        "PrivateNaiveBayes.predict",
+        models.PrivateNaiveBayes(columns, classes="y", target=rdp, random_state=0)
+        .fit(frame[["age", "job"]], frame["y"])
+        .predict,
+        X=frame[["age", "job"]],
+    )
+    parents = {"age": [], "job": ["age"], "y": ["age", "job"]}
+    add(
+        "PrivateBayesNet",
+        models.PrivateBayesNet,
+        parents=parents,
+        schema=columns,
+        target=rdp,
+        mechanism="auto",
+    )
+    add(
+        "PrivateBayesNet.fit",
+        models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit,
+        lambda: both(frame=frame),
+    )
+    net = models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit(frame, rng())
+    add("BayesNet.query", net.query, variables=["y"], evidence={"job": "a"})
+    add("BayesNet.sample", net.sample, lambda: {"n": 5, "rng": rng()})
+    add("BayesNet.log_likelihood", net.log_likelihood, frame=frame)
+    add("BayesNet.from_dict", models.BayesNet.from_dict, data=net.to_dict())
+    found = models.histogram(values, 4, (0, 80), target=target, rng=rng())
+    add("PrivateHistogram", models.PrivateHistogram.from_dict, data=found.to_dict())
+    add("PrivateHistogram.intervals", found.intervals, confidence=0.9)
+    add("PrivateHistogram.sample", found.sample, lambda: {"n": 5, "rng": rng()})
+    _from_signature(
+        add,
+        histograms,
+        "choose_mechanism",
+        target=target,
+        mechanism="auto",
+        loss="kl",
+        relation=record,
+        n_records=9.0,
+        n_cells=4,
+    )
+    add("count_cells", histograms.count_cells, values=frame["job"], column=columns.columns["job"])
+    tabled = mechanisms.TablesMechanism(shapes=((2, 2),), mechanism="laplace", sizes=(1.0,))
+    (small,) = tabled.release((np.array([[3.0, 4.0], [1.0, 2.0]]),), rng())
+    add("row_probabilities", estimates.row_probabilities, table=small, totals=[7.0, 3.0])
+    add("row_totals", estimates.row_totals, tables=[small], n_records=10.0)
+    add("clipped_rows", estimates.clipped_rows, table=small, floor=0.5)
+
+    # offline
+    budget = {"epsilon": 1.0, "delta": None, "order": None, "relation": person}
+    support = {"admissible": np.ones((2, 2), bool), "behaviour": "uniform"}
+    add("person_cost", offline.person_cost, **budget)
+    add(
+        "fit_model",
+        offline.fit_model,
+        lambda: both(log=log, **budget, **support, state_names=["x", "y"], action_names=["l", "r"]),
+    )
+    add("fit_policy", offline.fit_policy, lambda: both(log=log, **budget, **support, discount=0.9))
+    add(
+        "evaluate_policy",
+        offline.evaluate_policy,
+        lambda: both(
+            log=log,
+            action=np.array([0, 1]),
+            epsilon=1.0,
+            **support,
+            relation=person,
+            discount=1.0,
+            confidence=0.9,
+            method=None,
+        ),
+    )
+    add("plan_for", offline.plan_for, released=model, discount=0.9)
+    add("PersonStream", offline.PersonStream, lambda: both(log=log, cost=offline.person_cost(1.0)))
+    saved = offline.ReleasedPolicy.of_model(model, discount=1.0)
+    add("ReleasedPolicy.from_dict", offline.ReleasedPolicy.from_dict, data=saved.to_dict())
+    add("save_policy", offline.save_policy, lambda: {"path": Path("p.json"), "policy": saved})
+    add("load_policy", offline.load_policy, lambda: {"path": _saved("p.json", saved)})
+
+    # ledger
+    add("Budget", ledger.Budget, epsilon=1.0, delta=1e-5)
+    add("DataSet", ledger.DataSet, name="people", content=None)
+    add("ledger.Ledger", lambda **k: ledger.Ledger(**k).is_there, path=Path("l.sqlite"))
+    add(
+        "Ledger.set_budget",
+        lambda **k: ledger.Ledger("l.sqlite").set_budget(**k),
+        dataset="people",
+        budget=ledger.Budget(1.0, 1e-5),
+        relation=record,
+    )
+    add(
+        "Ledger.spend",
+        lambda **k: ledger.Ledger("l.sqlite").spend(**k),
+        dataset=ledger.DataSet("people"),
+        cost=costs.GaussianCost(sigma=30.0, relation=record),
+        count=1,
+        delta=1e-5,
+    )
+    add(
+        "Ledger.accountant",
+        lambda **k: ledger.Ledger("l.sqlite").accountant(**k),
+        dataset="people",
+        relation=record,
+        delta=1e-5,
+    )
+    add(
+        "Ledger.dataset",
+        lambda **k: ledger.Ledger("l.sqlite").dataset(**k),
+        lambda: {"data": _file("d.csv", "a\n1\n"), "name": "people"},
+    )
+    add(
+        "Ledger.forget",
+        lambda **k: ledger.Ledger("l.sqlite").forget(**k),
+        lambda: _entered(ledger, dataset="people"),
+    )
+    add(
+        "Ledger.verify",
+        lambda **k: ledger.Ledger("l.sqlite").verify(**k),
+        lambda: _entered(ledger, against=None),
+    )
+
+    # audit
+    scores = np.linspace(0, 1, 200)
+    add(
+        "audit_scores",
+        audit.audit_scores,
+        first=scores,
+        second=scores + 0.1,
+        delta=0.01,
+        claimed=1.0,
+        confidence=0.9,
+    )
+    add(
+        "audit_mechanism",
+        audit.audit_mechanism,
+        lambda: {
+            "mechanism": _laplace,
+            "data": [3.0, 4.0],
+            "neighbour": [4.0, 3.0],
+            "rng": rng(),
+            "claimed": 1.0,
+            "delta": 0.01,
+            "draws": 200,
+            "confidence": 0.9,
+            "batched": False,
+        },
+    )
+    add(
+        "audit_dirichlet",
+        audit.audit_dirichlet,
+        lambda: {
+            "sampler": samplers.Diffuse(relation=record),
+            "rng": rng(),
+            "relation": record,
+            "delta": 0.01,
+            "draws": 200,
+            "confidence": 0.9,
+        },
+    )
+    law = audit.GaussianLaw(sigma=2.0, centre=[0.0, 1.0])
+    for name in ("GaussianLaw", "DiscreteGaussianLaw"):
+        add(name, getattr(audit, name), sigma=2.0, centre=[0.0, 1.0])
+    for name in ("LaplaceLaw", "DiscreteLaplaceLaw"):
+        add(name, getattr(audit, name), scale=2.0, centre=[0.0, 1.0])
+    _from_signature(add, audit, "DirichletLaw", weight=1.0, counts=[3.0, 4.0], alpha=2.0)
+    add(
+        "law_test",
+        audit.law_test,
+        lambda: {
+            "draws": rng().normal((0, 1), 2, (4000, 2)),
+            "law": law,
+            "error": 0.2,
+            "power": 0.9,
+            "false_alarm": 1e-3,
+        },
+    )
+    add("draws_needed", audit.draws_needed, law=law, error=0.2, power=0.9, false_alarm=1e-3)
+    add(
+        "separation",
+        audit.separation,
+        lambda: {
+            "first": rng().normal(0, 1, 4000),
+            "second": rng().normal(1, 1, 4000),
+            "claimed": 1.0,
+            "error": 0.2,
+            "power": 0.9,
+            "false_alarm": 1e-3,
+        },
+    )
+
+    # envs
+    add("riverswim", envs.riverswim, n_states=4, horizon=5, variant="osband")
+    add(
+        "RiverSwimEnv", envs.RiverSwimEnv, n_states=4, horizon=5, variant="osband", render_mode=None
+    )
+    add(
+        "TabularMDP",
+        envs.TabularMDP,
+        transition=mdp.transition,
+        reward=mdp.reward,
+        start=mdp.start,
+        horizon=5,
+    )
+    add("TabularEnv", envs.TabularEnv, mdp=mdp, path=None)
+    add("TabularEnv.step", lambda **k: _begun(envs.TabularEnv(mdp)).step(**k), action=0)
+    add("TabularEnv.reset", lambda **k: envs.TabularEnv(mdp).reset(**k), seed=0, options=None)
+    for name, given in {
+        "blackjack": {},
+        "deep_sea": {"size": 4},
+        "double_chain": {"n_states": 5, "horizon": 3},
+        "dense": {"n_states": 4, "n_actions": 2, "horizon": 3, "seed": 0},
+        "six_arms": {"horizon": 4},
+        "garnet": {"n_states": 4, "n_actions": 2, "branching": 2, "horizon": 3, "seed": 0},
+        "key_and_door": {"size": 4},
+        "inventory": {
+            "demand": (0.5, 0.5),
+            "capacity": 3,
+            "price": 8.0,
+            "order_cost": 4.0,
+            "unit_cost": 2.0,
+            "holding_cost": 1.0,
+            "horizon": 3,
+        },
+        "machine_replacement": {
+            "wear": (0.6, 0.4),
+            "n_states": 5,
+            "income": 5.0,
+            "upkeep": 1.0,
+            "price": 10.0,
+            "horizon": 5,
+        },
+        "queue": {
+            "service": (0.2, 0.4),
+            "capacity": 4,
+            "arrival": 0.4,
+            "payment": 5.0,
+            "service_cost": (0.0, 1.0),
+            "holding_cost": 0.2,
+            "horizon": 5,
+        },
+    }.items():
+        add(name, getattr(envs, name), given)
+    add("benchmark", lambda **k: envs.benchmark(**k).name, name="DeepSea5")
+    add("plan", envs.plan, transition=mdp.transition, reward=mdp.reward, horizon=5)
+    _from_signature(
+        add,
+        envs,
+        "evaluate",
+        transition=mdp.transition,
+        reward=mdp.reward,
+        policy=np.zeros((5, 4), int),
+        horizon=5,
+        start=mdp.start,
+    )
+    add(
+        "Support",
+        envs.Support,
+        next_states=np.array([[[0, 1], [0, 1]], [[0, 1], [0, 1]]]),
+        n_next=2,
+    )
+    add("Support.from_mask", envs.Support.from_mask, mask=np.ones((2, 2, 2), bool))
+    full = envs.Support.from_mask(np.ones((2, 2, 2), bool))
+    add(
+        "plan_support",
+        envs.plan_support,
+        rows=np.full((2, 2, 2), 0.5),
+        support=full,
+        reward=np.zeros((2, 2)),
+        horizon=3,
+    )
+    add(
+        "PublicFacts",
+        envs.PublicFacts,
+        n_states=2,
+        n_actions=2,
+        horizon=3,
+        reward_range=(0.0, 1.0),
+        terminates=False,
+        arrival_rewards=True,
+    )
+    add(
+        "public_facts",
+        envs.public_facts,
+        lambda: {"env": envs.TabularEnv(mdp), "horizon": 5, "reward_range": (0.0, 1.0)},
+    )
+    add(
+        "privacy_statement",
+        envs.privacy_statement,
+        unit="a person",
+        relation="replace",
+        epsilon=1.0,
+        released="counts",
+        delta=1e-5,
+        order=None,
+        randomness=None,
+        caveats=(),
+        details={"a": 1},
+    )
+    add(
+        "Released",
+        envs.Released,
+        mdp=model.mdp,
+        statement=model.statement,
+        outcomes=model.outcomes,
+        state_names=model.state_names,
+        action_names=model.action_names,
+        admissible=model.admissible,
+        deviations=model.deviations,
+    )
+    add("ReleasedEnv", envs.ReleasedEnv, path=None, released=model, render_mode=None)
+    add("save_released", envs.save_released, lambda: {"path": Path("out"), "released": model})
+    add("load_released", envs.load_released, lambda: {"path": _kept(envs, model)})
+    add("save_tables", envs.save_tables, lambda: {"path": Path("t.npz"), "mdp": mdp})
+    add("load_tables", envs.load_tables, lambda: {"path": _tables(envs, mdp)})
+    add("Discretised", envs.Discretised, lambda: {"env": _cartpole(), "bins": envs.CARTPOLE_BINS})
+    add(
+        "numbered",
+        envs.numbered,
+        lambda: {"env": _cartpole(), "bins": "-2/0/2,-1:1:2,-1:1:2,-1:1:2"},
+    )
+    add("worth", envs.worth, lambda: {"env": envs.TabularEnv(mdp), "policy": np.zeros((5, 4), int)})
+
+    # agents
+    add(
+        "PSRL",
+        agents.PSRL,
+        lambda: agent(
+            schedule=agents.EveryEpisode(), batch_shape=(), terminates=False, resamples=None
+        ),
+    )
+    add("UCBVI", agents.UCBVI, lambda: agent(sampler=counting(), bonus=1.0))
+    add("DPUCBVI", agents.DPUCBVI, lambda: agent(sampler=counting(), bonus_scale=1.0))
+    add("RLSVI", agents.RLSVI, lambda: agent(sampler=counting(), variance_scale=1.0))
+    add(
+        "ExploreThenPlan",
+        agents.ExploreThenPlan,
+        lambda: agent(sampler=counting(), schedule=agents.Once(2)),
+    )
+    add("QLearning", agents.QLearning, lambda: {**sparse, "episodes": 5, "rng": rng()})
+    add("RandomPolicy", agents.RandomPolicy, lambda: {**sparse, "rng": rng()})
+    add("Oracle", agents.Oracle, lambda: {**sparse, "policy": np.zeros((3, 2), int), "rng": rng()})
+    add(
+        "SparsePSRL",
+        agents.SparsePSRL,
+        lambda: {
+            **agent(
+                sampler=samplers.NoisyCounts(
+                    sigma=3.0, updates=3, relation=step, table="transitions"
+                ),
+                rewards=hat(),
+            ),
+            "episodes": 5,
+        },
+    )
+    add(
+        "PSRL.private",
+        agents.PSRL.private,
+        lambda: {"env": envs.TabularEnv(mdp), "epsilon": 1.0, "episodes": 3, "rng": rng()},
+    )
+    add("PSRL.act", lambda **k: _ready(agents, agent()).act(**k), state=0, step=0)
+    add("PSRL.begin_episode", lambda **k: agents.PSRL(**agent()).begin_episode(**k), episode=0)
+    add(
+        "PSRL.observe",
+        lambda seen: _ready(agents, agent()).observe(seen),
+        seen=agents.Transition(0, 1, 0.5, 1, False),
+    )
+    add("BetaRewards", agents.BetaRewards, beta)
+    add(
+        "NoisyRewards",
+        agents.NoisyRewards,
+        lambda: {
+            "low": 0.0,
+            "high": 1.0,
+            "sampler": samplers.NoisyCounts(sigma=3.0, updates=3, relation=step, table="rewards"),
+        },
+    )
+    add(
+        "HatRewards",
+        agents.HatRewards,
+        lambda: {
+            "low": 0.0,
+            "high": 1.0,
+            "points": 5,
+            "sampler": samplers.NoisyCounts(sigma=3.0, updates=3, relation=step, table="rewards"),
+        },
+    )
+    add("KnownRewards", agents.KnownRewards, reward=np.zeros((2, 2)))
+    add("EveryEpisode", agents.EveryEpisode)
+    add("Geometric", agents.Geometric, ratio=1.2, first=0)
+    add("Once", agents.Once, episode=3)
+    add("imed", agents.imed, lambda: both(mdp=bandit, steps=[3], runs=2, epsilon=1.0, ratio=2.0))
+    add("regret_constant", agents.regret_constant, mdp=bandit, epsilon=1.0)
+    add("reward_loops", agents.reward_loops, relation=step, points=5)
+    add("rlsvi_claimed_epsilon", agents.rlsvi_claimed_epsilon, **sparse, episodes=5, delta=1e-5)
+    add("self_loops", agents.self_loops, n_states=2, n_actions=2, terminates=False, support=None)
+    add("sparse_schedule", agents.sparse_schedule, episodes=9, private=True)
+
+    # experiments
+    method = {
+        "agent": "psrl",
+        "sampler": "noisy-counts",
+        "schedule": "geometric:1.05",
+        "alpha": 1.0,
+        "rewards": "auto",
+        "reward_share": 0.3,
+        "threshold": 1.5,
+        "support": False,
+    }
+    one = (experiments.Method(),)
+    add("Method", experiments.Method, method)
+    add(
+        "SweepSpec",
+        experiments.SweepSpec,
+        env="privrl/RiverSwim-v0",
+        methods=one,
+        epsilons=(1.0,),
+        order=2.0,
+        relation="replace-step",
+        episodes=3,
+        horizon=4,
+        runs=1,
+        seed=0,
+        delta=1e-5,
+        block=2,
+    )
+    add(
+        "SuiteSpec",
+        experiments.SuiteSpec,
+        tasks=("DeepSea5",),
+        methods=one,
+        epsilons=(1.0, None),
+        order=2.0,
+        relation="replace-step",
+        episodes=(3,),
+        runs=1,
+        seed=0,
+        delta=1e-5,
+        block=2,
+    )
+    add(
+        "Checkpoint",
+        experiments.Checkpoint,
+        path="c.private",
+        episodes=3,
+        minutes=1.0,
+        run="",
+        ledger=None,
+    )
+    add("TrainSpec", experiments.TrainSpec, env="privrl/RiverSwim-v0", epsilon=1.0, episodes=3)
+    add("preset", sweeps.preset, name="quick", spec={"runs": 1})
+    add("suites.preset", suites.preset, name="steps", spec={"runs": 1})
+    sweep = experiments.SweepSpec(epsilons=(1.0,), episodes=3, horizon=4, runs=1)
+    add("jobs_of", sweeps.jobs_of, spec=sweep)
+    add("suites.jobs_of", suites.jobs_of, spec=experiments.SuiteSpec(tasks=("DeepSea5",), runs=1))
+    add(
+        "run_sweep",
+        experiments.run_sweep,
+        spec=sweep,
+        mdp=None,
+        backend="sequential",
+        workers=None,
+        address=None,
+        database=None,
+    )
+    add(
+        "run_training",
+        experiments.run_training,
+        spec=experiments.TrainSpec(env="privrl/RiverSwim-v0", episodes=2),
+    )
+    add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
+    add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
+    add("ward", worlds.ward, seed=1, name="w", n_states=24, n_actions=5)
+    add(
+        "simulate_log",
+        worlds.simulate_log,
+        lambda: {
+            "world": mdp,
+            "behaviour": np.full((4, 2), 0.5),
+            "persons": 3,
+            "rng": rng(),
+            "episodes": 2,
+        },
+    )
+    return made
+
+
+def _from_signature(add: Any, module: Any, name: str, given: Any = None, /, **more: Any) -> None:
+    """Add a call with those of the arguments that the function has."""
+    import inspect
+
+    function = getattr(module, name)
+    has = inspect.signature(function).parameters
+    made = given or (lambda: more)
+    add(name, function, lambda: {k: v for k, v in made().items() if k in has})
+
+
+def _laplace(data: Any, rng: np.random.Generator) -> Any:
+    return data + rng.laplace(size=data.shape)
+
+
+def _used(accountant: Any, cost: Any) -> Any:
+    accountant.compose(cost)
+    return accountant
+
+
+def _file(name: str, content: str) -> Path:
+    Path(name).write_text(content, encoding="utf-8")
+    return Path(name)
+
+
+def _saved(name: str, policy: Any) -> Path:
+    from privrl.offline import save_policy
+
+    save_policy(name, policy)
+    return Path(name)
+
+
+def _kept(envs: Any, model: Any) -> Path:
+    envs.save_released("kept", model)
+    return Path("kept")
+
+
+def _tables(envs: Any, mdp: Any) -> Path:
+    envs.save_tables("m.npz", mdp)
+    return Path("m.npz")
+
+
+def _entered(ledger: Any, **given: Any) -> dict[str, Any]:
+    ledger.Ledger("l.sqlite").set_budget("people", ledger.Budget(1.0))
+    return given
+
+
+def _begun(env: Any) -> Any:
+    env.reset(seed=0)
+    return env
+
+
+def _ready(agents: Any, given: dict[str, Any]) -> Any:
+    agent = agents.PSRL(**given)
+    agent.begin_episode(0)
+    return agent
+
+
+def _cartpole() -> Any:
+    import gymnasium
+
+    return gymnasium.make("CartPole-v1")
+
+
+def _episode() -> Any:
+    from types import SimpleNamespace
+
+    return SimpleNamespace(
+        observations=np.array([0, 1, 0]),
+        actions=np.array([0, 1]),
+        rewards=np.array([0.0, 1.0]),
+        terminations=np.array([False, True]),
+        truncations=np.array([False, False]),
+    )
+
+
+class Something:
+    """What nobody takes."""
+
+
+def wrong(r: Random, right: Any, pool: list[Any]) -> Any:
+    """Return something in place of an argument: of another type, size or shape."""
+    chance = r.random()
+    if chance < 0.3:
+        return damage.number(r)
+    if chance < 0.4:
+        return damage.text(r)
+    if chance < 0.5:
+        return r.choice(
+            (None, (), [], {}, b"x", 1j, Something(), Something, len, iter([1]), {1, 2}, range(3))
+        )
+    if chance < 0.6:
+        return r.choice(pool)
+    if chance < 0.7:
+        return _array(r)
+    return _changed(r, right)
+
+
+def _array(r: Random) -> Any:
+    shape = r.choice(((), (0,), (1,), (3,), (2, 2), (0, 2), (2, 2, 2), (1, 1, 1, 1)))
+    dtype: Any = r.choice(("f8", "f4", "i8", "u1", "?", "c16", "O", "U2", "M8[s]", "f2"))
+    array = np.full(shape, r.choice((0, 1, 2)), "f8").astype(dtype)
+    if dtype in ("f8", "f4") and array.size:
+        array.flat[r.randrange(array.size)] = r.choice((np.nan, np.inf, -1.0, 1e30, 0.5))
+    return r.choice(
+        (array, array, array.tolist(), np.ma.masked_array(array), pd.Series(array.ravel()))
+    )
+
+
+def _changed(r: Random, right: Any) -> Any:
+    """Return an argument that is nearly what it was."""
+    if isinstance(right, np.ndarray):
+        array = right.copy()
+        match r.randrange(7):
+            case 0:
+                return array[..., :-1]
+            case 1:
+                return array[None]
+            case 2:
+                return array.astype(r.choice(("f4", "O", "U8", "c16", "?")))
+            case 3:
+                return array.tolist()
+            case 4:
+                return array * r.choice((-1, 1e300, 0))
+            case 5 if array.dtype.kind == "f" and array.size:
+                array.flat[r.randrange(array.size)] = r.choice((np.nan, np.inf, -1.0, 1e308))
+                return array
+            case _:
+                return array.T
+    if isinstance(right, pd.DataFrame | pd.Series):
+        return _other_frame(r, right)
+    if isinstance(right, dict | list):
+        return damage.plain(r, right)
+    if isinstance(right, tuple):
+        changed = damage.plain(r, list(right))
+        return tuple(changed) if isinstance(changed, list) else changed
+    if isinstance(right, bool):
+        return r.choice((not right, 1, 0, "true", None, np.bool_(right)))
+    if isinstance(right, int | float) and abs(right) < 1e300:
+        return r.choice(
+            (right + 1, -right, right * 1000, str(right), np.float32(right), [right], right - 1)
+        )
+    if isinstance(right, str):
+        return r.choice((right.upper(), right + " ", right[:-1], [right], right.encode()))
+    if isinstance(right, Path):
+        return r.choice(
+            (str(right), Path("nowhere"), Path("."), Path("c.d"), "", "\0", right / "x")
+        )
+    return r.choice((type(right), [right], repr(right)))
+
+
+def _other_frame(r: Random, right: Any) -> Any:
+    if isinstance(right, pd.Series):
+        return r.choice(
+            (
+                right.iloc[:0],
+                right.astype(object),
+                list(right),
+                right.to_frame(),
+                pd.Series([None] * len(right)),
+                pd.concat([right, right]),
+            )
+        )
+    match r.randrange(8):
+        case 0:
+            return right.iloc[:0]
+        case 1:
+            return right.drop(columns=r.choice(list(right.columns)))
+        case 2:
+            return pd.concat([right, right], axis=1)
+        case 3:
+            return right.to_dict("list")
+        case 4:
+            return right.to_numpy()
+        case 5:
+            return right.rename(
+                columns={r.choice(list(right.columns)): r.choice((1, None, ("a", "b")))}
+            )
+        case 6:
+            return right.set_axis([0] * len(right))
+        case _:
+            column = r.choice(list(right.columns))
+            values: list[Any] = [
+                r.choice((None, CANARY, 1, 0.5, True, float("nan"), [1])) for _ in range(len(right))
+            ]
+            return right.assign(**{column: pd.Series(values, dtype=object)})
+
+
+#: Numbers that are work or memory: large ones are what was asked for, and are not tried.
+SIZES = {
+    "n_states",
+    "n_actions",
+    "size",
+    "draws",
+    "persons",
+    "updates",
+    "window",
+    "points",
+    "episodes",
+    "horizon",
+    "steps",
+    "runs",
+    "capacity",
+    "n_cells",
+    "n",
+    "n_records",
+    "batch_shape",
+    "users",
+    "most_steps",
+    "most_episodes",
+    "bins",
+    "branching",
+    "n_next",
+    "n_components",
+    "n_candidates",
+    "backend",
+    "workers",
+    "address",
+    "block",
+    "tasks",
+    "env",
+}
+_SMALL = (
+    0,
+    1,
+    2,
+    3,
+    -1,
+    1.5,
+    float("nan"),
+    float("inf"),
+    True,
+    None,
+    "3",
+    10**400,
+    [2],
+    np.int8(3),
+    -(2**63),
+    "",
+)
+
+
+def call(r: Random, at: Path, valid: dict[str, Valid]) -> Call:
+    """Return a call of a public name, with one or two arguments changed, absent or unknown."""
+    name = r.choice(sorted(valid))
+    function, make = valid[name]
+    given = make()
+    pool = list(given.values())
+    for _ in range(r.choice((1, 1, 1, 2)) if given else 0):
+        key = r.choice(list(given))
+        given[key] = r.choice(_SMALL) if key in SIZES else wrong(r, given[key], pool)
+    if r.random() < 0.02:
+        given[r.choice(("nonesuch", "", "self"))] = 1
+    accountants = [one for one in pool if hasattr(one, "ledger") and hasattr(one, "compose")]
+    said = ", ".join(f"{key}={_said(value)}" for key, value in given.items())
+    return Call(f"{name}({said})", lambda: function(**given), accountants, at)
+
+
+def _said(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__name__}, {error}>"
+    return text if len(text) < 200 else f"{text[:200]}…"

@@ -1,0 +1,192 @@
+"""Bad input, a part of what ``python tests/fuzz/run.py`` tries, and the fuzzer itself."""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import calls
+import judge
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from judge import CANARY, Call, Command
+from kinds import KINDS, prepare
+
+from privrl.accounting import RdpAccountant
+from privrl.costs import LaplaceCost, ReplaceRecord
+
+RUN = Path(__file__).with_name("run.py")
+FENCED = f"""
+import sys
+from pathlib import Path
+sys.path[:0] = [{str(RUN.parent)!r}, {str(RUN.parents[2])!r}]
+from fence import fence
+from privrl.cli import main
+sys.dont_write_bytecode = True
+fence(Path(sys.argv.pop(1)))
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Valid files of all kinds."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    prepare(folder)
+    return folder
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def valid() -> dict[str, calls.Valid]:
+    with warnings.catch_warnings(action="ignore"):
+        return calls.table()
+
+
+def test_two_thousand_cases() -> None:
+    command = [sys.executable, RUN, "--cases", "2000", "-j", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_public_name_is_tried_or_left_out(valid: dict[str, calls.Valid]) -> None:
+    public = {name for name, _ in calls.names()}
+    assert not public - valid.keys() - calls.LEFT_OUT.keys()
+    assert not calls.LEFT_OUT.keys() - public
+
+
+def test_what_is_changed_was_valid(valid: dict[str, calls.Valid], empty: Path) -> None:
+    """A call that is refused as it is would find nothing."""
+    for function, make in valid.values():
+        with warnings.catch_warnings(action="ignore"):
+            function(**make())
+
+
+PARSED = ("schema", "log_schema", "records", "logs", "models", "released", "policies", "specs")
+
+
+@pytest.mark.parametrize("name", PARSED)
+def test_searched_for(name: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The same generators, driven by hypothesis, which shrinks what it finds."""
+
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+    @given(st.randoms(use_true_random=False))
+    def search(r: Random) -> None:
+        trial = KINDS[name].make(r, tmp_path_factory.mktemp("case"))
+        if isinstance(trial, Call):
+            assert judge.judge(trial).findings == (), trial.said
+
+    search()
+
+
+def test_the_true_entry_says_the_same(base: Path, empty: Path) -> None:
+    """In a process of its own: as many errors, in words, and no traceback."""
+    for number in range(4):
+        folder = empty / str(number)
+        folder.mkdir()
+        trial = KINDS["commands"].make(Random(f"commands {number}"), folder)
+        assert isinstance(trial, Command)
+        done = subprocess.run(
+            [sys.executable, "-c", FENCED, str(empty), *trial.argv],
+            cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode in (0, 2), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+# What is wrong is found -----------------------------------------------------------------------
+
+
+def _index() -> None:
+    raise IndexError("no words")
+
+
+def _silent() -> None:
+    raise ValueError
+
+
+def _tells() -> None:
+    raise ValueError(f"got {CANARY}")
+
+
+def _tells_in_its_cause() -> None:
+    try:
+        raise ValueError(f"got {CANARY}")
+    except ValueError as error:
+        raise ValueError("something is wrong") from error
+
+
+def _memory() -> None:
+    raise MemoryError
+
+
+def _for_ever() -> None:
+    while True:
+        pass
+
+
+def _warns() -> None:
+    np.log(np.zeros(1))
+
+
+def _leaves() -> None:
+    Path("half").write_text("a file")
+    raise ValueError("refused")
+
+
+@pytest.mark.parametrize(
+    ("broken", "sort"),
+    [
+        (_index, "exception"), (_silent, "silent"), (_tells, "canary"), (_memory, "memory"),
+        (_tells_in_its_cause, "canary"), (_for_ever, "hang"), (_warns, "warning"),
+        (_leaves, "files"),
+    ],
+)  # fmt: skip
+def test_a_broken_call_is_found(
+    broken: Callable[[], None], sort: str, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "SECONDS", 0.3)
+    verdict = judge.judge(Call("broken", broken, folder=empty))
+    assert [each.sort for each in verdict.findings] == [sort]
+
+
+def test_a_charge_for_what_is_refused_is_found(empty: Path) -> None:
+    accountant = RdpAccountant()
+
+    def broken() -> None:
+        accountant.compose(LaplaceCost(scale=1.0, relation=ReplaceRecord()))
+        raise ValueError("refused")
+
+    verdict = judge.judge(Call("broken", broken, [accountant], empty))
+    assert [each.sort for each in verdict.findings] == ["spend"]
+
+
+def test_broken_commands_are_found(base: Path, empty: Path) -> None:
+    command = Command(("histogram", "nowhere.csv"), empty)
+    (empty / "left").write_text("something")
+    found = judge.judged(command, 2, f"error: {CANARY}", {}, 1)
+    assert {each.sort for each in found} == {"canary", "files", "spend"}
+    found = judge.judged(command, 0, "Traceback (most recent call last):", {}, 0)
+    assert {each.sort for each in found} == {"traceback", "spend"}
+
+
+def test_a_case_is_the_same_whenever_it_is_tried(base: Path, empty: Path) -> None:
+    for name in ("schema", "specs", "models"):
+        first, second = (empty / f"{name}{i}" for i in range(2))
+        said = []
+        for folder in (first, second):
+            folder.mkdir()
+            KINDS[name].make(Random(f"{name} 3"), folder)
+            said.append(judge.snapshot(folder))
+        assert said[0] == said[1]
