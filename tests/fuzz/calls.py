@@ -173,7 +173,7 @@ def table() -> dict[str, Valid]:
     # accounting, costs
     add("ApproxDP", accounting.ApproxDP, epsilon=1.0, delta=1e-5)
     add("Rdp", accounting.Rdp, order=2.0, epsilon=1.0)
-    add("Ledger", accounting.Ledger, entries=())
+    add("Journal", accounting.Journal, entries=())
     add("RdpAccountant", accounting.RdpAccountant, orders=[2.0, 4.0], budget=rdp)
     add(
         "RdpAccountant.compose",
@@ -330,6 +330,7 @@ def table() -> dict[str, Valid]:
     )
     add("GaussianMechanism", mechanisms.GaussianMechanism, sigma=2.0, **common)
     add("LaplaceMechanism", mechanisms.LaplaceMechanism, scale=2.0, **common)
+    add("SumsMechanism", mechanisms.SumsMechanism, sigma=2.0, **common)
     add("DiscreteGaussianMechanism", mechanisms.DiscreteGaussianMechanism, sigma=2.0, **common)
     add("DiscreteLaplaceMechanism", mechanisms.DiscreteLaplaceMechanism, scale=2.0, **common)
     add(
@@ -608,6 +609,14 @@ def table() -> dict[str, Valid]:
         .predict,
         X=frame[["age", "job"]],
     )
+    for name in ("PrivateLogisticRegression", "PrivateClassifier"):
+        model_of = getattr(models, name)
+        add(name, model_of, schema=columns, classes="y", target=rdp, random_state=0)
+        add(
+            f"{name}.fit",
+            lambda model_of=model_of, **k: model_of(columns, classes="y", target=rdp).fit(**k),
+            lambda: {"X": frame[["age", "job"]], "y": frame["y"], "accountant": paid()},
+        )
     parents = {"age": [], "job": ["age"], "y": ["age", "job"]}
     add(
         "PrivateBayesNet",
@@ -683,7 +692,7 @@ def table() -> dict[str, Valid]:
     # ledger
     add("Budget", ledger.Budget, epsilon=1.0, delta=1e-5)
     add("DataSet", ledger.DataSet, name="people", content=None)
-    add("ledger.Ledger", lambda **k: ledger.Ledger(**k).is_there, path=Path("l.sqlite"))
+    add("Ledger", lambda **k: ledger.Ledger(**k).is_there, path=Path("l.sqlite"))
     add(
         "Ledger.set_budget",
         lambda **k: ledger.Ledger("l.sqlite").set_budget(**k),

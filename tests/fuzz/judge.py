@@ -131,7 +131,7 @@ def _call(trial: Call) -> Verdict:
     if CANARY in said.getvalue():
         findings.append(Finding("canary", "stdout", "printed a private value"))
     if error is not None:
-        if any(len(each.ledger) for each in trial.accountants):
+        if any(len(each.journal) for each in trial.accountants):
             findings.append(Finding("spend", _frame(error), "refused, and charged"))
         if spends(folder) not in (spent, None):
             findings.append(Finding("spend", _frame(error), "refused, and entered"))
