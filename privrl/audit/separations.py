@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_between, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import special
 
+_LEAST_ERROR = 1e-6  # below which no number of runs would tell
 _LARGEST = 1e100  # score, whose square floats hold
 
 
@@ -80,7 +81,7 @@ def separation(
     claimed : float
         The separation that is paid for, > 0.
     error : float
-        The part, in (0, 1), by which noise may be too small.
+        The part, in (1e-6, 1), by which noise may be too small.
     power : float
         How often it is to be found, in (0, 1): for `SeparationResult.needed`, and nothing else.
     false_alarm : float
@@ -97,8 +98,9 @@ def separation(
     The difference of means over the pooled standard deviation is, up to a factor, Student's
     non-central t.
     """
-    for name, value in (("error", error), ("power", power), ("false_alarm", false_alarm)):
+    for name, value in (("power", power), ("false_alarm", false_alarm)):
         check_between(name, value, 0, 1)
+    check_between("error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are")
     check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
     one, other = check_numbers("first", first), check_numbers("second", second)
     n = one.size
