@@ -140,6 +140,7 @@ def save(
         if entered is None
         else {
             "ledger": entered.ledger.identity,
+            "head": entered.ledger.head,
             "agent": entered.agent,
             "key": entered.key.hex(),
         },
@@ -184,8 +185,7 @@ def load(
         types = (*_POSTERIORS, *counted_types(), *_own_types(agent))
         PutBack(arrays, types, known).inside(agent, head["tree"]["agent"])
     except BaseException as error:
-        agent._sampler.spoil()  # it may remember a part, and is not to go on from that
-        agent._rewards.spoil()
+        agent._half_loaded = True  # it may remember a part, and is not to go on from that
         if isinstance(error, LookupError | TypeError | AttributeError):
             raise _no_checkpoint(path) from error
         raise
@@ -232,6 +232,11 @@ def _entered(path: str | PathLike[str], said: Any, ledger: Ledger | None) -> Dra
         raise ValueError(
             f"{path} is of an agent whose draws are entered in another ledger than "
             f"{str(ledger.path)!r}; give it that one, by ledger= or PRIVRL_LEDGER."
+        )
+    if not ledger.holds(*said["head"]):
+        raise ValueError(
+            f"{path} was made when more was entered in the ledger {str(ledger.path)!r} than is "
+            "there: an older copy of it does not know which draws were made. Put back the last one."
         )
     return Draws(ledger, str(said["agent"]), bytes.fromhex(said["key"]))
 

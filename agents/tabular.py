@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from os import PathLike
+from threading import RLock
 from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
@@ -130,8 +131,9 @@ class TabularAgent(Observer, ABC):
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
-        self._streams = Streams(rng)
+        self._streams, self._lock = Streams(rng), RLock()
         self._entered: checkpoints.Draws | None = None
+        self._half_loaded = False
         self.episodes_done = 0
 
     @property
@@ -195,6 +197,10 @@ class TabularAgent(Observer, ABC):
             if the agent, or its generator, is from before a fork.
         """
         self._check_made_here()
+        with self._lock:  # a number is one draw's: two with one number would have one noise
+            self._begin_episode(episode)
+
+    def _begin_episode(self, episode: int) -> None:
         self._begin()
         due = self.schedule.is_due(episode)
         if self._behaviour is None and not due:
@@ -209,17 +215,18 @@ class TabularAgent(Observer, ABC):
         new = self._new
         # Handed over for good: whatever goes wrong in a draw, no count is released twice.
         self._new = self._nothing()
+        number = self._draws
+        self._draws += 1  # before anything is drawn: an interrupt may come after any line
         try:
             transition, reward = draw(
                 self.accountant,
                 [(self._sampler, new.counts), (self._rewards, new.rewards)],
-                self._streams.of(self._draws),
-                None if self._entered is None else self._entered.at(self._draws),
+                self._streams.of(number),
+                None if self._entered is None else self._entered.at(number),
             )
         except (BudgetExceeded, LedgerError):  # nothing was drawn, so they wait
-            self._new = new
+            self._new, self._draws = new, number
             raise
-        self._draws += 1
         self._released, self._policy = (transition, reward), None
         self._follow(self._plan(transition, reward))
 
@@ -352,6 +359,8 @@ class TabularAgent(Observer, ABC):
                 "it where it is used."
             )
         check_rng(self._rng)
+        if self._half_loaded:
+            raise ValueError("agent must not be used after a load that failed; make another one.")
 
     def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
         """Write a checkpoint, from which an agent made alike goes on as this one would.
@@ -378,7 +387,8 @@ class TabularAgent(Observer, ABC):
             If the file cannot be written, or the ledger not used.
         """
         self._check_made_here()
-        checkpoints.save(self, path, ledger=ledger)
+        with self._lock:
+            checkpoints.save(self, path, ledger=ledger)
 
     def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
         """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
@@ -422,7 +432,8 @@ class TabularAgent(Observer, ABC):
         other.__dict__.update(self.__dict__)
         other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
         other.accountant, other._rng = copy(self.accountant), self._rng.spawn(1)[0]
-        other._new, other._streams, other._entered = self._nothing(), Streams(other._rng), None
+        other._new, other._lock = self._nothing(), RLock()
+        other._streams, other._entered = Streams(other._rng), None
         return other
 
     def __deepcopy__(self, memo: object) -> Self:

@@ -119,9 +119,8 @@ def benchmark(name: str) -> Benchmark:
 def _unknown(name: str) -> str:
     kinds = ", ".join(family.pattern(kind) for kind, family in FAMILIES.items())
     # A family is no task: what is suggested is one of its members.
-    tasks = {task.lower(): task for task in SUITE} | {
-        kind.lower(): family.smallest(kind) for kind, family in FAMILIES.items()
-    }
+    tasks = {kind.lower(): family.smallest(kind) for kind, family in FAMILIES.items()}
+    tasks |= {task.lower(): task for task in SUITE}
     near = difflib.get_close_matches(name.lower(), tasks, n=1)
     return (
         f"task must be one of {', '.join(SUITE)}, look like one of {kinds}, or be a file that "

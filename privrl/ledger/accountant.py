@@ -45,8 +45,8 @@ class LedgerAccountant(KeepsJournal):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The data set; its budget is in the ledger, and may change."""
-        return self._dataset.name, self._delta
+        """Ledger and data set; its budget is in the ledger, and may change."""
+        return self._ledger.identity, self._dataset.name, self._delta
 
     @property
     def budget(self) -> Budget | None:

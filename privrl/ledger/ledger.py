@@ -7,7 +7,8 @@ another one, and what it knew before is brought up to date within each transacti
 
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -255,8 +256,8 @@ class Ledger:
         key = dataset.name, relation_key(relation)
         # What takes long is worked out before others have to wait.
         curve = curve_of(cost, self._opened().orders).astype("<f8").tobytes()
-        with self._file.writing() as transaction:
-            state = self._current(transaction)
+        with self._writing() as (transaction, current):
+            state = current
             self._checked(state, dataset)
             entry = {
                 "what": "spend",
@@ -298,8 +299,8 @@ class Ledger:
         check_is("budget", budget, Budget)
         if relation is not None:
             check_is("relation", relation, Relation, str)
-        with self._file.writing() as transaction:
-            state = self._current(transaction)
+        with self._writing() as (transaction, current):
+            state = current
             self._checked(state, DataSet(dataset))
             entry = {
                 "what": "budget",
@@ -315,6 +316,19 @@ class Ledger:
     def identity(self) -> str:
         """What tells this ledger from all others; if there is no file, there is one then."""
         return self._opened().start
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """The number of the last entry, and its link; 0 and `identity` where there is none."""
+        state = self._opened()
+        return state.number, state.link
+
+    def holds(self, number: int, link: str) -> bool:
+        """Whether an entry that was the `head` once is there."""
+        with self._file.reading() as transaction:
+            if number == 0:
+                return start_of(*transaction.meta()) == link
+            return [row[3] for row in transaction.rows(number)[:1]] == [link]
 
     def drawn(self, agent: str, number: int) -> str | None:
         """Return a digest of the data of which an agent made a numbered draw; None if it did not.
@@ -334,8 +348,8 @@ class Ledger:
         LedgerError
             If a draw of this number was entered, or this one cannot be.
         """
-        with self._file.writing() as transaction:
-            state = self._current(transaction)
+        with self._writing() as (transaction, current):
+            state = current
             if (agent, number) in state.draws:
                 raise drawn_twice(number)
             entry = {
@@ -366,8 +380,7 @@ class Ledger:
 
     def entries(self) -> tuple[dict[str, Any] | None, ...]:
         """Return all entries as plain data; None for those that were forgotten."""
-        with self._file.reading() as transaction:
-            self._current(transaction)
+        with self._reading() as (transaction, _):
             return tuple(
                 None if text is None else json.loads(text) | {"number": number}
                 for number, text, *_ in transaction.rows(1)
@@ -384,8 +397,7 @@ class Ledger:
         ValueError
             If there is no such data set.
         """
-        with self._file.writing() as transaction:
-            state = self._current(transaction)
+        with self._writing() as (transaction, state):
             parsed = {
                 number: json.loads(text)
                 for number, text, *_ in transaction.rows(1)
@@ -461,21 +473,33 @@ class Ledger:
         }
 
     def _read(self) -> _State:
-        with self._file.reading() as transaction:
-            self._state = self._current(transaction)
-        return self._state
+        with self._reading() as (_, state):
+            self._state = state
+        return state
 
     def _opened(self) -> _State:
         """Return what the entries say; if there is no file, there is one then."""
         if self.is_there:
             return self._read()
-        with self._file.writing() as transaction:
-            self._state = self._current(transaction)
-        return self._state
+        with self._writing() as (_, state):
+            self._state = state
+        return state
 
-    def _current(self, transaction: Transaction) -> _State:
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Transaction, _State]]:
+        # Known before: another thread may enter something while this one's view is older.
+        known = self._state
+        with self._file.reading() as transaction:
+            yield transaction, self._current(transaction, known)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Transaction, _State]]:
+        known = self._state
+        with self._file.writing() as transaction:
+            yield transaction, self._current(transaction, known)
+
+    def _current(self, transaction: Transaction, state: _State | None) -> _State:
         """Return what all entries say, of which those that were read before are still there."""
-        state = self._state
         if state is None or not state.number:
             return _whole(transaction, self.path)
         found = transaction.rows(state.number)

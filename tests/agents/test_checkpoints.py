@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sqlite3
 import stat
 from dataclasses import replace
 
@@ -444,6 +445,54 @@ def test_another_ledger_is_refused(book, tmp_path) -> None:
     elsewhere.set_budget("people", Budget(1.0))
     with pytest.raises(ValueError, match="another ledger"):
         secretly(book).load(path, ledger=elsewhere)
+
+
+def test_an_older_copy_of_the_ledger_is_refused(book, tmp_path) -> None:
+    """It does not know which draws were made, and would let them be made again of other data."""
+    agent, path, copy = secretly(book), tmp_path / "agent", tmp_path / "copy.sqlite"
+    agent.save(path, ledger=book)
+    with sqlite3.connect(book.path) as one, sqlite3.connect(copy) as other:
+        one.backup(other)
+    learn(agent, 0, 3)
+    agent.save(path, ledger=book)
+    learn(agent, 3, 4)
+    with pytest.raises(ValueError, match="an older copy of it"):
+        secretly(book).load(path, ledger=Ledger(copy))
+    secretly(book).load(path, ledger=book)
+
+
+def test_an_accountant_of_another_ledger_is_refused(book, tmp_path) -> None:
+    """There the data set has its whole budget still."""
+    elsewhere, path = Ledger(tmp_path / "other.sqlite"), tmp_path / "agent"
+    agent = secretly(book, "people")
+    learn(agent, 0, 3)
+    agent.save(path, ledger=book)
+    with pytest.raises(ValueError, match="other settings"):
+        secretly(elsewhere, "people").load(path, ledger=book)
+
+
+def test_after_a_load_that_failed_the_agent_is_of_no_use(tmp_path) -> None:
+    """Of no kind: samplers without privacy do not know what it is to be spoiled."""
+    path = tmp_path / "agent"
+    kinds = [Method(sampler=name, schedule="every-episode") for name in SAMPLERS]
+    for method in kinds:
+        agent = made(method)
+        learn(agent, 0, 3)
+        agent.save(path)
+        title, _, body = path.read_bytes().split(b"\n", 2)
+        text, data = body.split(b"\n", 1)
+        head = json.loads(text)
+        head["tree"]["agent"]["inside"]["_released"] = {"made": "Nothing", "of": {}}
+        body = json.dumps(head).encode() + b"\n" + data
+        digest = hashlib.sha256(body).hexdigest().encode()
+        path.write_bytes(title + b"\n" + digest + b"\n" + body)
+        other = made(method)
+        with pytest.raises(ValueError, match="no checkpoint"):
+            other.load(path)
+        with pytest.raises(ValueError, match="after a load that failed"):
+            other.begin_episode(3)
+        with pytest.raises(ValueError, match="after a load that failed"):
+            other.save(path)
 
 
 def test_a_ledger_that_cannot_be_written_loses_no_records(book, tmp_path, monkeypatch) -> None:

@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
+from privrl.agents import PSRL, KnownRewards
 from privrl.costs import Cost, GaussianCost, ReplaceRecord
 from privrl.costs.noise import GaussianBulk
 from privrl.costs.relations import Relation
+from privrl.numerics.randomness import secret_rng
 from privrl.samplers import Diffuse, draw
 
 THREADS = 8
@@ -237,6 +239,59 @@ def test_a_sampler_is_checked_and_updated_in_one_step() -> None:
         rng = np.random.default_rng(0)
         made = at_once(lambda: draw(accountant, [(sampler, np.zeros(2))], rng))  # noqa: B023
         assert (made, sampler.updates, accountant.journal[0].count) == (1, 1, 1)
+
+
+class Noted(Diffuse):
+    """A sampler that notes the beginning of the random numbers of each draw."""
+
+    noted: ClassVar[list[bytes]] = []
+
+    def check(self, counts):
+        super().check(counts)
+        time.sleep(1e-4)
+
+    def update(self, counts, rng):
+        state = rng.bit_generator.state
+        self.noted.append(rng.bytes(16))
+        rng.bit_generator.state = state
+        return super().update(counts, rng)
+
+
+def test_two_draws_of_one_agent_never_have_the_same_noise() -> None:
+    Noted.noted.clear()
+    agent = PSRL(3, 2, 4, sampler=Noted(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng())
+    made = at_once(lambda: agent.begin_episode(0), times=5)
+    assert made == agent.draws == len(Noted.noted) == len(set(Noted.noted)) == 5 * THREADS
+
+
+def test_an_interrupt_does_not_give_a_number_back() -> None:
+    """Wherever it comes: the draw may have been seen, and its noise is not for another."""
+    for line in range(60):
+        Noted.noted.clear()
+        agent = PSRL(
+            3, 2, 4, sampler=Noted(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng()
+        )
+        left = [line]
+
+        def trace(frame, event, _, left=left):
+            if frame.f_code.co_name not in ("begin_episode", "_begin_episode"):
+                return None
+            if event == "line":
+                left[0] -= 1
+                if left[0] < 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            agent.begin_episode(0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        agent.begin_episode(1)
+        assert len(set(Noted.noted)) == len(Noted.noted)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

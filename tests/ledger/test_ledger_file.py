@@ -7,7 +7,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
+import threading
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ from privrl.accounting import ApproxDP, BudgetExceeded
 from privrl.costs import LaplaceCost, ReplaceRecord
 from privrl.ledger import Budget, Ledger, LedgerAccountant, LedgerError, default_path
 from privrl.ledger import ledger as ledger_module
+from privrl.ledger.file import LedgerFile
 from privrl.mechanisms import LaplaceMechanism
 from privrl.models import histogram
 
@@ -377,3 +379,23 @@ def test_over_the_budget_nothing_is_drawn_or_entered(book: Ledger) -> None:
     with pytest.raises(BudgetExceeded, match=r"from 100 % to 150 % of its budget, epsilon 1\.0"):
         mechanism.release(COUNTS, NoDraws(), accountant=book.accountant("people"))
     assert book.verify()[0] == 3
+
+
+def test_another_thread_may_enter_something_while_this_one_looks(tmp_path, monkeypatch) -> None:
+    """What it has seen then is of before, and nothing is missing from it."""
+    book, reading = Ledger(tmp_path / "ledger.sqlite"), LedgerFile.reading
+    book.set_budget("people", Budget(1.0))
+
+    @contextmanager
+    def slow(self):
+        with reading(self) as transaction:
+            assert len(transaction.rows(1)) == 1  # from here on it sees that state
+            other = threading.Thread(target=book.set_budget, args=("others", Budget(1.0)))
+            other.start()
+            other.join(30)
+            yield transaction
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "reading", slow)
+        assert {name for name, _ in book.budgets()} == {"people"}
+    assert {name for name, _ in book.budgets()} == {"people", "others"}

@@ -52,6 +52,15 @@ def test_a_table_of_any_package_is_read_alike(make) -> None:
     np.testing.assert_array_equal(SCHEMA.encode(make(ROWS)), CELLS)
 
 
+def test_a_type_beyond_64_bits_is_refused_whatever_is_in_it() -> None:
+    """One record beyond them would decide whether all others are read."""
+    package = pytest.importorskip("polars", reason="no polars: pip install polars")
+    for values in ([1, 2], [1, 2**100]):
+        column = package.Series("rooms", values, dtype=package.Int128)
+        with pytest.raises(ValueError, match="got type Int128"):
+            Categories((1, 2), other=True).encode(column)
+
+
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
 def test_models_take_tables_of_any_package(make) -> None:
     features = {name: ROWS[name] * 50 for name in ("job", "age")}
@@ -74,6 +83,10 @@ def test_what_cannot_be_read_is_named_and_not_shown() -> None:
     with pytest.raises(ValueError, match=r"column 'rich' must hold .* got type Binary") as caught:
         SCHEMA.encode(table)
     assert "secret" not in str(caught.value)
+    columns = [table.column("rooms")] * 2
+    twice = type(table).from_arrays(columns, names=["rooms", "rooms"])
+    with pytest.raises(ValueError, match="each column once; 'rooms'"):
+        SCHEMA.encode(twice)
     lazy = polars(ROWS).lazy()
     with pytest.raises(ValueError, match="collect it first"):
         SCHEMA.encode(lazy)

@@ -19,6 +19,7 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+from privrl.numerics.randomness import SECRET, SEEDED
 
 SIZES = [3, 2, 4]
 TARGET = ApproxDP(4.0, 1e-5)
@@ -159,7 +160,8 @@ def test_it_begins_with_a_classifier_that_was_paid_for():
     [
         ({"classes": [1, 0]}, "same schema and classes"),
         ({"schema": [3, 2, 5]}, "same schema and classes"),
-        ({"mechanism": "none", "target": None, "alpha": 1e-300}, "a probability > 0"),
+        ({"mechanism": "none", "target": None}, "must be private, got one of mechanism 'none'"),
+        ({"mechanism": "gaussian", "alpha": 1e-300}, "a probability > 0"),
     ],
 )
 def test_another_classifier_to_begin_with_is_refused(change, message):
@@ -172,6 +174,17 @@ def test_another_classifier_to_begin_with_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         made().fit(X, y, accountant=accountant, naive_bayes=naive)
     assert accountant.relation is None
+
+
+@pytest.mark.parametrize("seeds", [(None, None), (1, None), (None, 1)])
+def test_who_knows_either_seed_can_undo_a_part(seeds):
+    """So it is said of the whole, in the file too."""
+    X, y = records()
+    begun, own = seeds
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=TARGET, random_state=begun).fit(X, y)
+    model = made(random_state=own).fit(X, y, naive_bayes=naive)
+    assert model.randomness_ == (SECRET if seeds == (None, None) else SEEDED)
+    assert model.to_dict()["shareable"] is (seeds == (None, None))
 
 
 def test_what_is_no_naive_bayes_to_begin_with_is_refused():
@@ -359,7 +372,7 @@ def test_the_choice_is_by_public_facts_alone():
             accountant = RdpAccountant()
             model.fit(*data, accountant=accountant)
             assert type(model.classifier_).__name__ == name
-            assert len(accountant.ledger) == 1
+            assert len(accountant.journal) == 1
             np.testing.assert_array_equal(
                 model.predict_proba(X), model.classifier_.predict_proba(X)
             )

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from privrl._plain import listed
+
 _PACKAGES: Final = ("polars", "pyarrow")
 
 
@@ -23,6 +25,10 @@ def as_frame(table: Any) -> Any:
     """
     if not _is_other(table):
         return table
+    names = list(getattr(table, "column_names", ()))  # Arrow's, where one may be there twice
+    twice = sorted({str(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"table must have each column once; {listed(twice)} there twice.")
     native = _narwhals().from_native(table, pass_through=True, allow_series=True)
     if not hasattr(native, "columns"):
         return table
@@ -57,7 +63,7 @@ def _narwhals() -> Any:
 
 def _series(column: Any, called: str) -> "pd.Series[Any]":
     dtype = column.dtype
-    if dtype.is_integer():
+    if dtype.is_integer() and "128" not in type(dtype).__name__:
         kind: Any = "Int64" if dtype.is_signed_integer() else "UInt64"
     elif dtype.is_float():
         kind = "Float64"

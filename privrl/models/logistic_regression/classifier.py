@@ -13,6 +13,7 @@ from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Rdp, Target, check_target
+from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
@@ -28,7 +29,7 @@ from privrl.models.logistic_regression.training import (
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
 from privrl.models.saving import Saved
-from privrl.numerics.randomness import randomness_of, secret_rng
+from privrl.numerics.randomness import SECRET, randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
 
 
@@ -179,7 +180,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
             cost_=cost,
             naive_bayes_=begun,
             n_steps_=planned.steps,
-            randomness_=randomness_of(rng),
+            # What is seeded of it can be undone.
+            randomness_=begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
             classes_=begun.classes_,
             **_attributes(found, start),
         )
@@ -290,6 +292,11 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
 
 def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
     """Check that a fitted classifier is one that gradients can begin with."""
+    if isinstance(naive_bayes.cost_, NoPrivacy):
+        raise ValueError(
+            "naive_bayes must be private, got one of mechanism 'none': what is made of it would be "
+            "no more private than it is."
+        )
     if len(naive_bayes.feature_log_prob_) != len(sizes):
         raise ValueError(
             f"X must have as many features as naive_bayes has, {len(naive_bayes.feature_log_prob_)}"

@@ -48,6 +48,7 @@ from privrl._typing import FloatArray, IntArray
 
 _PARTS = 32  # of each feature's scale
 _ROUNDING = 1e-9  # relative; far more than floats take from what is worked out here
+_CANCELLED = 1e-14  # more than they take from a square where nearly all of it cancels
 
 
 def largest_change(
@@ -115,7 +116,7 @@ def _largest_norm(low: FloatArray, high: FloatArray, own: float, base: FloatArra
         (end - targets[:, None]) ** 2 - ties[:, :, None] * end for end in (low, high)
     ]  # (classes, v, J)
     bounds = ties + np.maximum(*at_ends).sum(axis=2)
-    return math.sqrt(max(float(bounds.min(axis=1).max()), 0.0))
+    return math.sqrt(max(float(bounds.min(axis=1).max()), 0.0) + _CANCELLED)
 
 
 def _apart(ranges: FloatArray, own: float, norm: float) -> FloatArray:
