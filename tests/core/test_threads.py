@@ -257,9 +257,24 @@ class Noted(Diffuse):
         return super().update(counts, rng)
 
 
+class Slowly(PSRL):
+    """While it looks at how often it has drawn, other threads go on."""
+
+    @property
+    def _draws(self):
+        time.sleep(1e-4)
+        return self._number
+
+    @_draws.setter
+    def _draws(self, number):
+        self._number = number
+
+
 def test_two_draws_of_one_agent_never_have_the_same_noise() -> None:
     Noted.noted.clear()
-    agent = PSRL(3, 2, 4, sampler=Noted(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng())
+    agent = Slowly(
+        3, 2, 4, sampler=Noted(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng()
+    )
     made = at_once(lambda: agent.begin_episode(0), times=5)
     assert made == agent.draws == len(Noted.noted) == len(set(Noted.noted)) == 5 * THREADS
 

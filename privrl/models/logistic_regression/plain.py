@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from privrl._checks import check_count, check_positive
+from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
@@ -16,7 +17,9 @@ from privrl.models.saving import check_entries, check_format, randomness_said
 
 FORMAT = "privrl.PrivateLogisticRegression 1"
 _FITTED = ("weights", "intercept", "deviations", "intercept_deviations")
-_ENTRIES = ("format", "target", "naive_bayes", *_FITTED, "spent", "randomness")
+_ENTRIES = (
+    "format", "target", "naive_bayes", *_FITTED, "spent", "randomness", "shareable", "because",
+)  # fmt: skip
 
 
 def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,6 +45,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
             "steps": state["n_steps_"],
         },
         "randomness": state["randomness_"],
+        **_verdict(state["randomness_"]).said,
     }
 
 
@@ -60,6 +64,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     check_entries("spent", spent, ("relation", "sigma", "steps"))
     if spent["relation"] != str(relation):
         raise ValueError(f"relation must be {str(relation)!r}, got {spent['relation']!r}.")
+    check_said(data, _verdict(randomness_said(data)))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
@@ -77,6 +82,11 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
             "intercept_deviations", data["intercept_deviations"], (n_classes,), least=0.0
         ),
     }
+
+
+def _verdict(randomness: str | None) -> Verdict:
+    """Return whether a classifier may be shared: it is never without privacy."""
+    return judge("model.json", private=True, randomness=randomness)
 
 
 def _tables_of(
