@@ -258,12 +258,16 @@ class Noted(Diffuse):
 
 
 class Slowly(PSRL):
-    """While it looks at how often it has drawn, other threads go on."""
+    """In one thread, when it has looked at how often it has drawn, it waits for another's draw."""
+
+    other_drew = threading.Event()
 
     @property
     def _draws(self):
-        time.sleep(1e-4)
-        return self._number
+        number = self._number
+        if threading.current_thread().name == "slow":
+            self.other_drew.wait(1.0)
+        return number
 
     @_draws.setter
     def _draws(self, number):
@@ -272,11 +276,16 @@ class Slowly(PSRL):
 
 def test_two_draws_of_one_agent_never_have_the_same_noise() -> None:
     Noted.noted.clear()
-    agent = Slowly(
-        3, 2, 4, sampler=Noted(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng()
-    )
-    made = at_once(lambda: agent.begin_episode(0), times=5)
-    assert made == agent.draws == len(Noted.noted) == len(set(Noted.noted)) == 5 * THREADS
+    Slowly.other_drew.clear()
+    rewards = KnownRewards(np.zeros((3, 2)))
+    agent = Slowly(3, 2, 4, sampler=Noted(), rewards=rewards, rng=secret_rng())
+    slow = threading.Thread(target=agent.begin_episode, args=(0,), name="slow")
+    slow.start()
+    time.sleep(0.1)
+    agent.begin_episode(1)
+    Slowly.other_drew.set()
+    slow.join(30)
+    assert agent.draws == len(Noted.noted) == len(set(Noted.noted)) == 2
 
 
 def test_an_interrupt_does_not_give_a_number_back() -> None:
