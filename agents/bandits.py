@@ -154,7 +154,8 @@ def regret_constant(mdp: TabularMDP, epsilon: float | None = None) -> float:
     """
     means, lost = _means(mdp), gaps(mdp)
     worse = lost > 0
-    return float((lost[worse] / divergence(means[worse], means.max(), epsilon)).sum())
+    with np.errstate(divide="ignore"):  # infinite where no float tells an arm from the best
+        return float((lost[worse] / divergence(means[worse], means.max(), epsilon)).sum())
 
 
 def _kl(z: FloatArray, best: FloatArray) -> FloatArray:

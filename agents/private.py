@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count, check_positive, shown
 from privrl._typing import BoolArray
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
@@ -74,6 +74,7 @@ def private_agent(
         )
     facts = _facts_of_tables(env, support) if isinstance(env, TabularMDP) else public_facts(env)
     check_count("episodes", episodes)
+    epsilon = check_positive("epsilon", epsilon, "smaller means more privacy")
     if relation is None:
         relation = ReplaceStep(arrival_rewards=facts.arrival_rewards)
     schedule = sparse_schedule(episodes, private=True)

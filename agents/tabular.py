@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_is, check_rng, shown
+from privrl._checks import check_count, check_is, check_rng, check_truth, shown
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
@@ -466,5 +466,6 @@ def self_loops(
         return support.next_states == np.arange(n_states)[:, None, None]
     check_count("n_states", n_states)
     check_count("n_actions", n_actions)
+    check_truth("terminates", terminates)
     same = np.eye(n_states, n_states + terminates, dtype=np.bool_)
     return np.repeat(same[:, None], n_actions, axis=1)

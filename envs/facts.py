@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privrl._checks import check_is
+from privrl._checks import check_count, check_is, shown
 from privrl.envs.arrival import (
     Outcome,
     proved_without_arrival,
@@ -117,6 +117,10 @@ def public_facts(
             f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "
             "wraps it so that states and actions are numbered."
         )
+    if horizon is not None:
+        check_count("horizon", horizon)
+    if reward_range is not None:
+        reward_range = _check_range(reward_range)
     limit = episode_limit(env)
     if horizon is not None and limit is not None and horizon > limit:
         raise ValueError(
@@ -139,6 +143,20 @@ def public_facts(
         terminates=outcomes is None or any(over for _, _, _, over in outcomes),
         arrival_rewards=not proved_without_arrival(env),
     )
+
+
+def _check_range(reward_range: Range) -> Range:
+    """Return what a caller says of rewards, if it is two numbers with room between them."""
+    try:
+        low, high = map(float, reward_range)
+    except (TypeError, ValueError, OverflowError):
+        low = high = np.nan
+    if not -np.inf < low < high < np.inf:
+        raise ValueError(
+            "reward_range must be two finite numbers, the lesser first, got "
+            f"{shown(reward_range)}; (0, 1) is usual."
+        )
+    return low, high
 
 
 def _outcomes(env: gym.Env[Any, Any]) -> list[Outcome] | None:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import as_floats, check_count
+from privrl._checks import as_floats, check_count, check_finite
 from privrl.envs.tabular import TabularMDP
 
 
@@ -58,6 +58,9 @@ def inventory(
     """
     check_count("capacity", capacity)
     chance = _checked_chances("demand", demand)
+    price, unit_cost = check_finite("price", price), check_finite("unit_cost", unit_cost)
+    order_cost = check_finite("order_cost", order_cost)
+    holding_cost = check_finite("holding_cost", holding_cost)
     stock = np.arange(capacity + 1)
     morning = np.minimum(stock[:, None] + stock, capacity)  # by stock and order
     ordered = morning - stock[:, None]
@@ -65,9 +68,10 @@ def inventory(
     left = np.zeros((capacity + 1, capacity + 1))  # the law of the evening's stock, by morning's
     for available in stock:
         np.add.at(left[available], np.maximum(available - np.arange(len(chance)), 0), chance)
-    paid = order_cost * (ordered > 0) + unit_cost * ordered + holding_cost * morning
     sold = np.maximum(morning[..., None] - stock, 0)
-    reward = price * sold - paid[..., None]
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where they are not finite
+        paid = order_cost * (ordered > 0) + unit_cost * ordered + holding_cost * morning
+        reward = price * sold - paid[..., None]
     return TabularMDP(left[morning], reward, np.eye(capacity + 1)[0], horizon)
 
 
@@ -117,6 +121,8 @@ def machine_replacement(
     """
     check_count("n_states", n_states, least=2)
     chance = _checked_chances("wear", wear)
+    income, upkeep = check_finite("income", income), check_finite("upkeep", upkeep)
+    price = check_finite("price", price)
     states = np.arange(n_states)
     worn = np.zeros((n_states, n_states))
     for state in states:
@@ -177,6 +183,8 @@ def queue(
     .. [1] Puterman (1994), Markov Decision Processes, section 3.7.2.
     """
     check_count("capacity", capacity)
+    payment = check_finite("payment", payment)
+    holding_cost = check_finite("holding_cost", holding_cost)
     done = as_floats("service", service)
     speed_cost = as_floats("service_cost", service_cost)
     for name, chance in (("service", done), ("arrival", as_floats("arrival", arrival))):

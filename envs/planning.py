@@ -210,12 +210,13 @@ def _induction(
     """Return greedy policies and their values, from the last step to the first."""
     policy = np.zeros((horizon, n_states, math.prod(batch)), dtype=np.intp)
     value = np.zeros(policy.shape[1:])
-    for step in reversed(range(horizon)):
-        candidates = action_values(value)
-        value = candidates[0]
-        for action in range(1, len(candidates)):  # much faster than argmax over so short an axis
-            np.putmask(policy[step], candidates[action] > value, action)
-            value = np.maximum(value, candidates[action])
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        for step in reversed(range(horizon)):
+            candidates = action_values(value)
+            value = candidates[0]
+            for action in range(1, len(candidates)):  # much faster than argmax over a short axis
+                np.putmask(policy[step], candidates[action] > value, action)
+                value = np.maximum(value, candidates[action])
 
     policy = np.moveaxis(policy, -1, 0).reshape(*batch, horizon, n_states)
     return policy, _finite(value).T.reshape(*batch, n_states)

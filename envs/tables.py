@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privrl._checks import check_is
-from privrl._files import save_all
+from privrl._files import check_ends, save_all
 from privrl.envs.tabular import TabularMDP
 
 _NAMES = ("transition", "reward", "start", "horizon")
@@ -71,6 +71,7 @@ def load_tables(path: str | PathLike[str]) -> TabularMDP:
         If it cannot be read.
     """
     tables = {}
+    check_ends(Path(path))
     with Path(path).open("rb") as raw:
         if zipfile.is_zipfile(raw):
             raw.seek(0)

@@ -21,6 +21,13 @@ def check_positive(name: str, value: float, hint: str = "") -> float:
     return float(value)
 
 
+def check_finite(name: str, value: float, hint: str = "") -> float:
+    """Return ``value`` as a float if it is a number that is neither infinite nor NaN."""
+    if not math.isfinite(_as_float(value)):
+        raise ValueError(f"{name} must be a finite number, got {shown(value)}{_hint(hint)}.")
+    return float(value)
+
+
 def check_between(name: str, value: float, low: float, high: float, hint: str = "") -> float:
     """Return ``value`` as a float if it lies strictly between ``low`` and ``high``."""
     if not low < _as_float(value) < high:

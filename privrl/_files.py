@@ -98,13 +98,25 @@ def check_folder(out: Path, name: str = "out") -> None:
     Raises
     ------
     ValueError
-        If ``out`` is a file or lies where nothing may be written.
+        If ``out`` is a file or a link to nowhere, lies where nothing may be written, or has a name
+        that no folder can have.
     """
     nearest = out
-    while not nearest.exists():
+    while not os.path.lexists(nearest):  # of a link to nowhere no folder can be made
         nearest = nearest.parent
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+    if not _can_name(out) or not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise ValueError(f"{name} must be a folder that can be written to, got {str(out)!r}.")
+
+
+def _can_name(folder: Path) -> bool:
+    """Whether files of names such as ours can be asked for in a folder."""
+    try:
+        os.lstat(folder / ("x" * 64))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return True
+    except (OSError, ValueError):  # too long, a circle of links, or no name
+        return False
+    return True
 
 
 def save_all(

@@ -55,6 +55,23 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
+def check_writable(name: str, text: str) -> None:
+    """Check that files can hold a text: what is released could not be written after it was paid.
+
+    Raises
+    ------
+    ValueError
+        If half of a surrogate pair is in it, which JSON can spell and UTF-8 cannot.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{name} must be a text that UTF-8 can hold, got {text[:_SHOWN]!r}; write both halves "
+            "of a surrogate pair, or the character itself."
+        ) from None
+
+
 def listed(names: Iterable[object]) -> str:
     """Return names for a message."""
     return ", ".join(repr(name) for name in names) or "none"

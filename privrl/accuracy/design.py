@@ -166,7 +166,8 @@ def _cell_losses(
     b = total_weight * p + alpha
     mean = b / total
     if loss == "kl":
-        return special.xlogy(p, p) - p * (special.digamma(b) - special.digamma(total))
+        held = np.where(p > 0, b, total)  # an empty cell adds nothing, however small its prior
+        return special.xlogy(p, p) - p * (special.digamma(held) - special.digamma(total))
     if loss == "l2":
         return mean * (1 - mean) / (total + 1) + (mean - p) ** 2
     below = p * special.betainc(b, total - b, p) - mean * special.betainc(b + 1, total - b, p)

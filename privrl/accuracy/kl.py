@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive, check_positive_array
-from privrl.accuracy.rows import check_failure, least_records
+from privrl._checks import check_between, check_count, check_positive
+from privrl.accuracy.rows import check_failure, check_sizes, least_records
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, digamma_excess, lgamma_excess
 
@@ -72,7 +72,7 @@ def kl_tail(
     `VERTEX_ALPHA` comes from.
     """
     total_weight, alpha, n_cells = _check_kl(total_weight, alpha, n_cells, bound)
-    eta = check_positive_array("eta", eta)
+    eta = check_sizes("eta", eta)
     eta, total_weight = np.broadcast_arrays(eta, total_weight)
     bias = np.log1p(n_cells * alpha / total_weight)
     if bound == "vertex":
@@ -190,11 +190,11 @@ def kl_sample_size(
 def _check_kl(
     total_weight: ArrayLike, alpha: float, n_cells: int, bound: KlBound
 ) -> tuple[FloatArray, float, int]:
-    total_weight = check_positive_array(
+    total_weight = check_sizes(
         "total_weight", total_weight, "it is the weight times the number of records"
     )
     check_count("n_cells", n_cells, least=2)
-    alpha = check_positive("alpha", alpha)
+    alpha = float(check_sizes("alpha", check_positive("alpha", alpha)))
     if bound not in get_args(KlBound):
         raise ValueError(
             f"bound must be one of {', '.join(map(repr, get_args(KlBound)))}, got {bound!r}."

@@ -8,6 +8,7 @@ from privrl._checks import as_floats, check_count, check_positive, check_positiv
 from privrl.numerics.special import FloatArray
 
 _MOST_RECORDS = 2**100
+_LEAST = 1e-100
 
 
 def check_row(total_weight: ArrayLike, alpha: float, n_cells: int) -> tuple[FloatArray, float, int]:
@@ -19,6 +20,18 @@ def check_row(total_weight: ArrayLike, alpha: float, n_cells: int) -> tuple[Floa
         check_positive("alpha", alpha),
         check_count("n_cells", n_cells, least=2),
     )
+
+
+def check_sizes(name: str, values: ArrayLike, hint: str = "") -> FloatArray:
+    """Return positive numbers as floats if squares and inverses of them are floats, too."""
+    array = check_positive_array(name, values, hint)
+    wrong = array[(array < _LEAST) | (array > 1 / _LEAST)]
+    if wrong.size:
+        raise ValueError(
+            f"{name} must be from {_LEAST:g} to {1 / _LEAST:g} everywhere, got {wrong.flat[0]!s}; "
+            "floats hold the squares of no others."
+        )
+    return array
 
 
 def check_failure(failure: ArrayLike) -> FloatArray:

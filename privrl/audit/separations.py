@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_between, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import special
 
+_LEAST_CLAIMED = 1e-100
 _LEAST_ERROR = 1e-6  # below which no number of runs would tell
 _LARGEST = 1e100  # score, whose square floats hold
 
@@ -102,6 +103,11 @@ def separation(
         check_between(name, value, 0, 1)
     check_between("error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are")
     check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
+    if claimed < _LEAST_CLAIMED:
+        raise ValueError(
+            f"claimed must be at least {_LEAST_CLAIMED:g}, got {claimed!r}; no number of runs "
+            "would tell less from nothing."
+        )
     one, other = check_numbers("first", first), check_numbers("second", second)
     n = one.size
     if one.ndim != 1 or one.shape != other.shape or n < 10:

@@ -109,7 +109,8 @@ class PairsCost(ABC):
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats), never rounded down; same shape."""
-        return exp_up(self._log_delta()(np.minimum(check_epsilons(epsilon), FARTHEST)))
+        epsilon = np.minimum(check_epsilons(epsilon), FARTHEST)
+        return exp_up(self._log_delta()(epsilon)) if epsilon.size else np.empty(epsilon.shape)
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return the smallest epsilon (nats) at ``delta`` in (0, 1), never rounded down."""

@@ -71,7 +71,7 @@ class LaplacePair:
     def rdp(self, orders: FloatArray) -> FloatArray:
         """Return the exact Rényi divergence at each order > 1 (Mironov, 2017, Proposition 6)."""
         more = orders - 1
-        return self.cells * _two_sided_rdp(more, self.shift, more / (2 * orders - 1), 0.0)
+        return self.cells * _two_sided_rdp(more, self.shift, more / 2 / (orders - 0.5), 0.0)
 
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
         """Return ``log delta`` at each epsilon >= 0, minus infinity where there is no such loss."""
@@ -274,10 +274,11 @@ def _two_sided_rdp(
 
     ``slope``, the derivative ``(1 − β) c − β (c + 1) >= 0`` at zero, is given as it would cancel.
     """
-    ahead = c * shift
-    bends = (1 - beta) * expm1mx(np.minimum(ahead, 1.0)) + beta * expm1mx(-(c + 1) * shift)
-    near = np.log1p(slope * shift + bends) / c
-    far = shift + np.log1p(beta * np.expm1(-(2 * c + 1) * shift)) / c
+    with np.errstate(over="ignore", invalid="ignore"):  # near, where far is what counts
+        ahead = c * shift
+        bends = (1 - beta) * expm1mx(np.minimum(ahead, 1.0)) + beta * expm1mx(-(c + 1) * shift)
+        near = np.log1p(slope * shift + bends) / c
+        far = shift + np.log1p(beta * np.expm1(-(2 * c + 1) * shift)) / c
     return np.where(ahead < 1, near, far)
 
 

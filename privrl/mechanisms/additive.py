@@ -367,7 +367,14 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
             f"{counts.shape} with {np.count_nonzero(~np.isfinite(counts))} others."
         )
     clipped = np.maximum(counts, floor)
-    return clipped / clipped.sum(-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        total = clipped.sum(-1, keepdims=True)
+    if not np.isfinite(total).all():
+        raise ValueError(
+            "noisy must be numbers whose sum is a float once none is below floor, got rows of more "
+            f"than {np.finfo(float).max:g}; is floor={floor:g} what was meant?"
+        )
+    return clipped / total
 
 
 def _check_changes(cost: NoiseCost) -> tuple[ChangeVector, ...]:

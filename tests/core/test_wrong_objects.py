@@ -1,6 +1,7 @@
 """Objects that are none of what is wanted, and numbers beyond all floats: refused in words."""
 
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,16 @@ import pytest
 
 from privrl._checks import check_between, check_count, check_positive, check_rng
 from privrl.accounting import PldAccountant, Rdp, RdpAccountant
-from privrl.accuracy import design
+from privrl.accuracy import (
+    design,
+    dirichlet_kl,
+    expected_loss,
+    expected_posterior_kl,
+    kl_quantile,
+    kl_tail,
+)
 from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
-from privrl.audit import law_test
+from privrl.audit import law_test, separation
 from privrl.costs import (
     AddRemoveRecord,
     DirichletCost,
@@ -30,10 +38,21 @@ from privrl.costs import (
 from privrl.costs.noise_pairs import DiscreteGaussianPair
 from privrl.data import Bins, Categories, read_records
 from privrl.data.schema import template
-from privrl.envs import TabularEnv, benchmark, public_facts, riverswim, save_tables, worth
+from privrl.envs import (
+    TabularEnv,
+    benchmark,
+    inventory,
+    machine_replacement,
+    plan,
+    public_facts,
+    queue,
+    riverswim,
+    save_tables,
+    worth,
+)
 from privrl.experiments import run_sweep, run_training, suites
 from privrl.ledger import Budget, DataSet, Ledger
-from privrl.mechanisms import LaplaceMechanism
+from privrl.mechanisms import LaplaceMechanism, normalise
 from privrl.models import discretise, histogram
 from privrl.models.estimates import row_totals
 from privrl.offline import fit_policy, plan_for
@@ -255,3 +274,89 @@ def test_a_ledger_is_not_made_for_what_is_wrong(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="must be"):
             call()
     assert not book.is_there
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda wrong: inventory(order_cost=wrong), "order_cost must be a finite number"),
+        (lambda wrong: inventory(price=wrong), "price must be a finite number"),
+        (lambda wrong: machine_replacement(upkeep=wrong), "upkeep must be a finite number"),
+        (lambda wrong: queue(payment=wrong), "payment must be a finite number"),
+        (
+            lambda wrong: PSRL.private(
+                TabularEnv(MDP), epsilon=wrong, episodes=3, rng=np.random.default_rng()
+            ),
+            "epsilon must be a number > 0 and finite",
+        ),
+        (lambda wrong: self_loops(2, 2, terminates=wrong), "terminates must be True or False"),
+        (
+            lambda wrong: public_facts(TabularEnv(MDP), reward_range=wrong),
+            "reward_range must be two finite numbers",
+        ),
+        (
+            lambda wrong: public_facts(TabularEnv(MDP), reward_range=(0, wrong)),
+            "reward_range must be two finite numbers",
+        ),
+    ],
+)
+@pytest.mark.parametrize("wrong", [BIG, np.inf, np.nan, "a", [1.0]], ids=repr)
+def test_numbers_that_must_be_finite(call: Callable[[Any], Any], message: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: inventory(price=1.7e308), "reward must hold finite numbers"),
+        (lambda: plan(np.full((2, 2, 2), 1e300), np.full((2, 2), 1e300), 9), "must be finite"),
+        (lambda: normalise([3.0, -1.0], floor=1.7e308), "noisy must be numbers whose sum"),
+        (lambda: dirichlet_kl([2.0, 3.0], 5e-324), "v must be from 1e-100 to 1e\\+100"),
+        (
+            lambda: kl_tail(1.0, total_weight=5e-324, alpha=1.0, n_cells=2),
+            "total_weight must be from 1e-100",
+        ),
+        (lambda: kl_tail(1e300, total_weight=1.0, alpha=1.0, n_cells=2), "eta must be from"),
+        (
+            lambda: kl_quantile(0.1, total_weight=1.0, alpha=1.7e308, n_cells=2),
+            "alpha must be from",
+        ),
+        (
+            lambda: separation(np.arange(20.0), np.arange(20.0), claimed=5e-324),
+            "claimed must be at least",
+        ),
+    ],
+)
+def test_what_is_beyond_floats_is_said_once_and_in_words(
+    call: Callable[[], Any], message: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_sizes_at_the_ends_of_floats() -> None:
+    """Without NumPy's warnings, and right: infinite where a bound is, never NaN."""
+    sizes = [1e-100, 1e-10, 1.0, 1e10, 1e100]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert LaplaceCost(scale=1.0, relation=RECORD).rdp([1.7e308]) == pytest.approx(2.0)
+        assert expected_loss([3.0, 5.0, 0.0], 0.5, 5e-324) == pytest.approx(
+            expected_loss([3.0, 5.0, 0.0], 0.5, 1e-12)
+        )
+        assert expected_posterior_kl([0.5, 0.5], n_records=9, alpha=1e300, alpha_new=1.0) == np.inf
+        for u in sizes:
+            assert not np.isnan(dirichlet_kl([[u, 1.0], [1.0, u]], [1.0, 3.0])).any()
+            for bound in ("vertex", "lambert", "dkl"):
+                for alpha in (1.0, 1e100):
+                    row: Any = {"total_weight": u, "alpha": alpha, "n_cells": 2, "bound": bound}
+                    assert ((kl_tail(sizes, **row) >= 0) & (kl_tail(sizes, **row) <= 1)).all()
+                    assert not np.isnan(kl_quantile([1e-300, 0.5], **row)).any()
+
+
+def test_no_epsilons_have_no_deltas() -> None:
+    for cost in COSTS:
+        assert cost.delta([]).shape == (0,)
+        assert cost.delta(np.empty((2, 0))).shape == (2, 0)

@@ -111,7 +111,7 @@ def test_more_jobs_are_served_faster_until_the_last_steps():
         (lambda: inventory([1.5, -0.5]), "demand must be one row of probabilities"),
         (lambda: inventory([]), "demand must be one row of probabilities"),
         (lambda: inventory([[1.0]]), "demand must be one row of probabilities"),
-        (lambda: inventory(price=np.nan), "reward must hold finite numbers"),
+        (lambda: inventory(price=np.nan), "price must be a finite number"),
         (lambda: machine_replacement([np.nan, 1.0]), "wear must be one row of probabilities"),
         (lambda: machine_replacement(n_states=1), "n_states must be a whole number >= 2, got 1"),
         (lambda: queue(capacity=2.5), "capacity must be a whole number >= 1, got 2.5"),

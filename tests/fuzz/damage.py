@@ -282,13 +282,13 @@ def in_place(r: Random, path: Path) -> None:
 
 def _feed(path: Path, content: bytes) -> None:
     """Write into a pipe, once somebody reads from it."""
-    with suppress(OSError), path.open("wb") as pipe:
+    with suppress(OSError), open(os.open(path, os.O_WRONLY), "wb") as pipe:  # a pipe that is there
         pipe.write(content)
 
 
 def leave(folder: Path) -> None:
     """Let go of those who write into pipes that nobody read."""
-    for path in folder.glob("*"):
+    for path in folder.rglob("*"):
         if path.is_fifo():
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
 

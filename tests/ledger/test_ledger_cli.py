@@ -74,6 +74,33 @@ COMMANDS = {
 }
 
 
+@pytest.mark.parametrize("to", ["nowhere", "out"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_link_that_no_folder_can_be_made_of_is_refused_unspent(
+    folder: Path, name: str, to: str
+) -> None:
+    Path("out").symlink_to(to)
+    result = run(*COMMANDS[name][0], "--out", "out", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "out must be a folder that can be written to" in said(result)
+    assert not Ledger("book.sqlite").is_there
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> None:
+    """JSON spells half of a surrogate pair, and no file of UTF-8 holds it: it is no category."""
+    columns = {
+        "age": {"edges": [0, 30, 60]},
+        "rich": {"categories": [True, False, "\ud800"]},
+    }
+    Path("half.json").write_text(json.dumps({"columns": columns}))
+    arguments = [each.replace("schema.toml", "half.json") for each in COMMANDS[name][0]]
+    result = run(*arguments, "--out", "out", "--ledger", "book.sqlite")
+    assert result.exit_code == 2
+    assert "must be a text that UTF-8 can hold" in said(result)
+    assert not Ledger("book.sqlite").is_there
+
+
 @pytest.mark.parametrize(
     ("name", "both"),
     [("naive-bayes", 1.998), ("classify", 1.596)],  # Gaussian noise adds up to less

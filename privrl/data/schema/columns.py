@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, shown
+from privrl._plain import check_writable
 from privrl._typing import IntArray
 from privrl.data.schema.entries import (
     Entries,
@@ -314,6 +315,7 @@ def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:
 def _plain_value(value: Value) -> Value:
     """Return a category as a plain str, int or bool."""
     if isinstance(value, str):
+        check_writable("each of values", value)
         return str(value)
     if isinstance(value, bool | np.bool_):
         return bool(value)

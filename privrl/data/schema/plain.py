@@ -10,7 +10,7 @@ from typing import Any
 import tomli_w
 
 from privrl._files import read_bytes
-from privrl._plain import listed, parse_json
+from privrl._plain import check_writable, listed, parse_json
 from privrl.data.schema.columns import Bins, Categories, Column
 
 
@@ -80,6 +80,7 @@ def check_name(name: str) -> None:
     """Check that a column's name is a text."""
     if not isinstance(name, str) or not name:
         raise ValueError(f"a column's name must be a text that is not empty, got {name!r}.")
+    check_writable("a column's name", name)
 
 
 def check_names(names: Iterable[str]) -> tuple[str, ...]:
