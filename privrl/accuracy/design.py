@@ -146,7 +146,7 @@ def expected_loss(histogram: ArrayLike, weight: float, alpha: float, *, loss: Lo
     total = counts.sum()
     if counts.ndim != 1 or counts.size < 2 or not (counts >= 0).all() or not 0 < total < np.inf:
         raise ValueError(
-            f"histogram must be counts >= 0 of at least two cells, not all zero, got {histogram!r}."
+            "histogram must be counts >= 0 of at least two cells, not all zero; it is not shown."
         )
     check_positive_array("weight", weight)
     check_positive_array("alpha", alpha)

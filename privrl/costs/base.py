@@ -350,7 +350,7 @@ def check_delta(delta: float) -> float:
     """Return delta as a float if it lies strictly between 0 and 1."""
     if not isinstance(delta, int | float | np.floating) or not 0 < delta < 1:
         raise ValueError(
-            f"delta must be a number > 0 and < 1, got {delta!r}; 1e-5 or less is usual."
+            f"delta must be a number > 0 and < 1, got {shown(delta)}; 1e-5 or less is usual."
         )
     return float(delta)
 
