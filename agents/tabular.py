@@ -87,7 +87,7 @@ class TabularAgent(Observer, ABC):
     """
 
     remembered: ClassVar[tuple[str, ...]] = (
-        "_streams", "_sampler", "_draws", "_released", "_behaviour", "_free", "_policy",
+        "_streams", "_sampler", "_draws", "_numbers", "_released", "_behaviour", "_free", "_policy",
         "episodes_done",
     )  # fmt: skip
     derived: ClassVar[tuple[str, ...]] = ("_actions",)
@@ -125,7 +125,7 @@ class TabularAgent(Observer, ABC):
         self._check_relation(self._sampler.cost, self._rewards.cost)
         self._damped |= self._check_loops(sampler)
         self._known_rows = None if known_rows is None else self._check_rows(known_rows)
-        self._draws = 0
+        self._draws, self._numbers = 0, 0  # those made, and those that have a number
         self._released: tuple[Posterior, Posterior] | None = None
         self._behaviour: IntArray | None = None
         self._free: BoolArray | None = None
@@ -215,8 +215,8 @@ class TabularAgent(Observer, ABC):
         new = self._new
         # Handed over for good: whatever goes wrong in a draw, no count is released twice.
         self._new = self._nothing()
-        number = self._draws
-        self._draws += 1  # before anything is drawn: an interrupt may come after any line
+        number = self._numbers
+        self._numbers += 1  # before anything is drawn: an interrupt may come after any line
         try:
             transition, reward = draw(
                 self.accountant,
@@ -225,8 +225,9 @@ class TabularAgent(Observer, ABC):
                 None if self._entered is None else self._entered.at(number),
             )
         except (BudgetExceeded, LedgerError):  # nothing was drawn, so they wait
-            self._new, self._draws = new, number
+            self._new, self._numbers = new, number
             raise
+        self._draws += 1
         self._released, self._policy = (transition, reward), None
         self._follow(self._plan(transition, reward))
 

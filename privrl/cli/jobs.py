@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from privrl._files import read_bytes
 from privrl._plain import parse_json
 from privrl.cli.options import values_of
 from privrl.cli.terminal import ERR, words
@@ -56,8 +55,10 @@ def overridden(
 
 def _saved_spec(kind: type[Compared], path: Path) -> Compared:
     """Read the spec of a file such as sweep.json, or a file that is a spec alone."""
+    from privrl import _files
+
     try:
-        data = parse_json(read_bytes(path).decode())
+        data = parse_json(_files.read_bytes(path).decode())
     except ValueError as error:  # no JSON, or no text
         raise ValueError(
             f"spec must be a JSON file, got {str(path)!r}: {str(error).rstrip('.')}."

@@ -258,19 +258,19 @@ class Noted(Diffuse):
 
 
 class Slowly(PSRL):
-    """In one thread, when it has looked at how often it has drawn, it waits for another's draw."""
+    """In one thread, when it has looked for its number, it waits for another's draw."""
 
     other_drew = threading.Event()
 
     @property
-    def _draws(self):
+    def _numbers(self):
         number = self._number
         if threading.current_thread().name == "slow":
             self.other_drew.wait(1.0)
         return number
 
-    @_draws.setter
-    def _draws(self, number):
+    @_numbers.setter
+    def _numbers(self, number):
         self._number = number
 
 

@@ -95,7 +95,10 @@ def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
     assert run("sweep", *QUICK, "--parquet", "--out", str(tmp_path)).exit_code == 0
     for name in ("results", "curves"):
         table = pd.read_parquet(tmp_path / f"{name}.parquet")
-        csv = pd.read_csv(tmp_path / f"{name}.csv", float_precision="round_trip")
+        old = int(pd.__version__.split(".")[0]) < 3  # whose reader may be off by the last bit
+        csv = pd.read_csv(
+            tmp_path / f"{name}.csv", **({"float_precision": "round_trip"} if old else {})
+        )
         pd.testing.assert_frame_equal(table, csv, check_exact=True)
 
 
