@@ -478,7 +478,7 @@ def test_places_that_are_taken() -> None:
         patch.setattr(os, "access", lambda path, *_, **__: str(path) != ".")  # as if not root
         assert "to must be a folder that can be written to" in refused()
     Path("dangling").symlink_to("nowhere")
-    assert "to must be a folder of its own" in refused(to="dangling")
+    assert "to must be a folder that can be written to" in refused(to="dangling")
     assert "to must be a folder of its own" in refused(folder="../" + Path.cwd().name + "/out",
                                                        to=".")  # fmt: skip
 
