@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from os import PathLike
@@ -80,7 +80,7 @@ class Draws:
 
     ledger: Ledger
     agent: str
-    key: bytes
+    key: bytes = field(repr=False)
 
     @classmethod
     def begin(cls, ledger: Ledger) -> Self:

@@ -545,8 +545,8 @@ def test_draws_are_in_the_chain_of_the_ledger(book, tmp_path) -> None:
     learn(agent, 0, 3)
     assert book.verify()[0] == 3
     entries = book.entries()
-    assert [entry["draw"] for entry in entries] == [0, 1, 2]  # type: ignore[index]
-    assert len({entry["digest"] for entry in entries}) == 3  # type: ignore[index]
+    assert [entry["draw"] for entry in entries] == [0, 1, 2]  # type: ignore[index] # none was forgotten
+    assert len({entry["digest"] for entry in entries}) == 3  # type: ignore[index] # none was forgotten
 
 
 def test_a_number_is_entered_once(book) -> None:
