@@ -1348,9 +1348,9 @@ def call(r: Random, at: Path, valid: dict[str, Valid]) -> Call:
         given[key] = r.choice(_SMALL) if key in SIZES else wrong(r, given[key], pool)
     if r.random() < 0.02:
         given[r.choice(("nonesuch", "", "self"))] = 1
-    accountants = [one for one in pool if hasattr(one, "ledger") and hasattr(one, "compose")]
+    accountants = [one for one in pool if hasattr(one, "journal") and hasattr(one, "compose")]
     said = ", ".join(f"{key}={_said(value)}" for key, value in given.items())
-    return Call(f"{name}({said})", lambda: function(**given), accountants, at)
+    return Call(f"{name}({said})", lambda: function(**given), at, accountants)
 
 
 def _said(value: Any) -> str:

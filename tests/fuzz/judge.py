@@ -49,16 +49,16 @@ class Call:
         The call, to be read by people.
     make : callable
         Makes it.
+    folder : Path
+        In which nothing may have changed if it is refused.
     accountants : sequence
         That must not have been charged if it is refused.
-    folder : Path, optional
-        In which nothing may have changed if it is refused.
     """
 
     said: str
     make: Callable[[], object]
+    folder: Path
     accountants: Sequence[Any] = ()
-    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def judge(trial: Trial) -> Verdict:
 
 
 def _call(trial: Call) -> Verdict:
-    folder = (trial.folder or Path()).absolute()
+    folder = trial.folder
     before, spent = _without_ledgers(snapshot(folder)), spends(folder)
     error: BaseException | None = None
     said = io.StringIO()

@@ -156,7 +156,7 @@ def schema(r: Random, at: Path) -> Trial:
 
     path = _plain_file(r, at / f"schema.{r.choice(('toml', 'json'))}", SCHEMA)
     if r.random() < 0.9:
-        return Call(f"Schema.load({path.name!r})", lambda: Schema.load(path), folder=at)
+        return Call(f"Schema.load({path.name!r})", lambda: Schema.load(path), at)
     records = damage.write(Random(0), at / "records.csv", RECORDS)
     last = r.choice(
         (
@@ -175,7 +175,7 @@ def log_schema(r: Random, at: Path) -> Trial:
 
     path = _plain_file(r, at / f"log.{r.choice(('toml', 'json'))}", LOG_SCHEMA)
     if r.random() < 0.9:
-        return Call(f"LogSchema.load({path.name!r})", lambda: LogSchema.load(path), folder=at)
+        return Call(f"LogSchema.load({path.name!r})", lambda: LogSchema.load(path), at)
     (at / "log.csv").write_text(LOG)
     verb = r.choice(("fit-model", "fit-policy"))
     return Command((verb, "log.csv", "--schema", str(path), "--out", "out"), at)
@@ -223,7 +223,7 @@ def network(r: Random, at: Path) -> Trial:
             if wrong:
                 raise AssertionError(f"characters that are none of BIF's: {wrong}")
 
-        return Call(f"PrivateBayesNet(parents={parents!r}, schema={columns!r})", make)
+        return Call(f"PrivateBayesNet(parents={parents!r}, schema={columns!r})", make, at)
     net = _plain_file(r, at / f"net.{r.choice(('toml', 'json'))}", {"parents": parents})
     (at / "s.json").write_text(json.dumps({"columns": columns}))
     (at / "records.csv").write_bytes(content.encode(errors="replace"))
@@ -245,7 +245,9 @@ def records(r: Random, at: Path) -> Trial:
     path = damage.write(r, at / "records.csv", content)
     if r.random() < 0.7:
         columns = Schema.from_dict(SCHEMA)
-        return Call("encode(read_records(…))", lambda: columns.encode(read_records(path, columns)))
+        return Call(
+            "encode(read_records(…))", lambda: columns.encode(read_records(path, columns)), at
+        )
     verb, *more = r.choice(
         (
             ("histogram", "--column", r.choice(("age", "job", "size", "ill"))),
@@ -278,7 +280,7 @@ def logs(r: Random, at: Path) -> Trial:
     path = damage.write(r, at / name, content)
     if r.random() < 0.8:
         columns = LogSchema.from_dict(LOG_SCHEMA)
-        return Call(f"read_log({name!r})", lambda: read_log(path, columns))
+        return Call(f"read_log({name!r})", lambda: read_log(path, columns), at)
     verb = r.choice(("fit-model", "fit-policy"))
     return Command((verb, name, "--schema", "log.json", "--out", "out"), at)
 
@@ -360,7 +362,7 @@ def models(r: Random, at: Path) -> Trial:
     if verb == "naive-bayes" and r.random() < 0.15:
         (at / "records.csv").write_text(RECORDS)
         return Command(("predict", str(path), "records.csv", "--out", "out"), at)
-    return Call(f"{made.__name__}.load({name!r})", lambda: use(made.load(path)), folder=at)
+    return Call(f"{made.__name__}.load({name!r})", lambda: use(made.load(path)), at)
 
 
 @kind(5)
@@ -373,7 +375,7 @@ def statements(r: Random, at: Path) -> Trial:
         from privrl.models import PrivateNaiveBayes
 
         path = at / "model" / "model.json"
-        return Call("PrivateNaiveBayes.load(…)", lambda: PrivateNaiveBayes.load(path), folder=at)
+        return Call("PrivateNaiveBayes.load(…)", lambda: PrivateNaiveBayes.load(path), at)
     (at / "records.csv").write_text(RECORDS)
     return Command(("predict", "model/model.json", "records.csv", "--out", "out"), at)
 
@@ -396,7 +398,7 @@ def released(r: Random, at: Path) -> Trial:
         _restate(folder)
     if r.random() < 0.1:
         return Command(("fit-policy", "--from-model", "model", "--out", "out"), at)
-    return Call("load_released('model')", lambda: load_released(folder), folder=at)
+    return Call("load_released('model')", lambda: load_released(folder), at)
 
 
 def _archive(r: Random, path: Path) -> bytes:
@@ -445,7 +447,7 @@ def policies(r: Random, at: Path) -> Trial:
 
     data = json.loads((VALID["fit-policy"] / "policy.json").read_text(encoding="utf-8"))
     path = _plain_file(r, at / "policy.json", data)
-    return Call("load_policy('policy.json')", lambda: load_policy(path).to_dict(), folder=at)
+    return Call("load_policy('policy.json')", lambda: load_policy(path).to_dict(), at)
 
 
 @kind(6)
@@ -463,7 +465,7 @@ def checkpoints(r: Random, at: Path) -> Trial:
         body += damage.sometimes(r, 0.2, damage.octets, numbers)
         content = b"\n".join((title, hashlib.sha256(body).hexdigest().encode(), body))
     damage.write(r, path, content)
-    return Call("load('agent.private')", lambda: _agent().load(path), folder=at)
+    return Call("load('agent.private')", lambda: _agent().load(path), at)
 
 
 def _agent() -> Any:
@@ -481,8 +483,8 @@ def tables(r: Random, at: Path) -> Trial:
 
     path = damage.write(r, at / "tables.npz", _archive(r, VALID["files"] / "tables.npz"))
     if r.random() < 0.3:
-        return Call("TabularEnv(path=…)", lambda: TabularEnv(path=path).reset(seed=0), folder=at)
-    return Call("load_tables('tables.npz')", lambda: load_tables(path), folder=at)
+        return Call("TabularEnv(path=…)", lambda: TabularEnv(path=path).reset(seed=0), at)
+    return Call("load_tables('tables.npz')", lambda: load_tables(path), at)
 
 
 # Experiments --------------------------------------------------------------------------------------
@@ -507,7 +509,7 @@ def specs(r: Random, at: Path) -> Trial:
         TrainSpec: TrainSpec(env="privrl/RiverSwim-v0").to_dict(),
     }[made]
     damaged = damage.plain(r, json.loads(json.dumps(data)))
-    return Call(f"{made.__name__}.from_dict({damaged!r})", lambda: made.from_dict(damaged))
+    return Call(f"{made.__name__}.from_dict({damaged!r})", lambda: made.from_dict(damaged), at)
 
 
 @kind(3)
@@ -519,7 +521,7 @@ def databases(r: Random, at: Path) -> Trial:
     _damaged_database(r, VALID["files"] / "sweep.sqlite", path, ("jobs", "runs"))
     spec = SweepSpec(**SIZES, epsilons=(1.0,))
     return Call(
-        "run_sweep(database=…)", lambda: run_sweep(spec, backend="sequential", database=path)
+        "run_sweep(database=…)", lambda: run_sweep(spec, backend="sequential", database=path), at
     )
 
 

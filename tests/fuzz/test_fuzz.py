@@ -169,7 +169,7 @@ def test_a_broken_call_is_found(
     broken: Callable[[], None], sort: str, empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge, "SECONDS", 0.3)
-    verdict = judge.judge(Call("broken", broken, folder=empty))
+    verdict = judge.judge(Call("broken", broken, empty))
     assert [each.sort for each in verdict.findings] == [sort]
 
 
@@ -180,8 +180,18 @@ def test_a_charge_for_what_is_refused_is_found(empty: Path) -> None:
         accountant.compose(LaplaceCost(scale=1.0, relation=ReplaceRecord()))
         raise ValueError("refused")
 
-    verdict = judge.judge(Call("broken", broken, [accountant], empty))
+    verdict = judge.judge(Call("broken", broken, empty, [accountant]))
     assert [each.sort for each in verdict.findings] == ["spend"]
+
+
+def test_accountants_that_calls_are_given_are_watched(
+    valid: dict[str, calls.Valid], empty: Path
+) -> None:
+    takes = {name: each for name, each in valid.items() if "accountant" in each[1]()}
+    assert takes
+    for one in takes.items():
+        tries = [calls.call(Random(seed), empty, dict([one])) for seed in range(10)]
+        assert any(isinstance(each, RdpAccountant) for made in tries for each in made.accountants)
 
 
 def test_broken_commands_are_found(base: Path, empty: Path) -> None:
