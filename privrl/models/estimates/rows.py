@@ -32,7 +32,7 @@ from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
 
 _STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records
 _CELLS = 20_000  # at once: what is worked out takes a few hundred numbers to a cell
-_TINY = np.finfo(np.float64).tiny
+TINY = np.finfo(np.float64).tiny
 
 
 def row_probabilities(table: ReleasedTable, totals: ArrayLike | None = None) -> FloatArray:
@@ -136,7 +136,7 @@ def clipped_rows(table: ReleasedTable, floor: float | None = None) -> FloatArray
     if table.mechanism == "dirichlet":
         return table.values
     floor = check_positive("floor", _deviation(table) if floor is None else floor)
-    return _normalised(np.maximum(table.values, floor))
+    return normalised(np.maximum(table.values, floor))
 
 
 def _pooled_row(table: ReleasedTable, total: float) -> FloatArray:
@@ -155,29 +155,51 @@ def _shrunk(table: ReleasedTable, totals: FloatArray, prior: FloatArray) -> Floa
 
     Shapes: ``totals`` (R,), ``prior`` (K,) and > 0.
     """
-    pseudo = np.maximum(_STRENGTHS[:, None] * prior, _TINY)[:, None]  # (n, 1, K)
-    mean = np.maximum(totals[:, None] * prior, _TINY)  # (R, K)
-    counts, by_strength = [], np.zeros(len(_STRENGTHS))
-    block = max(1, _CELLS // len(prior))
-    for start in range(0, len(totals), block):
-        rows = slice(start, start + block)
-        found, _, log_evidence = posterior_counts(
-            table.values[rows],
-            table.deviation,
-            mean[rows],
-            pseudo,
-            laplace=table.mechanism == "laplace",
-        )
-        counts.append(found)
-        by_strength += log_evidence.sum(axis=(1, 2))
+    pseudo = _STRENGTHS[:, None, None] * prior
+    rows = np.broadcast_to(prior, table.values.shape)
+    each, log_evidence = scanned(
+        table.values, table.mechanism, table.deviation, totals, rows, pseudo
+    )
+    by_strength = log_evidence.sum(axis=1)
     weights = np.exp(by_strength - by_strength.max())
-    each = _normalised(np.concatenate(counts, axis=1) + pseudo)
-    return _normalised(np.maximum(np.tensordot(weights, each, 1), _TINY))
+    return normalised(np.maximum(np.tensordot(weights, each, 1), TINY))
+
+
+def scanned(
+    values: FloatArray,
+    mechanism: str,
+    deviation: float,
+    totals: FloatArray,
+    prior: FloatArray,
+    pseudo: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return each row's posterior mean for several priors, (S, R, K), and log evidences, (S, R).
+
+    Shapes: noisy ``values`` (R, K), ``totals`` (R,), ``prior`` rows (R, K), and ``pseudo`` counts,
+    the shapes of the gamma laws, (S, R, K) or (S, 1, K).
+    """
+    pseudo = np.broadcast_to(np.maximum(pseudo, TINY), (len(pseudo), *values.shape))
+    mean = np.maximum(totals[:, None] * prior, TINY)
+    means, evidences = [], []
+    block = max(1, _CELLS // values.shape[1])
+    for start in range(0, len(values), block):
+        rows = slice(start, start + block)
+        counts, _, log_evidence = posterior_counts(
+            values[rows],
+            deviation,
+            mean[rows],
+            pseudo[:, rows],
+            laplace=mechanism == "laplace",
+        )
+        means.append(normalised(counts + pseudo[:, rows]))
+        evidences.append(log_evidence.sum(axis=2))
+    return np.concatenate(means, axis=1), np.concatenate(evidences, axis=1)
 
 
 def _deviation(table: ReleasedTable) -> float:
     return max(table.deviation, LEAST_DEVIATION)
 
 
-def _normalised(rows: FloatArray) -> FloatArray:
+def normalised(rows: FloatArray) -> FloatArray:
+    """Return rows divided by their sums."""
     return rows / rows.sum(axis=-1, keepdims=True)

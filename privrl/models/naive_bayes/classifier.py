@@ -27,7 +27,7 @@ from privrl.mechanisms.tables import (
     TablesMechanism,
     least_noise_shares,
 )
-from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
+from privrl.models.estimates import clipped_rows, row_totals, table_probabilities
 from privrl.models.naive_bayes.encoding import (
     Codes,
     as_table,
@@ -358,7 +358,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         """Return probabilities of the classes, and for each feature rows of them."""
         if self.mechanism == "auto":
             totals = row_totals(released, n_records)
-            return totals / totals.sum(), [row_probabilities(t, totals) for t in released[1:]]
+            return totals / totals.sum(), table_probabilities(released[1:], totals)
         if self.mechanism == "none":
             alpha = 1.0 if self.alpha is None else self.alpha
             released = [ReleasedTable(t.values + alpha, "none", 0.0) for t in released]
