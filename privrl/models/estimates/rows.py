@@ -157,27 +157,24 @@ def _shrunk(table: ReleasedTable, totals: FloatArray, prior: FloatArray) -> Floa
     """
     pseudo = _STRENGTHS[:, None, None] * prior
     rows = np.broadcast_to(prior, table.values.shape)
-    each, log_evidence = scanned(
-        table.values, table.mechanism, table.deviation, totals, rows, pseudo
-    )
+    each, log_evidence = scanned(table, totals, rows, pseudo)
     by_strength = log_evidence.sum(axis=1)
     weights = np.exp(by_strength - by_strength.max())
     return normalised(np.maximum(np.tensordot(weights, each, 1), TINY))
 
 
 def scanned(
-    values: FloatArray,
-    mechanism: str,
-    deviation: float,
+    table: ReleasedTable,
     totals: FloatArray,
     prior: FloatArray,
     pseudo: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return each row's posterior mean for several priors, (S, R, K), and log evidences, (S, R).
 
-    Shapes: noisy ``values`` (R, K), ``totals`` (R,), ``prior`` rows (R, K), and ``pseudo`` counts,
+    Shapes: the table's (R, K), ``totals`` (R,), ``prior`` rows (R, K), and ``pseudo`` counts,
     the shapes of the gamma laws, (S, R, K) or (S, 1, K).
     """
+    values = table.values
     pseudo = np.broadcast_to(np.maximum(pseudo, TINY), (len(pseudo), *values.shape))
     mean = np.maximum(totals[:, None] * prior, TINY)
     means, evidences = [], []
@@ -186,10 +183,10 @@ def scanned(
         rows = slice(start, start + block)
         counts, _, log_evidence = posterior_counts(
             values[rows],
-            deviation,
+            table.deviation,
             mean[rows],
             pseudo[:, rows],
-            laplace=mechanism == "laplace",
+            laplace=table.mechanism == "laplace",
         )
         means.append(normalised(counts + pseudo[:, rows]))
         evidences.append(log_evidence.sum(axis=2))

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
@@ -35,9 +36,7 @@ _ROUNDS = 20  # of expectation maximisation
 _LEAST = 1e-9  # probability of a cell in rows that others are foretold from
 
 
-def table_probabilities(
-    tables: Sequence[ReleasedTable], totals: FloatArray
-) -> list[FloatArray]:
+def table_probabilities(tables: Sequence[ReleasedTable], totals: FloatArray) -> list[FloatArray]:
     """Return for each table the best guess at its rows' probabilities, by empirical Bayes.
 
     Parameters
@@ -78,21 +77,22 @@ class _Found(NamedTuple):
     shared: FloatArray  # of the other rows, each foretold from those before it, shape (S,)
 
 
-def _looked_at(table: ReleasedTable, totals: FloatArray, order: FloatArray) -> _Found:
-    values, totals = table.values[order], totals[order]
-    n_rows, cells = values.shape
-    noise = table.mechanism, table.deviation
+def _looked_at(table: ReleasedTable, totals: FloatArray, order: NDArray[np.intp]) -> _Found:
+    table = ReleasedTable(table.values[order], table.mechanism, table.deviation)
+    totals = totals[order]
+    n_rows, cells = table.values.shape
     strengths = _STRENGTHS[:, None, None]
     level = np.full((n_rows, cells), 1 / cells)
-    own, own_evidence = scanned(values, *noise, totals, level, strengths * level)
-    before, variance = _pooled(values, table.deviation, totals)
+    own, own_evidence = scanned(table, totals, level, strengths * level)
+    before, variance = _pooled(table.values, table.deviation, totals)
     base = np.broadcast_to(before[-1], level.shape)
-    shared, _ = scanned(values, *noise, totals, base, strengths * base)
+    shared, _ = scanned(table, totals, base, strengths * base)
     # The rows before have strayed from the shared row as well, each on its own.
     rows_before = np.cumsum(totals) ** 2 / np.cumsum(totals**2)
     strayed = 1 + 1 / rows_before[:-1, None]
     spread = strayed / (strengths * before[:-1]) + variance[:-1] / before[:-1] ** 2
-    _, evidence = scanned(values[1:], *noise, totals[1:], before[:-1], 1 / spread)
+    later = ReleasedTable(table.values[1:], table.mechanism, table.deviation)
+    _, evidence = scanned(later, totals[1:], before[:-1], 1 / spread)
     rows = np.concatenate([shared, own])
     return _Found(
         rows[:, np.argsort(order)],
