@@ -5,9 +5,15 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import rel_entr
 
 from privrl.mechanisms import ReleasedTable
-from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
+from privrl.models.estimates import (
+    clipped_rows,
+    row_probabilities,
+    row_totals,
+    table_probabilities,
+)
 from privrl.models.estimates.posterior import posterior_counts
 
 STRENGTHS = 0.5 * 10.0 ** (np.arange(7) * 2 / 3)  # 0.5 to 5000
@@ -237,3 +243,70 @@ def test_bad_floor_and_tables():
         row_totals([table, noisy([[1.0, 2, 3]], 1.0)])
     with pytest.raises(ValueError, match="n_records must be"):
         row_totals([table], n_records=0)
+
+
+# Several tables with the same rows ----------------------------------------------------------------
+
+
+def many(n_tables, strength, deviation, *, totals=(60, 140), cells=4):
+    """True rows, spread around a row of each table's own, and what is released of their counts."""
+    rng = np.random.default_rng(0)
+    truth, tables = [], []
+    for base in rng.dirichlet(np.full(cells, 2.0), n_tables):
+        rows = np.array([rng.dirichlet(strength * base + 1e-3) for _ in totals])
+        counts = np.array([rng.multinomial(n, row) for n, row in zip(totals, rows, strict=True)])
+        truth.append(rows)
+        tables.append(noisy(counts + rng.normal(0, deviation, rows.shape), deviation))
+    return truth, tables, np.array(totals, np.float64)
+
+
+def lost(truth, found):
+    """Mean KL divergence from the true rows."""
+    each = [rel_entr(p, q).sum(axis=1) for p, q in zip(truth, found, strict=True)]
+    return float(np.mean(each))
+
+
+def test_tables_tell_of_each_other():
+    """Forty tables of two rows that differ much: alone, each looks like its own mean."""
+    truth, tables, totals = many(40, 3.0, 15.0)
+    alone = lost(truth, [row_probabilities(table, totals) for table in tables])
+    together = lost(truth, table_probabilities(tables, totals))
+    assert together < 0.9 * alone
+
+
+def test_rows_of_many_tables_that_are_alike_are_drawn_together():
+    """Of nothing but noise: within a tenth of what the noise makes of them one by one."""
+    _, tables, totals = many(40, 1e6, 15.0)
+    found = table_probabilities(tables, totals)
+
+    def apart(rows):
+        return float(np.mean([np.abs(np.log(each[0] / each[1])).mean() for each in rows]))
+
+    assert apart(found) < 0.15 * apart([clipped_rows(table) for table in tables])
+
+
+def test_tables_without_noise_have_their_frequencies():
+    _, tables, totals = many(6, 3.0, 0.0, totals=(60_000, 140_000))
+    for found, table in zip(table_probabilities(tables, totals), tables, strict=True):
+        expected = table.values / table.values.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_the_order_of_tables_rows_and_cells_says_nothing(mechanism):
+    _, tables, totals = many(5, 3.0, 10.0, totals=(30, 90, 50))
+    tables = [noisy(table.values, 10.0, mechanism) for table in tables]
+    straight = table_probabilities(tables, totals)
+    rows, cells = np.array([2, 0, 1]), np.array([3, 1, 0, 2])
+    mixed = [noisy(table.values[rows][:, cells], 10.0, mechanism) for table in tables[::-1]]
+    for one, other in zip(straight, table_probabilities(mixed, totals[rows])[::-1], strict=True):
+        np.testing.assert_allclose(other, one[rows][:, cells], rtol=1e-6)
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 1e7])
+def test_rows_of_all_tables_are_probabilities(deviation):
+    rng = np.random.default_rng(0)
+    tables = [noisy(rng.normal(0, deviation, (3, k)), deviation) for k in (1, 2, 50)]
+    for rows in table_probabilities(tables, np.array([1e6, 1.0, 1e-3])):
+        assert (rows > 0).all()
+        np.testing.assert_allclose(rows.sum(axis=1), 1)

@@ -24,6 +24,7 @@ from privrl.numerics.randomness import SECRET, SEEDED
 SIZES = [3, 2, 4]
 TARGET = ApproxDP(4.0, 1e-5)
 
+CLONES = pytest.mark.filterwarnings("ignore:a clone of a private model is fitted:UserWarning")
 # Checks that a public domain cannot pass, each for a reason.
 EXPECTED_FAILURES = {
     "check_classifiers_classes": "the labels are not those that were stated as public",
@@ -51,6 +52,7 @@ def loss(model, X, y):
     return -model.predict_log_proba(X)[np.arange(len(y)), y].mean()
 
 
+@CLONES
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateClassifier])
 def test_scikit_learn_s_checks(kind):
     model = kind(

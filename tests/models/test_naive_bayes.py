@@ -35,10 +35,17 @@ from privrl.costs.base import NoPrivacy
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
 from privrl.mechanisms.tables import least_noise_shares
+from privrl.models import PrivateClassifier, PrivateLogisticRegression
 from privrl.models.naive_bayes import TEMPERATURES, PrivateNaiveBayes
 from privrl.models.naive_bayes.printed import PrintedNaiveBayes
-from privrl.models.naive_bayes.temperature import SHAPES, derivative_tables, least_loss
+from privrl.models.naive_bayes.temperature import (
+    SHAPES,
+    derivative_tables,
+    least_loss,
+    typical_temperature,
+)
 
+CLONES = pytest.mark.filterwarnings("ignore:a clone of a private model is fitted:UserWarning")
 MECHANISMS = ["auto", "dirichlet", "dkl", "gaussian", "laplace"]
 SIZES = [3, 2, 4]
 
@@ -75,6 +82,7 @@ def loss(model, X, y):
     return -model.predict_log_proba(X)[np.arange(len(y)), y].mean()
 
 
+@CLONES
 def test_scikit_learn_s_checks():
     model = PrivateNaiveBayes(
         Bins.even(-4, 4, 8), classes=(0, 1, 2, 3), target=Rdp(2, 1000.0), random_state=0
@@ -292,7 +300,7 @@ def test_noise_draws_to_the_typical_temperature():
         sums = [
             ReleasedTable(np.array([[half, 1000 - half]]), "gaussian", deviation) for half in halves
         ]
-        return least_loss(sums, 1000)
+        return least_loss(sums, 1000, 0.5**0.5)
 
     found = [chosen(deviation) for deviation in (0.0, 10.0, 1000.0, 1e6)]
     assert found[0] == pytest.approx(0.25, rel=0.03)
@@ -301,10 +309,23 @@ def test_noise_draws_to_the_typical_temperature():
     assert found[3] == pytest.approx(0.5**0.5, rel=0.03)
 
 
+def test_derivatives_that_noise_makes_fall_are_levelled():
+    """The loss is convex: what is measured at 1/8 must not outweigh all that is measured above.
+
+    The numbers say that the loss falls as far as 1, but for the least temperature.
+    """
+    halves = 500 + np.array([400.0, -40, -40, -40, -40])
+    sums = [ReleasedTable(np.array([[half, 1000 - half]]), "gaussian", 1.0) for half in halves]
+    assert least_loss(sums, 1000, 1.0) == pytest.approx(1.0, rel=0.03)
+
+
 def test_few_records_and_a_small_budget_measure_nothing():
     """A public choice: by the number of records and the target alone."""
     small = made(target=Rdp(5, 0.01)).fit(*records(n=100))
-    assert small.temperature_ == pytest.approx(0.5**0.5)
+    assert small.temperature_ == typical_temperature(3) == 1.0
+    wide = PrivateNaiveBayes([2] * 40, classes=[0, 1], target=Rdp(5, 0.01), random_state=0)
+    X, y = records(n=100)
+    assert wide.fit(np.tile(X[:, 1:2], 40), y).temperature_ == typical_temperature(40) == 0.5
     assert len(small.mechanism_.shapes) == 4
     assert float(small.cost_.rdp(5.0)) == pytest.approx(0.01)
     assert len(made(target=Rdp(5, 0.01)).fit(*records(n=20_000)).mechanism_.shapes) == 9
@@ -441,6 +462,50 @@ def test_there_is_no_partial_fit():
         model.partial_fit(*records())
 
 
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
+def test_each_fit_of_a_clone_says_that_it_costs(kind):
+    X, y = records(200)
+    model = kind(SIZES, classes=[0, 1], target=Rdp(5, 1.0), random_state=0)
+    model.fit(X, y)  # no warning, which would be an error here
+    copy = clone(model)
+    with pytest.warns(UserWarning, match="each fit is a release of its own") as said:
+        copy.fit(X, y)
+    assert len(said) == 1
+    with pytest.warns(UserWarning, match="costs the whole target again") as said:
+        cross_val_score(model, X, y, cv=3)
+    assert len(said) == 3
+    with pytest.warns(UserWarning, match="a clone of a private model"):
+        pickle.loads(pickle.dumps(clone(model))).fit(X, y)  # as for another process
+    copy.fit(X, y, accountant=RdpAccountant(budget=Rdp(5, 10.0)))  # which adds it up
+
+
+def test_without_privacy_clones_cost_nothing():
+    clone(made("none", None)).fit(*records(200))
+
+
+def test_another_temperature_is_the_same_release():
+    X, y = records()
+    model = made().fit(X, y)
+    before = model.predict_proba(X)
+    other = model.with_temperature(0.5)
+    assert (other.temperature, other.temperature_) == (0.5, 0.5)
+    assert other.cost_ is model.cost_
+    sums = (model.predict_joint_log_proba(X) - model.class_log_prior_) / model.temperature_
+    expected = model.class_log_prior_ + 0.5 * sums
+    np.testing.assert_allclose(other.predict_joint_log_proba(X), expected, rtol=1e-12)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    again = PrivateNaiveBayes.from_dict(other.to_dict())
+    np.testing.assert_array_equal(again.predict_proba(X), other.predict_proba(X))
+
+
+def test_another_temperature_is_checked():
+    with pytest.raises(NotFittedError):
+        made().with_temperature(0.5)
+    with pytest.raises(ValueError, match="temperature must be a number > 0"):
+        made().fit(*records(200)).with_temperature(0.0)
+
+
+@CLONES
 def test_cross_validation_works_on_copies():
     scores = cross_val_score(made(), *records(), scoring="neg_log_loss", cv=3)
     assert np.isfinite(scores).all()
@@ -525,6 +590,7 @@ def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
     assert recall(cut, other_X, other_y) > 0.9 > recall(model, other_X, other_y)
 
 
+@CLONES
 @pytest.mark.parametrize("classes", [("no", "yes"), ("yes", "no"), (1, 0)], ids=repr)
 def test_a_grid_search_prefers_the_larger_budget(classes):
     X, y = labelled(classes)
@@ -828,6 +894,7 @@ def test_a_class_without_records(mechanism, n):
     assert model.n_records_ == n
 
 
+@CLONES
 @pytest.mark.parametrize(
     "pandas",
     [
@@ -945,6 +1012,7 @@ def test_classes_must_be_a_column_of_categories():
         from_schema(classes="size").fit(frame(), frame()["size"])
 
 
+@CLONES
 def test_one_column_for_all():
     """Of numbers in an array, of texts in a frame."""
     X, y = records()
@@ -958,6 +1026,7 @@ def test_one_column_for_all():
         np.testing.assert_array_equal(alike.predict_proba(table), listed.predict_proba(X))
 
 
+@CLONES
 def test_copies_and_pickles_of_a_model_with_a_schema():
     table = frame()
     model = from_schema().fit(table, table["ill"])

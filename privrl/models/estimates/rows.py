@@ -33,7 +33,7 @@ from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
 _STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records
 _CELLS = 20_000  # at once: what is worked out takes a few hundred numbers to a cell
 _LARGEST = 1e100  # count of a cell, so that rows have sums
-_TINY = np.finfo(np.float64).tiny
+TINY = np.finfo(np.float64).tiny
 
 
 def row_probabilities(table: ReleasedTable, totals: ArrayLike | None = None) -> FloatArray:
@@ -141,7 +141,7 @@ def clipped_rows(table: ReleasedTable, floor: float | None = None) -> FloatArray
     if table.mechanism == "dirichlet":
         return table.values
     floor = check_between("floor", _deviation(table) if floor is None else floor, 0, _LARGEST)
-    return _normalised(np.maximum(table.values, floor))
+    return normalised(np.maximum(table.values, floor))
 
 
 def _pooled_row(table: ReleasedTable, total: float) -> FloatArray:
@@ -160,29 +160,48 @@ def _shrunk(table: ReleasedTable, totals: FloatArray, prior: FloatArray) -> Floa
 
     Shapes: ``totals`` (R,), ``prior`` (K,) and > 0.
     """
-    pseudo = np.maximum(_STRENGTHS[:, None] * prior, _TINY)[:, None]  # (n, 1, K)
-    mean = np.maximum(totals[:, None] * prior, _TINY)  # (R, K)
-    counts, by_strength = [], np.zeros(len(_STRENGTHS))
-    block = max(1, _CELLS // len(prior))
-    for start in range(0, len(totals), block):
+    pseudo = _STRENGTHS[:, None, None] * prior
+    rows = np.broadcast_to(prior, table.values.shape)
+    each, log_evidence = scanned(table, totals, rows, pseudo)
+    by_strength = log_evidence.sum(axis=1)
+    weights = np.exp(by_strength - by_strength.max())
+    return normalised(np.maximum(np.tensordot(weights, each, 1), TINY))
+
+
+def scanned(
+    table: ReleasedTable,
+    totals: FloatArray,
+    prior: FloatArray,
+    pseudo: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return each row's posterior mean for several priors, (S, R, K), and log evidences, (S, R).
+
+    Shapes: the table's (R, K), ``totals`` (R,), ``prior`` rows (R, K), and ``pseudo`` counts,
+    the shapes of the gamma laws, (S, R, K) or (S, 1, K).
+    """
+    values = table.values
+    pseudo = np.broadcast_to(np.maximum(pseudo, TINY), (len(pseudo), *values.shape))
+    mean = np.maximum(totals[:, None] * prior, TINY)
+    means, evidences = [], []
+    block = max(1, _CELLS // values.shape[1])
+    for start in range(0, len(values), block):
         rows = slice(start, start + block)
-        found, _, log_evidence = posterior_counts(
-            table.values[rows],
+        counts, _, log_evidence = posterior_counts(
+            values[rows],
             table.deviation,
             mean[rows],
-            pseudo,
+            pseudo[:, rows],
             laplace=table.mechanism == "laplace",
         )
-        counts.append(found)
-        by_strength += log_evidence.sum(axis=(1, 2))
-    weights = np.exp(by_strength - by_strength.max())
-    each = _normalised(np.concatenate(counts, axis=1) + pseudo)
-    return _normalised(np.maximum(np.tensordot(weights, each, 1), _TINY))
+        means.append(normalised(counts + pseudo[:, rows]))
+        evidences.append(log_evidence.sum(axis=2))
+    return np.concatenate(means, axis=1), np.concatenate(evidences, axis=1)
 
 
 def _deviation(table: ReleasedTable) -> float:
     return max(table.deviation, LEAST_DEVIATION)
 
 
-def _normalised(rows: FloatArray) -> FloatArray:
+def normalised(rows: FloatArray) -> FloatArray:
+    """Return rows divided by their sums."""
     return rows / rows.sum(axis=-1, keepdims=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from privrl._plain import parse_json
@@ -13,6 +13,7 @@ from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Categories, Column, Schema
+from privrl.models.copies import Copied
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FORMAT
 from privrl.models.logistic_regression.training import signal_of, whole_sigma
@@ -25,7 +26,7 @@ ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 _LEAST_SIGNAL = 0.5
 
 
-class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
     """A private classifier for categorical and binned features, of the kind that suits the budget.
 
     Parameters
@@ -101,6 +102,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen: Any = naive if signal < _LEAST_SIGNAL else logistic
         if self.model != "auto":
             chosen = naive if self.model == "naive-bayes" else logistic
+        self.warn_of_clones(accountant)
         chosen.fit(X, y, accountant=accountant)
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(vars(records.seen), classes_=chosen.classes_, classifier_=chosen)

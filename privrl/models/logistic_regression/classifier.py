@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from privrl._checks import check_count
@@ -17,6 +17,7 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
+from privrl.models.copies import Copied
 from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
 from privrl.models.logistic_regression.training import (
     Found,
@@ -33,7 +34,7 @@ from privrl.numerics.randomness import SECRET, randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
 
 
-class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore[misc]
     """Logistic regression for categorical and binned features, with differential privacy.
 
     Each value of each feature has a weight for every class. The model begins with a private naive
@@ -152,6 +153,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type:
         if naive_bayes is not None:
             _check_begun(naive_bayes, sizes)
         sigma = whole_sigma(self.target)
+        self.warn_of_clones(accountant)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
             part = GaussianCost(sigma=sigma * planned.share**-0.5, relation=ReplaceRecord())

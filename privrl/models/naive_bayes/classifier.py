@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, get_args
 
 import numpy as np
@@ -27,7 +28,8 @@ from privrl.mechanisms.tables import (
     TablesMechanism,
     least_noise_shares,
 )
-from privrl.models.estimates import clipped_rows, row_probabilities, row_totals
+from privrl.models.copies import Copied
+from privrl.models.estimates import clipped_rows, row_totals, table_probabilities
 from privrl.models.naive_bayes.encoding import (
     Codes,
     as_table,
@@ -43,10 +45,10 @@ from privrl.models.naive_bayes.plain import attributes_of, parameters_of, to_pla
 from privrl.models.naive_bayes.temperature import (
     SHAPES,
     SHARES,
-    TYPICAL,
     derivative_tables,
     is_worth_measuring,
     least_loss,
+    typical_temperature,
 )
 from privrl.models.others import warn_of_others
 from privrl.models.saving import Saved
@@ -56,7 +58,7 @@ from privrl.numerics.scipy_lazily import special
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
-class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no types
+class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] # of no types
     """Naive Bayes for categorical and binned features, trained with differential privacy.
 
     Parameters
@@ -180,10 +182,44 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         rng = secret_rng() if seed is None else np.random.default_rng(seed)
         records = read_records(self, X, y)
         whole, measured = self._plan(records.shapes, records.n_records)
+        if self.mechanism != "none":
+            self.warn_of_clones(accountant)
         gate.charge(accountant, whole.cost)
         released = learn_tables(self, records, whole, rng, measured=measured)
         self.warn_of_others(released[1:])
         return self
+
+    def with_temperature(self, temperature: float) -> Self:
+        """Return the same fitted classifier with another temperature, which costs nothing.
+
+        What a search would pay for at every fit is paid for once: fit, and compare temperatures
+        afterwards. Compare them on records that are public or of nobody in particular: a choice
+        by private records tells of them, and no accountant knows of it.
+
+        Parameters
+        ----------
+        temperature : float
+            By which sums of `feature_log_prob_` are multiplied, > 0; also the parameter of what
+            is returned.
+
+        Returns
+        -------
+        PrivateNaiveBayes
+            With everything else as it is here, ``cost_`` too: it is the same release.
+
+        Raises
+        ------
+        ValueError
+            If the temperature is out of range.
+        sklearn.exceptions.NotFittedError
+            If this is not fitted.
+        """
+        check_is_fitted(self, "temperature_")
+        other = copy(self)
+        other.temperature = other.temperature_ = float(
+            check_between("temperature", temperature, 0, math.inf, "1 is naive Bayes")
+        )
+        return other
 
     @property
     def partial_fit(self) -> NoReturn:
@@ -358,7 +394,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[
         """Return probabilities of the classes, and for each feature rows of them."""
         if self.mechanism == "auto":
             totals = row_totals(released, n_records)
-            return totals / totals.sum(), [row_probabilities(t, totals) for t in released[1:]]
+            return totals / totals.sum(), table_probabilities(released[1:], totals)
         if self.mechanism == "none":
             alpha = 1.0 if self.alpha is None else self.alpha
             released = [ReleasedTable(t.values + alpha, "none", 0.0) for t in released]
@@ -424,15 +460,15 @@ def learn_tables(
     prior, rows = model._estimate(released, records.n_records)
     log_prior = np.log(prior)
     log_rows = [np.log(table.T if by_value else table) for table in rows]
+    typical = typical_temperature(len(records.sizes)) if model.mechanism == "auto" else 1.0
     if measured:
         derivatives = derivative_tables(
             log_prior, _log_ratios(log_rows, records.columns), records.numbers
         )
         sums = whole.part(slice(n_tables, None)).release(derivatives, rng)
-        temperature = least_loss(sums, records.n_records)
+        temperature = least_loss(sums, records.n_records, typical)
     else:
-        unmeasured = TYPICAL if model.mechanism == "auto" else 1.0
-        temperature = unmeasured if model.temperature is None else float(model.temperature)
+        temperature = typical if model.temperature is None else float(model.temperature)
     # All at once: what fails before leaves everything as it was.
     model.__dict__.pop("feature_names_in_", None)
     model.__dict__.update(

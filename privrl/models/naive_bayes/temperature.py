@@ -1,7 +1,9 @@
 """The temperature: how sure of itself naive Bayes may be, measured privately or typical.
 
 The records' derivatives of the loss, by the logarithm of the temperature, are summed with noise at
-five temperatures; the one at which the loss is then least is taken.
+five temperatures; the one at which the loss is then least is taken. The loss is convex in the
+temperature, so its derivative by the temperature itself does not fall, and what noise makes fall
+is levelled before.
 """
 
 import math
@@ -14,11 +16,11 @@ from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.naive_bayes.encoding import Codes
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
-TYPICAL = 2**-0.5  # the temperature where none is measured
+_INDEPENDENT = 10  # features, up to which the typical temperature is 1
 _SHARE = 0.05  # of the budget, for measuring it
 _CLIP = 2.0  # nats, of a record's derivative
-_LARGEST_NOISE = 0.5  # nats, of the mean derivative, up to which it is measured
-_PULL = 0.25  # towards the typical temperature, of the noise, by its squared log-ratio
+_LARGEST_NOISE = 0.35  # nats, of the mean derivative, up to which it is measured
+_PULL = 0.5  # towards the typical temperature, of the noise, by its squared log-ratio
 _STEPS = 64  # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
 
 #: What measuring releases: for each temperature a table of one row, the sum of the records' values
@@ -26,6 +28,11 @@ _STEPS = 64  # a record's part in a sum is a whole number of 1/64, so that sums 
 SHAPES = ((1, 2),) * len(TEMPERATURES)
 #: Their parts of the budget, where all other tables together have 1.
 SHARES = (_SHARE / (1 - _SHARE) / len(TEMPERATURES),) * len(TEMPERATURES)
+
+
+def typical_temperature(n_features: int) -> float:
+    """Return the temperature where none is measured: the more features, the more say the same."""
+    return min(1.0, math.sqrt(_INDEPENDENT / n_features))
 
 
 def is_worth_measuring(deviation: float, n_records: int) -> bool:
@@ -87,15 +94,30 @@ def derivative_tables(
     return tables
 
 
-def least_loss(sums: Sequence[ReleasedTable], n_records: int) -> float:
-    """Return the temperature at which the loss is least, from noisy sums of derivatives."""
+def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) -> float:
+    """Return the temperature at which the loss is least, from noisy sums of derivatives.
+
+    The larger the noise, the more it is drawn to the ``typical`` temperature.
+    """
     differences = np.array([each.values[0, 0] - each.values[0, 1] for each in sums])
-    at = np.log(TEMPERATURES)
+    at, temperatures = np.log(TEMPERATURES), np.array(TEMPERATURES)
+    # Divided by the temperature it is the derivative by that, and has as many times the noise.
+    rising = _rising(_CLIP * differences / n_records / temperatures, temperatures**2)
     fine = np.linspace(at[0], at[-1], 61)
-    slope = np.interp(fine, at, _CLIP * differences / n_records)
+    slope = np.interp(fine, at, rising * temperatures)
     loss = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1]) / 2 * (fine[1] - fine[0])])
-    pull = _PULL * _noise(sums[0].deviation, n_records) * (fine - math.log(TYPICAL)) ** 2
+    pull = _PULL * _noise(sums[0].deviation, n_records) * (fine - math.log(typical)) ** 2
     return float(np.exp(fine[(loss + pull).argmin()]))
+
+
+def _rising(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the numbers that do not fall and are nearest to the values, by weighted squares."""
+    n = len(values)
+    means = [
+        [np.average(values[a : b + 1], weights=weights[a : b + 1]) for b in range(a, n)]
+        for a in range(n)
+    ]
+    return np.array([max(min(means[a][i - a :]) for a in range(i + 1)) for i in range(n)])
 
 
 def _noise(deviation: float, n_records: int) -> float:
