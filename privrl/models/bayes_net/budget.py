@@ -13,9 +13,10 @@ node's own counts with noise of variance ``1 / w`` lose ``p / (2 + 2 w (n p)²)`
 probability p.
 
 **The division.** All gains have slopes in w that fall. So their sum is largest where slopes are
-equal, and where w = 0 for those whose slope is below that from the start. A table with next to
-nothing is not counted: its edges go, and its node is counted alone once more. Half of the budget is
-divided so, and half by the fourth roots of the numbers of cells, for the model may be wrong.
+equal, and where w = 0 for those whose slope is below that from the start. The model may be wrong:
+only three quarters of the budget are divided so, and one quarter by the fourth roots of the numbers
+of cells. A table of which the model expects less than half of what it would get by such roots is
+not counted. Its edges go, and its node is counted alone once more.
 
 References
 ----------
@@ -31,10 +32,12 @@ import numpy as np
 from privrl._typing import FloatArray
 from privrl.models.bayes_net.structure import Structure
 
-_EFFECT = 0.1
+_EFFECT = 0.05
 _FIRST = 0.2  # of the budget, at most, for the first round
-_CHANCE = 4.0  # how many times smaller than that of chance a first variance need not be
-_LEAST = 1e-3  # of the budget, below which a table is not counted
+_CHANCE = 4.0  # by how much a first variance need not be below that of chance
+_BY_ROOTS = 0.25  # of the budget of the second round
+_ENOUGH = 0.5  # of a table's part by roots, for it to be counted
+_CLEAR = 0.7  # or of what it could tell
 _SAMPLE = 2048  # cells of a table that are looked at
 _PARTS = np.geomspace(1e-9, 1.0, 90)  # of the budget
 _HALVINGS = 60
@@ -97,23 +100,31 @@ def second_round(
         _slopes_alone(of[node], grid + first, n_records)
         for node, first in zip(structure.nodes, known, strict=True)
     ]
-    tables = [_slopes_of_table(structure, node, of, grid, n_records) for node in structure.nodes]
-    best = _level(np.array(alone + tables), grid, precision).reshape(2, -1)
-    kept = best[1] > _LEAST * precision
+    tables, found = zip(
+        *(_of_table(structure, node, of, grid, n_records) for node in structure.nodes), strict=True
+    )
+    best = _level(np.array([*alone, *tables]), grid, precision).reshape(2, -1)
+    clear = [np.interp(w, grid, parts) > _CLEAR for w, parts in zip(best[1], found, strict=True)]
+    kept = (best[1] > _ENOUGH * precision * _by_roots(_cells(structure))) | clear
+    kept &= [bool(own) for own in structure.parents.values()]
     parents = {
         node: structure.parents[node] if keep else ()
         for node, keep in zip(structure.nodes, kept, strict=True)
     }
     left = Structure(parents, structure.sizes)
     foreseen = best[0] + np.where(kept, best[1], 0.0)
-    cells = np.array([math.prod(left.shape(node)) for node in left.nodes], np.float64)
-    return left, precision * (foreseen / foreseen.sum() + _by_roots(cells)) / 2
+    parts = (1 - _BY_ROOTS) * foreseen / foreseen.sum() + _BY_ROOTS * _by_roots(_cells(left))
+    return left, precision * parts
+
+
+def _cells(structure: Structure) -> FloatArray:
+    """Return the number of cells of each node's table, shape (V,)."""
+    return np.array([math.prod(structure.shape(node)) for node in structure.nodes], np.float64)
 
 
 def _by_roots(cells: FloatArray) -> FloatArray:
     """Return parts as the fourth roots of numbers of cells; they sum to 1."""
-    roots = cells**0.25
-    return roots / roots.sum()
+    return cells**0.25 / (cells**0.25).sum()
 
 
 def _slopes_alone(p: FloatArray, precisions: FloatArray, n_records: float) -> FloatArray:
@@ -122,28 +133,36 @@ def _slopes_alone(p: FloatArray, precisions: FloatArray, n_records: float) -> Fl
     return 0.5 * (p * square / (1 + precisions[:, None] * square) ** 2).sum(axis=1)
 
 
-def _slopes_of_table(
+def _of_table(
     structure: Structure,
     node: str,
     margins: dict[str, FloatArray],
     precisions: FloatArray,
     n_records: float,
-) -> FloatArray:
-    """Return by how much a table tells more with more precision, shape (G,); 0 without parents."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return by how much a table tells more with more precision, and which part of all it tells.
+
+    Both of shape (G,), and 0 without parents.
+    """
     own = structure.parents[node]
-    found = np.zeros(len(precisions))
-    told = [(parent,) for parent in own] + ([own] if len(own) > 1 else [])
-    for some in told:
+    if not own:
+        return np.zeros(len(precisions)), np.zeros(len(precisions))
+    slopes, told, most_told = np.zeros(len(precisions)), np.zeros(len(precisions)), 0.0
+    for some in [(parent,) for parent in own] + ([own] if len(own) > 1 else []):
         expected = np.array([n_records])
         for name in (*some, node):
             expected = np.multiply.outer(expected, margins[name]).ravel()
         summed = math.prod(structure.shape(node)) / expected.size  # cells of the table in each
         every = max(1, round(expected.size / _SAMPLE))
         each, v = np.sort(expected)[every // 2 :: every], _EFFECT
-        hidden = 1 + precisions[:, None] / summed * each * (each * v + 1)
-        slopes = (each**3 * v**2 / hidden**2).sum(axis=1) / (2 * n_records * summed)
-        found += slopes * (expected.size / each.size) / len(told)
-    return found
+        known = each * (each * v + 1) / summed
+        hidden = 1 / (1 + precisions[:, None] * known)
+        most = (each * v) ** 2 / (each * v + 1) * expected.size / each.size
+        slopes += hidden**2 @ (most * known)
+        told += (1 - hidden) @ most
+        most_told += float(most.sum())
+    n_told = len(own) + (len(own) > 1)
+    return slopes / (2 * n_records * n_told), told / most_told
 
 
 def _level(slopes: FloatArray, grid: FloatArray, precision: float) -> FloatArray:
