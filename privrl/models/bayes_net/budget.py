@@ -1,4 +1,4 @@
-"""How a network's budget is divided once its nodes were counted one by one; which edges go.
+"""Which tables of a network are worth their noise, once its nodes were counted one by one.
 
 A table takes its part of the budget, and may be so large that every cell of it drowns in noise.
 What a table will tell is foreseen from what is public or released: how much noise it would have,
@@ -13,10 +13,11 @@ node's own counts with noise of variance ``1 / w`` lose ``p / (2 + 2 w (n p)²)`
 probability p.
 
 **The division.** All gains have slopes in w that fall. So their sum is largest where slopes are
-equal, and where w = 0 for those whose slope is below that from the start. The model may be wrong:
-only three quarters of the budget are divided so, and one quarter by the fourth roots of the numbers
-of cells. A table of which the model expects less than half of what it would get by such roots is
-not counted. Its edges go, and its node is counted alone once more.
+equal, and where w = 0 for those whose slope is below that from the start. So much for what is
+foreseen; the model may be wrong, and only decides what is counted: a table to which it gives half
+of what the fourth roots of the numbers of cells would, or of which it expects to find most of what
+there is. The edges of others go, and their nodes are counted alone once more. The budget is divided
+by the roots, so that a network without any edge left is as good as one that never had any.
 
 References
 ----------
@@ -35,7 +36,6 @@ from privrl.models.bayes_net.structure import Structure
 _EFFECT = 0.05
 _FIRST = 0.2  # of the budget, at most, for the first round
 _CHANCE = 4.0  # by how much a first variance need not be below that of chance
-_BY_ROOTS = 0.25  # of the budget of the second round
 _ENOUGH = 0.5  # of a table's part by roots, for it to be counted
 _CLEAR = 0.7  # or of what it could tell
 _SAMPLE = 2048  # cells of a table that are looked at
@@ -112,9 +112,7 @@ def second_round(
         for node, keep in zip(structure.nodes, kept, strict=True)
     }
     left = Structure(parents, structure.sizes)
-    foreseen = best[0] + np.where(kept, best[1], 0.0)
-    parts = (1 - _BY_ROOTS) * foreseen / foreseen.sum() + _BY_ROOTS * _by_roots(_cells(left))
-    return left, precision * parts
+    return left, precision * _by_roots(_cells(left))
 
 
 def _cells(structure: Structure) -> FloatArray:
