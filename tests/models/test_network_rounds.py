@@ -115,7 +115,7 @@ def test_over_the_budget_nothing_is_drawn():
     assert accountant.rdp.max() == 0
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     n=st.integers(20, 2000),
     to=st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1)),
@@ -242,9 +242,9 @@ def test_counts_of_the_node_alone_help_where_the_table_drowns():
 
 @pytest.mark.parametrize("epsilon", [0.002, 0.02, 0.2])
 def test_where_nothing_is_linked_it_is_not_worse_than_the_empty_network(epsilon):
-    """Means over 12 fits of 600 records: the difference is -0.01 to 0.02, deviation 0.015."""
+    """Means over 6 fits of 600 records."""
     lost = []
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         data, test = (records(n, rng, linked=False) for n in (600, 2000))
         both = [
