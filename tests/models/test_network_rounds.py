@@ -16,7 +16,7 @@ from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.audit import audit_replay
 from privrl.data.schema import Categories, Schema
-from privrl.mechanisms.tables import ReleasedTable
+from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net import BayesNet, PrivateBayesNet
 from privrl.models.bayes_net.backoff import conditional_rows, together
 from privrl.models.bayes_net.budget import (
@@ -155,6 +155,24 @@ def test_there_is_one_round_where_nothing_is_to_be_decided(changes, n_tables):
     again = BayesNet.from_dict(fitted.to_dict())
     assert again.mechanism == fitted.mechanism
     assert dict(again.parents) == dict(fitted.parents)
+
+
+def test_edges_are_kept_by_what_was_released_and_nothing_else(monkeypatch):
+    """Records all alike would keep edges at some of these budgets at which others lose them."""
+
+    def draw(self, data, rng):
+        return tuple(
+            ReleasedTable(np.full(shape, 600 / math.prod(shape)), self.mechanism, size)
+            for shape, size in zip(self.shapes, self.deviations, strict=True)
+        )
+
+    monkeypatch.setattr(TablesMechanism, "_draw", draw)
+    rng = np.random.default_rng(0)
+    alike = SCHEMA.decode(np.zeros((600, 3), int))
+    for epsilon in np.geomspace(1e-4, 1, 12):
+        spec = PrivateBayesNet(parents=PARENTS, schema=SCHEMA, target=Rdp(5, float(epsilon)))
+        fits = [spec.fit(data, rng) for data in (alike, records(600, rng, linked=False))]
+        assert fits[0].to_dict() == fits[1].to_dict()
 
 
 # The division
