@@ -2,9 +2,10 @@
 
 A table with many configurations of parents has few records in each row, and noise in every cell.
 Its sums over a parent have less noise for each record. So the table is estimated for no parent
-first, then for each parent alone, for each pair, and so on up to all of them. Each time the rows
-are drawn, as far as the noise makes it likely, towards a base that the smaller tables predict. All
-of it is computed from released numbers and public facts, and is free.
+first, where noisy counts of the node alone help if there are any, then for each parent alone, for
+each pair, and so on up to all of them. Each time the rows are drawn, as far as the noise makes it
+likely, towards a base that the smaller tables predict. All of it is computed from released numbers
+and public facts, and is free.
 
 **The model** is that of `privrl.models.estimates.rows`. The count of a cell follows a gamma law
 with mean ``t b`` and shape ``κ b``: t is the row's expected total, b the base's probability of the
@@ -52,7 +53,10 @@ _TINY = 1e-100
 
 
 def family_probabilities(
-    structure: Structure, released: Sequence[ReleasedTable], n_records: float
+    structure: Structure,
+    released: Sequence[ReleasedTable],
+    n_records: float,
+    margins: Sequence[ReleasedTable] | None = None,
 ) -> dict[str, FloatArray]:
     """Return the conditional probabilities of every node of a network.
 
@@ -64,6 +68,8 @@ def family_probabilities(
         Noisy counts of each node, in the order of the nodes.
     n_records : float
         The public number of records, > 0.
+    margins : sequence of ReleasedTable, optional
+        Noisy counts of each node alone, shape (1, K), in the same order.
 
     Returns
     -------
@@ -71,15 +77,23 @@ def family_probabilities(
         Probabilities > 0; each row sums to 1 within rounding.
     """
     tables = dict(zip(structure.nodes, released, strict=True))
+    alone = dict(
+        zip(structure.nodes, [None] * len(tables) if margins is None else margins, strict=True)
+    )
     done: dict[str, FloatArray] = {}
     for node in structure.order:
         totals = n_records * _parents_probabilities(structure, done, node)
-        done[node] = conditional_rows(tables[node], structure.parent_sizes(node), totals)
+        done[node] = conditional_rows(
+            tables[node], structure.parent_sizes(node), totals, alone[node]
+        )
     return {node: done[node] for node in structure.nodes}
 
 
 def conditional_rows(
-    table: ReleasedTable, parent_sizes: Sequence[int], totals: FloatArray
+    table: ReleasedTable,
+    parent_sizes: Sequence[int],
+    totals: FloatArray,
+    margin: ReleasedTable | None = None,
 ) -> FloatArray:
     """Return the conditional probabilities of one node.
 
@@ -92,6 +106,8 @@ def conditional_rows(
     totals : array, shape (R,)
         How many records each row is expected to have, from elsewhere than this table, > 0; their
         sum is taken as exact.
+    margin : ReleasedTable, optional
+        Noisy counts of the node alone, shape (1, K), besides those in the table.
 
     Returns
     -------
@@ -110,21 +126,31 @@ def conditional_rows(
         n_added = math.prod(shape[i] for i in left_out)
         expected = totals.sum(axis=left_out).reshape(-1)
         noisy = counts.sum(axis=left_out).reshape(-1, cells)
+        variance, laplace = n_added * deviation**2, table.mechanism == "laplace" and n_added == 1
+        if margin is not None and not kept:
+            both = together(ReleasedTable(noisy, "gaussian", math.sqrt(variance)), margin)
+            noisy, variance, laplace = both.values, both.deviation**2, False
         # All of a row's cells are moved so that they sum to what the total is thought to be.
         noisy = noisy - (noisy.sum(axis=1) - expected)[:, None] / cells
         spread = uncertainty.sum(axis=left_out).reshape(-1) if kept else np.zeros(1)
-        variance = n_added * deviation**2
         variance = np.minimum(variance, variance * (1 - 1 / cells) + spread / cells**2)
         rates, _ = _averaged(
             noisy,
             np.sqrt(variance)[:, None],
             [expected[:, None] * base for base in _bases(done, kept, shape, cells)],
             expected[:, None],
-            laplace=table.mechanism == "laplace" and n_added == 1,
+            laplace=laplace,
             log_prior=_log_prior(_LIKELY_STRENGTH, 2.5) if kept else _log_prior(3 * cells, 1.5),
         )
         done[kept] = _normalised(rates).reshape(*(shape[i] for i in kept), cells)
     return done[tuple(range(len(shape)))].reshape(-1, cells)
+
+
+def together(one: ReleasedTable, other: ReleasedTable) -> ReleasedTable:
+    """Return the mean of two noisy tables of the same counts, the less noisy with more weight."""
+    first, second = (max(each.deviation, LEAST_DEVIATION) ** -2 for each in (one, other))
+    mean = (first * one.values + second * other.values) / (first + second)
+    return ReleasedTable(mean, "gaussian", (first + second) ** -0.5)
 
 
 def _parents_probabilities(

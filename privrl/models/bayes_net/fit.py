@@ -6,7 +6,7 @@ makes a `BayesNet` of them, a network that holds nothing else of the data and ma
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -15,17 +15,22 @@ import pandas as pd
 
 from privrl._checks import check_positive, check_rng
 from privrl._plain import listed
-from privrl._typing import FloatArray
+from privrl._typing import FloatArray, IntArray
+from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target, check_target
+from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
+from privrl.models.bayes_net.budget import first_precisions, second_round
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.numerics.randomness import randomness_of
+
+_ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
 
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
@@ -45,15 +50,19 @@ class PrivateBayesNet:
         None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
-        estimates rows by `privrl.models.bayes_net.backoff`. The others are for comparison: one
+        estimates rows by `privrl.models.bayes_net.backoff`. Gaussian noise comes in two rounds: the
+        nodes are counted one by one, and then with those parents of which
+        `privrl.models.bayes_net.budget` expects that they tell something; the others are dropped.
+        The others are for comparison: one
         Dirichlet draw of each row, weight and prior as `privrl.accuracy.design` chooses or, with
         ``"dkl"``, by DKL's Algorithm 1; noisy counts, raised to the noise's standard deviation
         where they are less; or exact counts and 1 more in each cell, without any privacy.
     shares : mapping from str to float, optional
-        Parts of the budget that the nodes get, > 0, in any unit. By default ``"auto"`` takes the
-        fourth roots of the numbers of cells: between equal parts, best where noise drowns the
-        large tables anyway, and square roots, with which the noise has the least variance in all.
-        The others take equal parts, as DKL does; ``"dkl"`` knows no other.
+        Parts of the budget that the nodes get, > 0, in any unit, in a single round and with all
+        parents. By default ``"auto"`` takes, where the noise is Laplace's, the fourth roots of the
+        numbers of cells: between equal parts, best where noise drowns the large tables anyway, and
+        square roots, with which the noise has the least variance in all. The others take equal
+        parts, as DKL does; ``"dkl"`` knows no other.
 
     Raises
     ------
@@ -116,7 +125,7 @@ class PrivateBayesNet:
         Returns
         -------
         BayesNet
-            Of the released counts alone.
+            Of the released counts alone; under ``"auto"``, some nodes may have lost their parents.
 
         Raises
         ------
@@ -131,15 +140,61 @@ class PrivateBayesNet:
         n_records = len(codes)
         if n_records == 0:
             raise ValueError("frame must have at least one record, got none.")
-        mechanism = self._plan(n_records)
-        counts = self.structure.counts(
-            {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
+        cells = {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
+        plan = self._plan(n_records)
+        if self._in_two_rounds(plan):
+            return self._fit_in_two_rounds(plan, cells, n_records, rng, accountant)
+        counts = self.structure.counts(cells)
+        released = plan.release(counts, rng, accountant=accountant)
+        self._warn(released)
+        rows = self._estimate(released, n_records)
+        return BayesNet(self.parents, self.schema, rows, plan, randomness_of(rng))
+
+    def _in_two_rounds(self, plan: TablesMechanism) -> bool:
+        """Whether nodes are counted alone first: decided by public facts."""
+        by_default = self.mechanism == "auto" and self.shares is None
+        return by_default and plan.mechanism == "gaussian" and any(self.parents.values())
+
+    def _fit_in_two_rounds(
+        self,
+        plan: TablesMechanism,
+        cells: Mapping[str, IntArray],
+        n_records: int,
+        rng: np.random.Generator,
+        accountant: Accountant | None,
+    ) -> BayesNet:
+        """Count each node alone, drop edges by what was released, and count what is left.
+
+        Both rounds together cost what the plan costs, whatever the first releases: one record
+        changes two counts of each table, and the precisions of all tables have one fixed sum.
+        """
+        assert isinstance(plan.cost, GaussianCost)
+        gate.charge(accountant, plan.cost)
+        precision = plan.cost.sigma**-2 * (1 - _ROUNDING)
+        alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
+        known = first_precisions(self.structure, n_records, precision)
+        first = _gaussian(alone, known)
+        margins = first.release(alone.counts(cells), rng)
+        probabilities = family_probabilities(alone, margins, n_records)
+        structure, precisions = second_round(
+            self.structure,
+            [probabilities[node][0] for node in alone.nodes],
+            known,
+            n_records,
+            precision - float(known.sum()),
         )
-        released = mechanism.release(counts, rng, accountant=accountant)
+        second = _gaussian(structure, precisions)
+        released = second.release(structure.counts(cells), rng)
+        self._warn(released)
+        rows = family_probabilities(structure, released, n_records, margins)
+        whole = replace(
+            first, shapes=first.shapes + second.shapes, sizes=first.sizes + second.sizes
+        )
+        return BayesNet(structure.parents, self.schema, rows, whole, randomness_of(rng))
+
+    def _warn(self, released: Sequence[ReleasedTable]) -> None:
         for node, table in zip(self.structure.nodes, released, strict=True):
             warn_of_others(node, self.schema.columns[node], table.values, table.deviation)
-        rows = self._estimate(released, n_records)
-        return BayesNet(self.parents, self.schema, rows, mechanism, randomness_of(rng))
 
     def _plan(self, n_records: int) -> TablesMechanism:
         """Return what releases all tables, for the public number of records."""
@@ -171,3 +226,11 @@ class PrivateBayesNet:
         if self.mechanism == "none":
             released = [ReleasedTable(table.values + 1, "none", 0.0) for table in released]
         return dict(zip(self.structure.nodes, map(clipped_rows, released), strict=True))
+
+
+def _gaussian(structure: Structure, precisions: FloatArray) -> TablesMechanism:
+    """Return Gaussian noise on the tables of a structure."""
+    shapes = tuple(map(structure.shape, structure.nodes))
+    return TablesMechanism(
+        shapes=shapes, mechanism="gaussian", sizes=tuple((precisions**-0.5).tolist())
+    )

@@ -20,7 +20,7 @@ from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
-from privrl.mechanisms.tables import TablesMechanism
+from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
 from privrl.models.bayes_net.elimination import joint
 from privrl.models.bayes_net.structure import Structure
@@ -58,7 +58,8 @@ class BayesNet(Saved):
         For every node a row for each configuration of its parents, in the order of counting with
         the last parent fastest, and in the row a probability for each cell.
     mechanism : TablesMechanism, optional
-        What released the counts that the probabilities were made of; None if they were not.
+        What released the counts that the probabilities were made of, of the nodes' tables, or of
+        all nodes alone and then of their tables; None if they were not.
     randomness : str, optional
         What `privrl.numerics.randomness.randomness_of` says of the generator.
 
@@ -83,8 +84,9 @@ class BayesNet(Saved):
         object.__setattr__(self, "schema", self.schema.subset(structure.nodes))
         tables = _check_tables(self.probabilities, structure)
         object.__setattr__(self, "probabilities", MappingProxyType(tables))
-        shapes = tuple(map(structure.shape, structure.nodes))
-        if self.mechanism is not None and self.mechanism.shapes != shapes:
+        if self.mechanism is None:
+            return
+        if self.mechanism.shapes != _released_shapes(structure, len(self.mechanism.shapes)):
             raise ValueError("mechanism must release tables of the shapes of the structure's.")
 
     @property
@@ -258,7 +260,9 @@ class BayesNet(Saved):
         mechanism = None
         if data["spent"] is not None:
             check_entries("spent", data["spent"], SPENT)
-            mechanism = mechanism_of(data["spent"], tuple(map(structure.shape, structure.nodes)))
+            sizes = data["spent"]["sizes"]
+            shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
+            mechanism = mechanism_of(data["spent"], shapes)
         said = randomness_said(data)
         made = cls(data["parents"], schema, data["probabilities"], mechanism, said)
         check_said(data, made._verdict)
@@ -293,6 +297,13 @@ def make_structure(parents: Mapping[str, Sequence[str]], schema: Schema) -> Stru
         raise ValueError(f"schema must be a privrl.data.Schema, got {shown(schema)}.")
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
     return Structure(parents, sizes)  # type: ignore[arg-type] # makes tuples of what is given
+
+
+def _released_shapes(structure: Structure, n_tables: int) -> tuple[Rows, ...]:
+    """Return the shapes of what was released: in two rounds, of all nodes alone first."""
+    shapes = tuple(map(structure.shape, structure.nodes))
+    alone = tuple((1, structure.sizes[node]) for node in structure.nodes)
+    return alone + shapes if n_tables == 2 * len(shapes) else shapes
 
 
 def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, FloatArray]:

@@ -1,0 +1,178 @@
+"""Which tables of a network are worth their noise, once its nodes were counted one by one.
+
+A table takes its part of the budget, and may be so large that every cell of it drowns in noise.
+What a table will tell is foreseen from what is public or released: how much noise it would have,
+and how many records its cells are expected to hold, by the noisy counts of the nodes alone.
+
+**The model.** A cell that would hold E records if the nodes had nothing to do with each other holds
+``E (1 + z)``, where z has mean 0 and variance v, `_EFFECT`. It is hidden by noise of variance
+``1 / w`` and by chance, of variance E. So of the ``E v / (2 n)`` nats to a record that the cell
+could tell, the part ``E v / (E v + 1 + 1 / (w E))`` is found. A table tells this of each parent
+alone, its noise summed over the other parents, and of all parents together, in equal parts. A
+node's own counts with noise of variance ``1 / w`` lose ``p / (2 + 2 w (n p)²)`` nats in a cell of
+probability p.
+
+**The division.** All gains have slopes in w that fall. So their sum is largest where slopes are
+equal, and where w = 0 for those whose slope is below that from the start. So much for what is
+foreseen; the model may be wrong, and only decides what is counted: a table to which it gives half
+of what the fourth roots of the numbers of cells would, or of which it expects to find most of what
+there is. The edges of others go, and their nodes are counted alone once more. The budget is divided
+by the roots, so that a network without any edge left is as good as one that never had any.
+
+References
+----------
+C. Dwork, G. Rothblum and S. Vadhan. *Boosting and differential privacy* (2010), of composition
+where what is asked depends on what was answered; here the cost of the second round does not.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from privrl._typing import FloatArray
+from privrl.models.bayes_net.structure import Structure
+
+_EFFECT = 0.05
+_FIRST = 0.2  # of the budget, at most, for the first round
+_CHANCE = 4.0  # by how much a first variance need not be below that of chance
+_ENOUGH = 0.5  # of a table's part by roots, for it to be counted
+_CLEAR = 0.7  # or of what it could tell
+_SAMPLE = 2048  # cells of a table that are looked at
+_PARTS = np.geomspace(1e-9, 1.0, 90)  # of the budget
+_HALVINGS = 60
+_TINY = 1e-300
+
+
+def first_precisions(structure: Structure, n_records: float, precision: float) -> FloatArray:
+    """Return the precisions (1 / variance) for counting each node alone, at first.
+
+    Parameters
+    ----------
+    structure : Structure
+        Nodes and parents.
+    n_records : float
+        The public number of records, > 0.
+    precision : float
+        Of both rounds together, > 0: precisions add up as the costs of Gaussian noise do.
+
+    Returns
+    -------
+    array, shape (V,)
+        Numbers > 0, whose sum is below ``precision``.
+    """
+    sizes = np.array([structure.sizes[node] for node in structure.nodes], np.float64)
+    return np.minimum(_FIRST * precision * _by_roots(sizes), _CHANCE * sizes / n_records)
+
+
+def second_round(
+    structure: Structure,
+    margins: Sequence[FloatArray],
+    known: FloatArray,
+    n_records: float,
+    precision: float,
+) -> tuple[Structure, FloatArray]:
+    """Return the structure that is left, and the precisions for its tables.
+
+    Parameters
+    ----------
+    structure : Structure
+        Nodes and parents.
+    margins : sequence of array, shape (K,)
+        Each node's probabilities, from the first round.
+    known : array, shape (V,)
+        The precisions of the first round.
+    n_records : float
+        The public number of records, > 0.
+    precision : float
+        Of the second round, > 0.
+
+    Returns
+    -------
+    structure : Structure
+        With all parents of a node or none.
+    precisions : array, shape (V,)
+        Numbers > 0 that sum to ``precision`` within rounding.
+    """
+    of = dict(zip(structure.nodes, margins, strict=True))
+    grid = precision * _PARTS
+    alone = [
+        _slopes_alone(of[node], grid + first, n_records)
+        for node, first in zip(structure.nodes, known, strict=True)
+    ]
+    tables, found = zip(
+        *(_of_table(structure, node, of, grid, n_records) for node in structure.nodes), strict=True
+    )
+    best = _level(np.array([*alone, *tables]), grid, precision).reshape(2, -1)
+    clear = [np.interp(w, grid, parts) > _CLEAR for w, parts in zip(best[1], found, strict=True)]
+    kept = (best[1] > _ENOUGH * precision * _by_roots(_cells(structure))) | clear
+    kept &= [bool(own) for own in structure.parents.values()]
+    parents = {
+        node: structure.parents[node] if keep else ()
+        for node, keep in zip(structure.nodes, kept, strict=True)
+    }
+    left = Structure(parents, structure.sizes)
+    return left, precision * _by_roots(_cells(left))
+
+
+def _cells(structure: Structure) -> FloatArray:
+    """Return the number of cells of each node's table, shape (V,)."""
+    return np.array([math.prod(structure.shape(node)) for node in structure.nodes], np.float64)
+
+
+def _by_roots(cells: FloatArray) -> FloatArray:
+    """Return parts as the fourth roots of numbers of cells; they sum to 1."""
+    return cells**0.25 / (cells**0.25).sum()
+
+
+def _slopes_alone(p: FloatArray, precisions: FloatArray, n_records: float) -> FloatArray:
+    """Return by how much a node's own counts lose less with more precision, shape (G,)."""
+    square = (n_records * p) ** 2
+    return 0.5 * (p * square / (1 + precisions[:, None] * square) ** 2).sum(axis=1)
+
+
+def _of_table(
+    structure: Structure,
+    node: str,
+    margins: dict[str, FloatArray],
+    precisions: FloatArray,
+    n_records: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return by how much a table tells more with more precision, and which part of all it tells.
+
+    Both of shape (G,), and 0 without parents.
+    """
+    own = structure.parents[node]
+    if not own:
+        return np.zeros(len(precisions)), np.zeros(len(precisions))
+    slopes, told, most_told = np.zeros(len(precisions)), np.zeros(len(precisions)), 0.0
+    for some in [(parent,) for parent in own] + ([own] if len(own) > 1 else []):
+        expected = np.array([n_records])
+        for name in (*some, node):
+            expected = np.multiply.outer(expected, margins[name]).ravel()
+        summed = math.prod(structure.shape(node)) / expected.size  # cells of the table in each
+        every = max(1, round(expected.size / _SAMPLE))
+        each, v = np.sort(expected)[every // 2 :: every], _EFFECT
+        known = each * (each * v + 1) / summed
+        hidden = 1 / (1 + precisions[:, None] * known)
+        most = (each * v) ** 2 / (each * v + 1) * expected.size / each.size
+        slopes += hidden**2 @ (most * known)
+        told += (1 - hidden) @ most
+        most_told += float(most.sum())
+    n_told = len(own) + (len(own) > 1)
+    return slopes / (2 * n_records * n_told), told / most_told
+
+
+def _level(slopes: FloatArray, grid: FloatArray, precision: float) -> FloatArray:
+    """Return the precisions at which slopes, shape (I, G), are equal, or 0; shape (I,)."""
+    logs = -np.log(np.maximum(slopes, _TINY))  # they rise along the grid
+
+    def at(level: float) -> FloatArray:
+        each = [np.interp(level, rises, np.log(grid)) for rises in logs]
+        return np.where(logs[:, 0] < level, np.exp(each), 0.0)
+
+    low, high = float(logs.min()), float(logs.max()) + 1
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle).sum() <= precision else (low, middle)
+    return at(high)
