@@ -170,12 +170,13 @@ def load(
         arrays = unpack(head["arrays"], data)
         entered = _entered(path, head["draws"], ledger)
         back = PutBack(arrays, (*_COSTS,), known)
+        settings, parts = head["settings"], head["tree"]["agent"]
         costs, numbers = back.value(head["tree"]["charges"])
         more = back.value(head["tree"]["more"])
         check(more)
     except (LookupError, TypeError, AttributeError) as error:
         raise _no_checkpoint(path) from error
-    if head["settings"] != _settings(agent):
+    if settings != _settings(agent):
         raise ValueError(
             f"{path} is of an agent with other settings (its class, sizes, samplers, schedule, "
             "budget and kind of randomness are settings); make the agent as it was made then."
@@ -183,7 +184,7 @@ def load(
     try:
         _accountant(agent).resume(costs, numbers)
         types = (*_POSTERIORS, *counted_types(), *_own_types(agent))
-        PutBack(arrays, types, known).inside(agent, head["tree"]["agent"])
+        PutBack(arrays, types, known).inside(agent, parts)
     except BaseException as error:
         agent._half_loaded = True  # it may remember a part, and is not to go on from that
         if isinstance(error, LookupError | TypeError | AttributeError):

@@ -133,8 +133,9 @@ def evaluate(transition: ArrayLike, reward: ArrayLike, policy: ArrayLike) -> Flo
         shape
     )
     value = np.zeros(shape)
-    for step in reversed(range(horizon)):
-        value = action_values(value).take(cells[step])
+    with np.errstate(over="ignore", invalid="ignore"):  # which is refused
+        for step in reversed(range(horizon)):
+            value = action_values(value).take(cells[step])
     return _finite(value).T.reshape(*batch, n_states)
 
 

@@ -189,7 +189,10 @@ class PutBack:
             case {"known": number}:
                 return self._known[number]
             case {"generator": state}:
-                current.bit_generator.state = self.value(state)
+                try:
+                    current.bit_generator.state = self.value(state)
+                except OverflowError as error:
+                    raise ValueError("a generator's numbers are beyond it") from error
                 return current
             case {"tuple": parts}:
                 return tuple(self.value(each) for each in parts)

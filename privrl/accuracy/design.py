@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is, check_positive, check_positive_array
+from privrl._checks import as_floats, check_count, check_is, check_positive
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
@@ -148,10 +148,15 @@ def expected_loss(histogram: ArrayLike, weight: float, alpha: float, *, loss: Lo
         raise ValueError(
             "histogram must be counts >= 0 of at least two cells, not all zero; it is not shown."
         )
-    check_positive_array("weight", weight)
-    check_positive_array("alpha", alpha)
-    p = counts / total
-    return float(_cell_losses(p, weight * total, alpha, counts.size, _check_loss(loss)).sum())
+    weight, alpha = check_positive("weight", weight), check_positive("alpha", alpha)
+    with np.errstate(all="ignore"):  # what floats do not hold is refused
+        each = _cell_losses(counts / total, weight * total, alpha, counts.size, _check_loss(loss))
+    if not np.isfinite(each).all():
+        raise ValueError(
+            "weight and alpha must be such that floats hold the loss, got "
+            f"{weight:g} and {alpha:g}."
+        )
+    return float(each.sum())
 
 
 def _cell_losses(

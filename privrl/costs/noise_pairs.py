@@ -130,9 +130,10 @@ class DiscreteLaplacePair:
         ``(1 − β) q^(−(λ − 1) m) + β q^(λ m)``, where ``β = (q − r) / ((1 − r)(1 + q))``.
         """
         t, c = 1 / self.scale, orders - 1
-        q, r = math.exp(-t), np.exp(-(2 * c + 1) * t)
-        whole = -np.expm1(-(2 * c + 1) * t) * (1 + q)
-        falls = -q * np.expm1(-2 * c * t)
+        with np.errstate(over="ignore"):  # a power of q beyond all orders is 0
+            q, r = math.exp(-t), np.exp(-(2 * c + 1) * t)
+            whole = -np.expm1(-(2 * c + 1) * t) * (1 + q)
+            falls = -q * np.expm1(-2 * c * t)
         # The slope at m = 0 is c(1 − r − q + qr) − falls, over ``whole``. For small ``z`` that
         # is written as a series of positive terms, from c sinh((c + 1)t) − (c + 1) sinh(ct).
         z, ratio = np.minimum((c + 1) * t, 1.0), -2 * np.log1p(1 / c)

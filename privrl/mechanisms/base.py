@@ -16,6 +16,8 @@ from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.numerics.special import FloatArray
 
+_LARGEST_COUNT = 2.0**53  # up to which floats hold every whole number
+
 Released = TypeVar("Released")
 
 
@@ -75,7 +77,7 @@ class Mechanism(ABC, Generic[Released]):
 
 
 def check_counts(data: ArrayLike, *, whole: bool = False) -> FloatArray:
-    """Return counts, shape (..., K), as floats if they are >= 0, finite, and K is at least 2.
+    """Return counts, shape (..., K), as floats if they are from 0 to 2**53 and K is at least 2.
 
     The message of an error holds no value of the data.
     """
@@ -85,8 +87,10 @@ def check_counts(data: ArrayLike, *, whole: bool = False) -> FloatArray:
             "data must be counts with at least two cells on the last axis, got shape "
             f"{counts.shape}."
         )
-    if not (np.isfinite(counts) & (counts >= 0)).all():
-        raise ValueError("data must be counts >= 0 and finite everywhere; check what was counted.")
+    if not ((counts >= 0) & (counts <= _LARGEST_COUNT)).all():
+        raise ValueError(
+            "data must be counts >= 0 and <= 2**53 everywhere; check what was counted."
+        )
     if whole and not (counts == np.floor(counts)).all():
         raise ValueError("data must be whole numbers; this mechanism adds discrete noise.")
     return counts

@@ -200,7 +200,7 @@ def laplace_l1_bound(n_cells: int, gamma: float, *, epsilon: float) -> float:
     at least ``log(m / gamma) 2 / epsilon`` with probability at most ``gamma``. If none is, their
     sum is below ``m`` times that. Adding the prior changes neither, and clipping shrinks both.
     """
-    check_count("n_cells", n_cells)
-    check_between("gamma", gamma, 0, 1, "0.05 is usual")
-    check_positive("epsilon", epsilon)
-    return n_cells * math.log(n_cells / gamma) * 2 / epsilon
+    n_cells = check_count("n_cells", n_cells)
+    gamma = check_between("gamma", gamma, 0, 1, "0.05 is usual")
+    epsilon = check_positive("epsilon", epsilon)
+    return n_cells * (math.log(n_cells) - math.log(gamma)) * 2 / epsilon

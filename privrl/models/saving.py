@@ -6,15 +6,17 @@ that cost, and neither counts nor seeds. What is read is checked: a file may com
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from privrl._files import check_stated, read_bytes, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.numerics.randomness import SECRET, SEEDED
+
+_Model = TypeVar("_Model", bound="Saved")
 
 
 class Saved(ABC):
@@ -61,13 +63,19 @@ class Saved(ABC):
             If its content is no such model, or a statement beside it, ``release.json``, is about
             another file of its name; the message begins with the file's name.
         """
-        path = Path(path)
-        try:
-            content = read_bytes(path)
-            check_stated(path, content)
-            return cls.from_dict(parse_json(content.decode()))
-        except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
+        return load_as(path, lambda _: cls)
+
+
+def load_as(path: str | Path, kind: Callable[[Any], type[_Model]]) -> _Model:
+    """Return the model in a JSON file, of the kind that its plain data say; as `Saved.load`."""
+    path = Path(path)
+    try:
+        content = read_bytes(path)  # once: a pipe gives it once
+        check_stated(path, content)
+        data = parse_json(content.decode())
+        return kind(data).from_dict(data)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
 
 
 def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:

@@ -253,6 +253,20 @@ def test_every_damage_is_seen(tmp_path) -> None:
             agent_with().load(path)
 
 
+@pytest.mark.parametrize("missing", ["settings", "tree", "draws", "arrays"])
+def test_a_right_digest_of_something_else_is_refused(tmp_path, missing) -> None:
+    agent, path = agent_with(), tmp_path / "agent"
+    agent.save(path)
+    title, _, body = path.read_bytes().split(b"\n", 2)
+    text, _, numbers = body.partition(b"\n")
+    head = json.loads(text)
+    del head[missing]
+    body = json.dumps(head).encode() + b"\n" + numbers
+    path.write_bytes(title + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    with pytest.raises(ValueError, match="no checkpoint"):
+        agent_with().load(path)
+
+
 def test_other_versions_are_refused_by_name(tmp_path, monkeypatch) -> None:
     agent_with().save(tmp_path / "agent")
     now = checkpoints._versions()

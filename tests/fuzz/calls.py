@@ -1210,7 +1210,7 @@ def _changed(r: Random, right: Any) -> Any:
         array = right.copy()
         match r.randrange(7):
             case 0:
-                return array[..., :-1]
+                return array[..., :-1] if array.ndim else array
             case 1:
                 return array[None]
             case 2:

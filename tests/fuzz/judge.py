@@ -294,7 +294,7 @@ def spends(folder: Path) -> int | None:
         try:
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
                 total += connection.execute("SELECT count(*) FROM entries").fetchone()[0]
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeError):  # the words of an error are of the file, too
             return None
     return total
 

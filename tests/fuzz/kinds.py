@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 import sqlite3
 import string
@@ -315,7 +316,8 @@ def parquet(r: Random, at: Path) -> Trial:
             target.write_bytes(source.read_bytes())
     if r.random() < 0.3:
         (at / "log").mkdir()
-        shutil.move(target, at / "log" / "a.parquet")
+        if os.path.lexists(target):
+            shutil.move(target, at / "log" / "a.parquet")
         shutil.copy(source, at / "log" / "b.parquet")
         target = at / "log"
     return Command((verb, str(target), "--schema", "log.json", "--out", "out"), at)

@@ -12,9 +12,9 @@ from privrl.models.estimates import (
     clipped_rows,
     row_probabilities,
     row_totals,
-    table_probabilities,
 )
 from privrl.models.estimates.posterior import posterior_counts
+from privrl.models.estimates.tables import table_probabilities
 
 STRENGTHS = 0.5 * 10.0 ** (np.arange(7) * 2 / 3)  # 0.5 to 5000
 

@@ -1,6 +1,8 @@
 """Private logistic regression: what it promises to scikit-learn, and what to people."""
 
 import json
+import os
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+from privrl.models.logistic_regression import load_classifier
 from privrl.numerics.randomness import SECRET, SEEDED
 
 SIZES = [3, 2, 4]
@@ -297,6 +300,12 @@ def test_a_saved_classifier_is_the_same(tmp_path):
     model.fit(frame, frame["rich"])
     model.save(tmp_path / "model.json")
     loaded = PrivateLogisticRegression.load(tmp_path / "model.json")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # which gives its content once
+    Thread(target=pipe.write_bytes, args=[(tmp_path / "model.json").read_bytes()]).start()
+    assert load_classifier(pipe).to_dict() == model.to_dict()
+    with pytest.raises(ValueError, match="device"):
+        load_classifier("/dev/zero")
     np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
     assert loaded.cost_ == model.cost_
     assert loaded.to_dict() == model.to_dict()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from privrl._checks import check_between, check_count
+from privrl._checks import check_between, check_count, shown
 from privrl._plain import listed
 from privrl.data.logs.log import LogSpace
 from privrl.data.schema import Categories, Column, Schema
@@ -340,7 +340,7 @@ def _plain(column: Column) -> dict[str, Any]:
 def _check_keys(what: str, data: Any, needed: set[str], allowed: set[str] | None = None) -> None:
     allowed = needed if allowed is None else allowed
     if not isinstance(data, Mapping) or not needed <= set(data) <= allowed:
-        keys = listed(data) if isinstance(data, Mapping) else repr(data)
+        keys = listed(data) if isinstance(data, Mapping) else shown(data)
         perhaps = f", and perhaps {listed(sorted(allowed - needed))}" if allowed > needed else ""
         raise ValueError(f"{what} must have {listed(sorted(needed))}{perhaps}, got {keys}.")
 

@@ -261,7 +261,7 @@ def _codes(codes: Any, size: int) -> IntArray:
     whole = array.dtype.kind in "iu" or not array.size
     if array.ndim != 1 or not whole or ((array < 0) | (array >= size)).any():
         raise ValueError(f"codes must be a list of cell numbers, whole ones from 0 to {size - 1}.")
-    return array.astype(np.intp)
+    return array.astype(np.intp) if array.size else np.zeros(0, np.intp)
 
 
 def encode_column(

@@ -7,6 +7,5 @@ likely, which tells a release's loss beforehand.
 """
 
 from privrl.models.estimates.rows import clipped_rows, row_probabilities, row_totals
-from privrl.models.estimates.tables import table_probabilities
 
-__all__ = ["clipped_rows", "row_probabilities", "row_totals", "table_probabilities"]
+__all__ = ["clipped_rows", "row_probabilities", "row_totals"]

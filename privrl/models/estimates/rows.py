@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_is, check_numbers, check_positive
+from privrl._checks import check_between, check_is, check_numbers
 from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
@@ -65,9 +65,10 @@ def row_probabilities(table: ReleasedTable, totals: ArrayLike | None = None) -> 
     if totals is None:
         totals = [max(float(table.values.sum()), 1.0)] if rows == 1 else row_totals([table])
     totals = check_numbers("totals", totals)
-    if totals.shape != (rows,) or not ((totals > 0) & np.isfinite(totals)).all():
+    if totals.shape != (rows,) or not ((totals > 0) & (totals < _LARGEST)).all():
         raise ValueError(
-            f"totals must be {rows} numbers > 0 and finite, got shape {totals.shape} or others."
+            f"totals must be {rows} numbers > 0 and < {_LARGEST:g}, got shape {totals.shape} or "
+            "others."
         )
     pooled = _pooled_row(table, float(totals.sum()))
     return pooled[None] if rows == 1 else _shrunk(table, totals, pooled)
@@ -107,7 +108,7 @@ def row_totals(tables: Sequence[ReleasedTable], n_records: float | None = None) 
     mean = precision @ np.array(sums) / precision.sum()
     if n_records is None:
         n_records = max(float(mean.sum()), 1.0)
-    n_records = check_positive("n_records", n_records, "the public number of records")
+    n_records = check_between("n_records", n_records, 0, _LARGEST, "it is public")
     mean = mean + (n_records - mean.sum()) / len(mean)
     # Any noise with many terms is nearly Gaussian.
     whole = ReleasedTable(mean[None], "gaussian", float(precision.sum() ** -0.5))

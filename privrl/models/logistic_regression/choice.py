@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from privrl._plain import parse_json
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -19,6 +18,7 @@ from privrl.models.logistic_regression.plain import FORMAT
 from privrl.models.logistic_regression.training import signal_of, whole_sigma
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import read_records
+from privrl.models.saving import load_as
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 
@@ -134,10 +134,9 @@ def load_classifier(path: str | Path) -> PrivateLogisticRegression | PrivateNaiv
     ValueError
         As `PrivateNaiveBayes.load`.
     """
-    try:
-        data = parse_json(Path(path).read_bytes().decode())
-    except ValueError:
-        data = None  # which loading tells
+    return load_as(path, _kind)
+
+
+def _kind(data: Any) -> type[PrivateLogisticRegression | PrivateNaiveBayes]:
     said = data.get("format") if isinstance(data, dict) else None
-    kind = PrivateLogisticRegression if said == FORMAT else PrivateNaiveBayes
-    return kind.load(path)
+    return PrivateLogisticRegression if said == FORMAT else PrivateNaiveBayes

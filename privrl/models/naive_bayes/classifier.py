@@ -29,7 +29,8 @@ from privrl.mechanisms.tables import (
     least_noise_shares,
 )
 from privrl.models.copies import Copied
-from privrl.models.estimates import clipped_rows, row_totals, table_probabilities
+from privrl.models.estimates import clipped_rows, row_totals
+from privrl.models.estimates.tables import table_probabilities
 from privrl.models.naive_bayes.encoding import (
     Codes,
     as_table,
