@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import privrl
+
 ROOT = Path(__file__).parents[1]
 APART = ("envs", "agents", "experiments")  # folders of their own beside ``privrl``
 
@@ -175,3 +177,17 @@ def test_a_folder_loads_little(folder: str) -> None:
         assert "numpy" not in loaded
     heavy = sorted(loaded & (HEAVY - LOADS[folder]))
     assert not heavy
+
+
+def test_one_version_is_said_everywhere() -> None:
+    said = (ROOT / "CITATION.cff").read_text().count(f"version: {privrl.__version__}\n")
+    assert said == 2
+    assert f"\n## {privrl.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_all_is_all_but_what_is_large_or_for_developers() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    named = extras["all"][0].removeprefix("privrl[").removesuffix("]").split(",")
+    assert set(named) == extras.keys() - {"all", "bench", "dev", "ray"}

@@ -101,7 +101,7 @@ class Database:
         self._wait_at_most(_PATIENCE[0])
         try:
             self._make_or_check(path)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:  # SQLite's words quote the file's bytes
             self.close()
             raise ValueError(
                 f"database {str(path)!r} cannot be read and written: {error}; move it away, or "

@@ -196,6 +196,11 @@ class LedgerFile:
             raise
         except sqlite3.Error as error:
             raise LedgerError(self._why(error)) from error
+        except UnicodeError as error:  # SQLite's words quote the file's bytes
+            raise LedgerError(
+                f"ledger {str(self.path)!r} is damaged: it holds what is no text; nothing was "
+                "drawn. Put back a copy of it."
+            ) from error
         except OSError as error:
             why = error.strerror or str(error)
             raise LedgerError(

@@ -320,8 +320,8 @@ def check_batch(
         If a count is negative, not finite or between two multiples of the grid, a sum too large
         to be exact, or the shape not that of the runs or of the batches before.
     """
-    if not isinstance(counts, np.ndarray):
-        raise ValueError(f"counts must be an array, got {type(counts).__name__}.")
+    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "biuf":
+        raise ValueError(f"counts must be an array of numbers, got {type(counts).__name__}.")
     if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
         raise ValueError(
             f"counts must have leading axes {runs}, one entry for each independent run, and "

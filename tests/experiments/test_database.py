@@ -249,6 +249,16 @@ def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
         database.save(JOB, RESULT)
 
 
+def test_words_that_are_no_text_are_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.sqlite"
+    with Database(path, HERE):
+        pass
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"CREATE TABLE jobs", b"CREATE \xc2\xe7BLE jobs"))
+    with pytest.raises(ValueError, match="cannot be read and written: .*move it away"):
+        Database(path, HERE)
+
+
 def test_runs_of_no_job_are_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "sweep.sqlite"
     with Database(path, HERE) as database:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,9 @@ def judged(
     if left:
         findings.append(Finding("files", verb, f"left behind: {left}"))
     if code != 0:
-        kept = ("ledger", "other.sqlite", "sweep.sqlite", "suite.sqlite")  # judged by entries
+        # Judged by entries; an empty ledger may be made where the command is told of one.
+        chosen = [Path(b).parts[0] for a, b in pairwise(trial.argv) if a == "--ledger" and b]
+        kept = ("ledger", "other.sqlite", "sweep.sqlite", "suite.sqlite", *chosen)
         others = [name for name in changed if not any(each in name for each in kept)]
         others = [
             name for name in others if name != "out" or list((trial.folder / "out").glob("*"))

@@ -212,6 +212,14 @@ def test_what_is_no_ledger_is_refused_and_left(book: Ledger, content: bytes) -> 
     assert book.path.read_bytes() == content
 
 
+def test_words_that_are_no_text_are_damage(book: Ledger) -> None:
+    spend(book)
+    whole = book.path.read_bytes()
+    assert b"CREATE TABLE entries" in whole
+    book.path.write_bytes(whole.replace(b"CREATE TABLE entries", b"CREATE \xc2\xe7BLE entries"))
+    refused(book, "is damaged")
+
+
 def test_another_programs_database_is_refused(book: Ledger) -> None:
     book.path.parent.mkdir()
     sql(book, "CREATE TABLE entries (number)")
