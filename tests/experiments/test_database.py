@@ -255,7 +255,7 @@ def test_words_that_are_no_text_are_refused_in_words(tmp_path: Path) -> None:
         pass
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"CREATE TABLE jobs", b"CREATE \xc2\xe7BLE jobs"))
-    with pytest.raises(ValueError, match="cannot be read and written: .*move it away"):
+    with pytest.raises(ValueError, match=r"cannot be read and written: .*move it away"):
         Database(path, HERE)
 
 
