@@ -18,7 +18,7 @@ from privrl.mechanisms import (
 from privrl.models.estimates.exchangeable import families, fitted
 from privrl.models.estimates.frequencies import frequencies, noise_deviation
 from privrl.models.estimates.levels import Likelihoods, levels_of
-from privrl.models.estimates.mixture import fit
+from privrl.models.estimates.mixture import _shortest, fit
 from privrl.models.estimates.ordered import Chains
 
 KINDS = [GaussianMechanism, DiscreteGaussianMechanism, LaplaceMechanism, DiscreteLaplaceMechanism]
@@ -274,6 +274,25 @@ def test_few_records_in_many_cells_are_found_by_what_the_others_lack() -> None:
         found = fit(noise.release(true, g), noise, 1e4).counts
         lost += (special.xlogy(true, true) - special.xlogy(true, found)).sum() / 1e4
     assert lost < 0.4
+
+
+@pytest.mark.parametrize("mass", [0.3, 0.8, 1.0])
+def test_credible_intervals_are_the_shortest(mass: float) -> None:
+    """Of all runs with enough of what is left; at 0 nothing is left out below, and all above."""
+    for g in rng(12).spawn(20):
+        values = np.sort(g.integers(0, 30, 12)).astype(float)
+        masses = g.dirichlet(np.full(12, 0.5))
+        low, high = _shortest(values, masses.cumsum(), mass)
+        lengths = [
+            values[j] - values[i]
+            for i in range(12)
+            for j in range(i, 12)
+            if masses[i : j + 1].sum() >= mass - 1e-9
+        ]
+        assert masses[(low <= values) & (values <= high)].sum() >= mass - 1e-9
+        assert high - low == min(lengths)
+    falling = 0.5 ** np.arange(1, 60)
+    assert _shortest(np.arange(59.0), falling.cumsum(), 0.9) == (0, 3)
 
 
 def test_credible_intervals_hold_counts_as_often_as_they_say() -> None:
