@@ -128,7 +128,8 @@ def _estimates() -> str:
     for group, cases in found.groupby("group", sort=False):
         n_cases = cases["case"].nunique()
         order = cases.groupby("method")["KL"].median().sort_values().index
-        for method in (histogram_cells.AUTO, *(x for x in order if x != histogram_cells.AUTO)):
+        first = [histogram_cells.AUTO, histogram_cells.AUTO_BY_FLAT]
+        for method in (*first, *order.drop(first)):
             mine = cases[cases["method"] == method]
             shown = []
             for loss in ("KL", "L1"):
