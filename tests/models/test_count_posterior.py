@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from privrl.mechanisms import (
     DiscreteGaussianMechanism,
@@ -18,7 +18,7 @@ from privrl.mechanisms import (
 from privrl.models.estimates.exchangeable import families, fitted
 from privrl.models.estimates.frequencies import frequencies, noise_deviation
 from privrl.models.estimates.levels import Likelihoods, levels_of
-from privrl.models.estimates.mixture import fit
+from privrl.models.estimates.mixture import _shortest, fit
 from privrl.models.estimates.ordered import Chains
 
 KINDS = [GaussianMechanism, DiscreteGaussianMechanism, LaplaceMechanism, DiscreteLaplaceMechanism]
@@ -96,9 +96,12 @@ def test_families_have_the_mean_of_all_records() -> None:
     assert (laws > 0).all()
     np.testing.assert_allclose(laws.sum(axis=1), 1)
     np.testing.assert_allclose(np.exp(chances).sum(), 1)
-    full = laws[:, 0] < 1e-6  # the others' levels would be beyond all records now and then
-    assert full.sum() == 5
-    np.testing.assert_allclose(laws[full] @ levels, 200, rtol=0.05)
+    # All cells and half of them; the others' levels would be beyond all records now and then.
+    shapes = laws.reshape(5, -1, levels.size)[:, :5]
+    np.testing.assert_allclose(shapes @ levels, 200, rtol=0.05)
+    full, empty, *others = np.moveaxis(shapes, 1, 0)[..., 0]
+    np.testing.assert_allclose(empty, 0.5, atol=1e-6)
+    assert np.max([full, *others]) < 1e-6
     assert np.isclose(laws[:, 0], 0.98, atol=0.01).any()  # one cell with all records
 
 
@@ -257,6 +260,39 @@ def test_what_fits_beats_all_histograms_alike(shape: str) -> None:
         ours += np.abs(fit(z, noise, n).counts - true).sum()
         alike += np.abs(n * frequencies(z, noise, n) - true).sum()
     assert margin * ours < alike
+
+
+def test_few_records_in_many_cells_are_found_by_what_the_others_lack() -> None:
+    """Beside one of 9,000 records 399 cells share 1,000, under noise of 280.
+
+    None of them is seen; with all of them empty or none, the divergence is 1.1 in all.
+    """
+    noise, rates = DiscreteLaplaceMechanism(scale=200), np.append(9000, np.full(399, 1000 / 399))
+    lost = 0.0
+    for g in rng(8).spawn(4):
+        true = g.multinomial(10_000, rates / rates.sum())
+        found = fit(noise.release(true, g), noise, 1e4).counts
+        lost += (special.xlogy(true, true) - special.xlogy(true, found)).sum() / 1e4
+    assert lost < 0.4
+
+
+@pytest.mark.parametrize("mass", [0.3, 0.8, 1.0])
+def test_credible_intervals_are_the_shortest(mass: float) -> None:
+    """Of all runs with enough of what is left; at 0 nothing is left out below, and all above."""
+    for g in rng(12).spawn(20):
+        values = np.sort(g.integers(0, 30, 12)).astype(float)
+        masses = g.dirichlet(np.full(12, 0.5))
+        low, high = _shortest(values, masses.cumsum(), mass)
+        lengths = [
+            values[j] - values[i]
+            for i in range(12)
+            for j in range(i, 12)
+            if masses[i : j + 1].sum() >= mass - 1e-9
+        ]
+        assert masses[(low <= values) & (values <= high)].sum() >= mass - 1e-9
+        assert high - low == min(lengths)
+    falling = 0.5 ** np.arange(1, 60)
+    assert _shortest(np.arange(59.0), falling.cumsum(), 0.9) == (0, 3)
 
 
 def test_credible_intervals_hold_counts_as_often_as_they_say() -> None:

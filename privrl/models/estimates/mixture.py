@@ -50,6 +50,7 @@ _HELD = 0.3  # of its mean: no count is drawn below, to fit the sum
 _LEAST = 1e-12  # of all records, in a cell
 _EXACT = 1e-3  # variance of a sum that is none
 _TINY = 1e-300
+_ROUNDING = 1e-12  # of chances
 _BLOCK = 2_000  # cells at once
 
 
@@ -70,11 +71,10 @@ class CountPosterior:
     _tilt: float
 
     def intervals(self, confidence: float) -> FloatArray:
-        """Return for each cell what is left with this probability, shape (K, 2).
+        """Return for each cell the shortest interval that is left with this probability, (K, 2).
 
-        Equally much is left out at either end, but for the mean, which is within.
+        It is extended to the mean, where that is not within.
         """
-        tail = (1 - confidence) / 2
         half = self._likelihoods.half_step
         ends = np.empty((self.counts.size, 2))
         for start in range(0, self.counts.size, _BLOCK):
@@ -83,12 +83,15 @@ class CountPosterior:
                 self._rows[block], self._tilt, self._weights[block]
             )
             order = np.argsort(values, axis=1)
-            below = np.take_along_axis(masses, order, axis=1).cumsum(axis=1)
-            below /= np.maximum(below[:, -1:], _TINY)
-            for side, (mass, step) in enumerate(((tail, -half), (1 - tail, half))):
-                at = (below >= mass * (1 - 1e-9)).argmax(axis=1)[:, None]
-                found = np.take_along_axis(values, np.take_along_axis(order, at, axis=1), axis=1)
-                ends[block, side] = np.maximum(found[:, 0] + step, 0)
+            values = np.take_along_axis(values, order, axis=1)
+            upto = np.take_along_axis(masses, order, axis=1).cumsum(axis=1)
+            upto /= np.maximum(upto[:, -1:], _TINY)
+            upto[:, -1] = 1.0
+            ends[block] = [
+                _shortest(each, chance, confidence)
+                for each, chance in zip(values, upto, strict=True)
+            ]
+        ends = np.maximum(ends + np.array([-half, half]), 0)
         return np.stack(
             [np.minimum(ends[:, 0], self.counts), np.maximum(ends[:, 1], self.counts)], axis=1
         )
@@ -186,6 +189,19 @@ def _mixed(
     if is_public:
         total = total * (n_records / total.sum())
     return CountPosterior(total, likelihoods, rows, sum(levels), float(sum(tilts)))
+
+
+def _shortest(values: FloatArray, upto: FloatArray, mass: float) -> tuple[float, float]:
+    """Return the ends of the shortest run of increasing values of a mass, from chances upto each.
+
+    Of equally short ones that of the most mass.
+    """
+    first = np.append(0.0, upto[:-1])
+    last = np.searchsorted(upto, first + mass - _ROUNDING)
+    starts = np.flatnonzero(last < upto.size)
+    last = last[starts]
+    best = np.lexsort((first[starts] - upto[last], values[last] - values[starts]))[0]
+    return float(values[starts[best]]), float(values[last[best]])
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,8 @@ class PrivateHistogram(Saved):
         Notes
         -----
         They are made of what is left of the counts under the priors that the estimate is the mean
-        of, by how likely each makes what was released. So they are shorter than `intervals`, by
+        of, by how likely each makes what was released: the shortest that hold so much of it, and
+        the estimate. So they are shorter than `intervals`, by
         far where neighbours tell or most cells are empty, and hold the counts as often as they say
         on average over cells and over data that some of the priors are like: docs/models.md shows
         how often that is. `intervals` hold each count that often, whatever the data are.
