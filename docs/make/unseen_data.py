@@ -178,26 +178,26 @@ SEEN: dict[str, Callable[[int], Data]] = {
     "breast cancer": lambda _: _bundled(datasets.load_breast_cancer, 8),
     "wine": lambda _: _bundled(datasets.load_wine, 5),
     "iris": lambda _: _bundled(datasets.load_iris, 6),
-}
-FRESH: dict[str, Callable[[int], Data]] = {
     "digits": lambda _: _bundled(datasets.load_digits, 4),
     "diabetes": lambda _: _diabetes(),
-    "clusters, n = 3000": lambda seed: clusters(1000 + seed, 3000, 12, 4, 2),
-    "chain, n = 2000": lambda seed: chain(1100 + seed, 2000, 10, 4, 3),
-    "binned Gaussians, n = 5000": lambda seed: gaussian(1200 + seed, 5000, 10, 8),
-    "binned Gaussians, n = 300": lambda seed: gaussian(1300 + seed, 300, 6, 5),
-    "network, 12 features": lambda seed: network(1400 + seed, 5000, 12, 4, 3),
-    "naive Bayes, n = 60": lambda seed: naive(1500 + seed, 60, 6, 3, 2, strength=4.0),
-    "naive Bayes, n = 300": lambda seed: naive(1600 + seed, 300, 8, 5, 3, strength=6.0),
-    "naive Bayes, 8 classes": lambda seed: naive(1700 + seed, 6000, 10, 6, 8, strength=15.0),
+}
+FRESH: dict[str, Callable[[int], Data]] = {
+    "clusters, n = 3000": lambda seed: clusters(1020 + seed, 3000, 12, 4, 2),
+    "chain, n = 2000": lambda seed: chain(1120 + seed, 2000, 10, 4, 3),
+    "binned Gaussians, n = 5000": lambda seed: gaussian(1220 + seed, 5000, 10, 8),
+    "binned Gaussians, n = 300": lambda seed: gaussian(1320 + seed, 300, 6, 5),
+    "network, 12 features": lambda seed: network(1420 + seed, 5000, 12, 4, 3),
+    "naive Bayes, n = 60": lambda seed: naive(1520 + seed, 60, 6, 3, 2, strength=4.0),
+    "naive Bayes, n = 300": lambda seed: naive(1620 + seed, 300, 8, 5, 3, strength=6.0),
+    "naive Bayes, 8 classes": lambda seed: naive(1720 + seed, 6000, 10, 6, 8, strength=15.0),
     "naive Bayes, 4 % in a class": lambda seed: naive(
-        1800 + seed, 4000, 12, 4, 2, strength=12.0, rare=0.04
+        1820 + seed, 4000, 12, 4, 2, strength=12.0, rare=0.04
     ),
     "3 of 23 tell": lambda seed: with_noise(
-        naive(1900 + seed, 1500, 3, 5, 2, strength=4.0), 1950 + seed, 20
+        naive(1920 + seed, 1500, 3, 5, 2, strength=4.0), 1970 + seed, 20
     ),
-    "noise, n = 400": lambda seed: noise(2000 + seed, 400, 10, 5, 3),
-    "noise, n = 5000": lambda seed: noise(2100 + seed, 5000, 12, 5, 2),
+    "noise, n = 400": lambda seed: noise(2020 + seed, 400, 10, 5, 3),
+    "noise, n = 5000": lambda seed: noise(2120 + seed, 5000, 12, 5, 2),
 }
 
 

@@ -7,8 +7,9 @@ of a few noisy rows tells little of how far its rows should be drawn together, a
 A table's rows follow one of two laws, each with a strength κ as in
 `privrl.models.estimates.rows`: its rows are spread around the **uniform** row, each on its own, or
 around a row that they **share**. How often which law and strength occurs is learned from all
-tables, by expectation maximisation. The prior knows one thing: tables do not tell more than a few
-nats together, so that the more of them there are, the more alike are the rows of each.
+tables, by expectation maximisation. The prior knows one thing: of which row a record is, is not
+more than the logarithm of their number, in nats. Strengths at which all tables together would tell
+more are the less likely the more that is; so the more tables, the more alike are the rows of each.
 
 A row's total is known far better than the table tells it. So rows are moved, all cells alike, to
 have these totals, which takes noise away; and evidence is that of a row given its total, or else
@@ -35,7 +36,6 @@ from privrl.models.estimates.posterior import posterior_counts
 from privrl.models.estimates.rows import TINY, normalised, scanned
 
 _STRENGTHS = np.geomspace(0.5, 5000, 13)  # κ, in records
-_TOLD = 3.0  # nats that all tables together may tell and be as likely as if they told less
 _PRIOR_TABLES = 1.0  # how many tables what was known before counts for
 _ROUNDS = 20  # of expectation maximisation
 _LEAST = 1e-9  # probability of a cell in rows that others are foretold from
@@ -67,7 +67,8 @@ def table_probabilities(tables: Sequence[ReleasedTable], totals: FloatArray) -> 
     own = first + np.array([each.uniform for each in found])
     # A row of K cells and Dirichlet(κ)-like is nearly (K - 1) / 2 (κ + 1) nats from its mean.
     told = sum(table.values.shape[1] - 1 for table in tables) / (2 * (_STRENGTHS + 1))
-    prior = _TOLD / np.maximum(told, _TOLD)
+    most = math.log(len(totals))  # nats: that is which row a record is of
+    prior = most / np.maximum(told, most)
     prior = np.concatenate([prior, prior]) / (2 * prior.sum())
     _, weights = _learned(np.concatenate([foretold, own], axis=1), prior)
     return [
