@@ -245,12 +245,10 @@ def _unseen() -> str:
     found = unseen_data.errors()
     fixed = found[[f"{mechanism} {alpha}" for mechanism, alpha in unseen_data.FIXED]].min(axis=1)
     auto, bare = found["auto None"], found["bare"]
-    judged = found["group"] != "chosen on"
     shown = zip(found["group"], found["data"], found["epsilon"], auto, fixed, bare, strict=True)
     rows = [
         (group, name, f"{epsilon:g}", *(f"{each:.3f}" for each in (*losses, losses[0] / losses[1])))
-        for (group, name, epsilon, *losses), is_judged in zip(shown, judged, strict=True)
-        if is_judged
+        for group, name, epsilon, *losses in shown
     ]
     for group, _ in found.groupby("group", sort=False):
         mine = found["group"] == group
