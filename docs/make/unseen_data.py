@@ -1,7 +1,7 @@
 """Small and generated data for naive Bayes that nothing was chosen on.
 
 The numbers of bins are public; so are their ends here, which are the extremes of scikit-learn's
-data sets, as their documentation lists them. Of a generated family every
+data sets, as their documentation lists them. Of a generated family, every
 repetition is another data set, so that none of them decides by its luck.
 """
 
