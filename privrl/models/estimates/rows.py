@@ -163,7 +163,7 @@ def _shrunk(table: ReleasedTable, totals: FloatArray, prior: FloatArray) -> Floa
     """
     pseudo = _STRENGTHS[:, None, None] * prior
     rows = np.broadcast_to(prior, table.values.shape)
-    each, log_evidence = scanned(table, totals, rows, pseudo)
+    each, log_evidence = scanned(table, totals, rows, pseudo, pseudo)
     by_strength = log_evidence.sum(axis=1)
     weights = np.exp(by_strength - by_strength.max())
     return normalised(np.maximum(np.tensordot(weights, each, 1), TINY))
@@ -173,15 +173,17 @@ def scanned(
     table: ReleasedTable,
     totals: FloatArray,
     prior: FloatArray,
+    shapes: FloatArray,
     pseudo: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return each row's posterior mean for several priors, (S, R, K), and log evidences, (S, R).
 
-    Shapes: the table's (R, K), ``totals`` (R,), ``prior`` rows (R, K), and ``pseudo`` counts,
-    the shapes of the gamma laws, (S, R, K) or (S, 1, K).
+    Of sizes: the table (R, K), ``totals`` (R,), ``prior`` rows (R, K), ``shapes`` of the counts'
+    gamma laws and ``pseudo`` counts, added to them, (S, R, K) or (S, 1, K).
     """
     values = table.values
-    pseudo = np.broadcast_to(np.maximum(pseudo, TINY), (len(pseudo), *values.shape))
+    whole = (len(pseudo), *values.shape)
+    shapes, pseudo = (np.broadcast_to(np.maximum(each, TINY), whole) for each in (shapes, pseudo))
     mean = np.maximum(totals[:, None] * prior, TINY)
     means, evidences = [], []
     block = max(1, _CELLS // values.shape[1])
@@ -191,7 +193,7 @@ def scanned(
             values[rows],
             table.deviation,
             mean[rows],
-            pseudo[:, rows],
+            shapes[:, rows],
             laplace=table.mechanism == "laplace",
         )
         means.append(normalised(counts + pseudo[:, rows]))

@@ -7,8 +7,13 @@ of a few noisy rows tells little of how far its rows should be drawn together, a
 A table's rows follow one of two laws, each with a strength κ as in
 `privrl.models.estimates.rows`: its rows are spread around the **uniform** row, each on its own, or
 around a row that they **share**. How often which law and strength occurs is learned from all
-tables, by expectation maximisation from a prior that says that rows are alike with probability
-`_ALIKE`.
+tables, by expectation maximisation. The prior knows one thing: of which row a record is, is not
+more than the logarithm of their number, in nats. Strengths at which all tables together would tell
+more are the less likely the more that is; so the more tables, the more alike are the rows of each.
+
+A row's total is known far better than the table tells it. So rows are moved, all cells alike, to
+have these totals, which takes noise away; and evidence is that of a row given its total, or else
+totals, which fit too well, would speak for rows that are alike.
 
 How likely a shared row makes a table must not be asked of a row that the table itself has made:
 every table looks like its own mean, the more so the fewer rows there are and the more of the
@@ -18,6 +23,7 @@ unknown. The first is foretold from the uniform row, by strengths that the first
 have shown.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,7 +36,6 @@ from privrl.models.estimates.posterior import posterior_counts
 from privrl.models.estimates.rows import TINY, normalised, scanned
 
 _STRENGTHS = np.geomspace(0.5, 5000, 13)  # κ, in records
-_ALIKE = 0.3  # how likely rows are alike, before anything is known
 _PRIOR_TABLES = 1.0  # how many tables what was known before counts for
 _ROUNDS = 20  # of expectation maximisation
 _LEAST = 1e-9  # probability of a cell in rows that others are foretold from
@@ -53,14 +58,18 @@ def table_probabilities(tables: Sequence[ReleasedTable], totals: FloatArray) -> 
         Probabilities > 0; each row sums to 1 within rounding.
     """
     order = np.argsort(-totals, kind="stable")
+    tables = [_of_totals(table, totals) for table in tables]
     found = [_looked_at(table, totals, order) for table in tables]
     alone = np.full(len(_STRENGTHS), 1 / len(_STRENGTHS))
     first = np.array([each.first for each in found])
     known, _ = _learned(first, alone)
     foretold = _log_mean(first, known)[:, None] + np.array([each.shared for each in found])
     own = first + np.array([each.uniform for each in found])
-    prior = np.concatenate([alone, alone]) * (1 - _ALIKE) / 2
-    prior[len(alone) - 1] += _ALIKE  # shared, and of the largest strength
+    # A row of K cells and Dirichlet(κ)-like is nearly (K - 1) / 2 (κ + 1) nats from its mean.
+    told = sum(table.values.shape[1] - 1 for table in tables) / (2 * (_STRENGTHS + 1))
+    most = math.log(len(totals))  # nats: that is which row a record is of
+    prior = most / np.maximum(told, most)
+    prior = np.concatenate([prior, prior]) / (2 * prior.sum())
     _, weights = _learned(np.concatenate([foretold, own], axis=1), prior)
     return [
         normalised(np.maximum(np.tensordot(mine, each.rows, 1), TINY))
@@ -83,16 +92,16 @@ def _looked_at(table: ReleasedTable, totals: FloatArray, order: NDArray[np.intp]
     n_rows, cells = table.values.shape
     strengths = _STRENGTHS[:, None, None]
     level = np.full((n_rows, cells), 1 / cells)
-    own, own_evidence = scanned(table, totals, level, strengths * level)
+    own, own_evidence = _scanned(table, totals, level, strengths)
     before, variance = _pooled(table.values, table.deviation, totals)
     base = np.broadcast_to(before[-1], level.shape)
-    shared, _ = scanned(table, totals, base, strengths * base)
+    shared, _ = _scanned(table, totals, base, strengths)
     # The rows before have strayed from the shared row as well, each on its own.
     rows_before = np.cumsum(totals) ** 2 / np.cumsum(totals**2)
     strayed = 1 + 1 / rows_before[:-1, None]
-    spread = strayed / (strengths * before[:-1]) + variance[:-1] / before[:-1] ** 2
+    spread = strayed / strengths + variance[:-1] / before[:-1]
     later = ReleasedTable(table.values[1:], table.mechanism, table.deviation)
-    _, evidence = scanned(later, totals[1:], before[:-1], 1 / spread)
+    _, evidence = _scanned(later, totals[1:], before[:-1], 1 / spread)
     rows = np.concatenate([shared, own])
     return _Found(
         rows[:, np.argsort(order)],
@@ -100,6 +109,30 @@ def _looked_at(table: ReleasedTable, totals: FloatArray, order: NDArray[np.intp]
         own_evidence[:, 1:].sum(axis=1),
         evidence.sum(axis=1),
     )
+
+
+def _of_totals(table: ReleasedTable, totals: FloatArray) -> ReleasedTable:
+    """Return the table with rows moved, all cells alike, to where they have their totals."""
+    missing = totals - table.values.sum(axis=1)
+    values = table.values + missing[:, None] / table.values.shape[1]
+    return ReleasedTable(values, table.mechanism, table.deviation)
+
+
+def _scanned(
+    table: ReleasedTable, totals: FloatArray, prior: FloatArray, strengths: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `scanned` does, for rows that have their totals, with evidence given these.
+
+    Shapes: ``totals`` (R,), ``prior`` rows (R, K), ``strengths`` κ (S, 1 or R, 1 or K).
+    """
+    cells = table.values.shape[1]
+    # Counts vary by their drawing too: nearly as if they were records more of a Dirichlet law.
+    shapes = prior / (1 / strengths + 1 / totals[:, None])
+    rows, evidence = scanned(table, totals, prior, shapes, strengths * prior)
+    _, _, of_total = posterior_counts(
+        totals, table.deviation * math.sqrt(cells), totals, shapes.sum(axis=2), laplace=False
+    )
+    return rows, evidence - of_total
 
 
 def _pooled(
