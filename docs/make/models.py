@@ -319,7 +319,7 @@ def _rounds() -> str:
     for group, mine in found.groupby("group"):
         decided = mine[mine["edges"] > 0]
         lost = f"below no edges by > 0.05: {int((decided['gain'] < -0.05).sum())}/{len(mine)}"
-        kept = mine["auto"] - mine[["all edges", "no edges"]].max(axis=1)
+        kept = decided["auto"] - decided[["all edges", "no edges"]].max(axis=1)
         worst = f"at worst {decided['gain'].min():+.3f}"
         best = f"to the better of both at worst {kept.min():+.3f}"
         rows.append((group, lost, "all", "", "", best, "", worst))
