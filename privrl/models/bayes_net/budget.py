@@ -39,7 +39,7 @@ import numpy as np
 from privrl._typing import FloatArray
 from privrl.models.bayes_net.structure import Structure
 
-_EFFECT = 0.3  # settled on six data sets: the median edge of each has 0.1 to 0.3
+_EFFECT = 0.3  # settled on data; the median edge of five sets has 0.1 to 0.3
 _FIRST = 0.2  # of the budget, at most, for the first round
 _CHANCE = 4.0  # by how much a first variance need not be below that of chance
 _ENOUGH = 0.5  # of a table's part by roots, for it to be counted
