@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import histogram_cells
+import network_data
 import numpy as np
 import pages
 import pandas as pd
@@ -89,6 +90,7 @@ def main() -> None:
             "unseen": _unseen,
             "steps": _steps,
             "networks": _networks,
+            "rounds": _rounds,
             "classifiers": _classifiers,
         },
     )
@@ -313,6 +315,26 @@ def _networks() -> str:
     _finish(figure, "models_networks.png")
     shown = _SHOWN[1:]
     return pages.table(("network", "ε", *shown), _rows(wide, shown))
+
+
+def _rounds() -> str:
+    found = network_data.likelihoods()
+    rows = []
+    for _, row in found.iterrows():
+        alike = row["edges"] == 0
+        gain = "alike" if alike else f"{row['gain']:+.3f} ± {row['error']:.3f}"
+        shown = (f"{row[name]:.3f}" for name in ("all edges", "no edges", "auto"))
+        named = (row["group"], row["data"], f"{row['epsilon']:g}")
+        rows.append((*named, *shown, f"{row['edges']:.1f}", gain))
+    for group, mine in found.groupby("group"):
+        decided = mine[mine["edges"] > 0]
+        lost = f"below no edges by > 0.05: {int((decided['gain'] < -0.05).sum())}/{len(mine)}"
+        kept = decided["auto"] - decided[["all edges", "no edges"]].max(axis=1)
+        worst = f"at worst {decided['gain'].min():+.3f}"
+        best = f"to the better of both at worst {kept.min():+.3f}"
+        rows.append((group, lost, "all", "", "", best, "", worst))
+    header = ("group", "data", "ε", "all edges, one round", "no edges", "`auto`", "edges left")
+    return pages.table((*header, "`auto` above no edges"), rows)
 
 
 # Classifiers ----------------------------------------------------------------------------------
