@@ -16,7 +16,9 @@ import network_data
 import numpy as np
 import pages
 import pandas as pd
+import unseen_classifiers
 import unseen_data
+from classifier_rivals import RIVALS, Parts
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize_scalar
@@ -45,7 +47,6 @@ from privrl.experiments.uci.jobs import (
 )
 from privrl.models import (
     PrivateClassifier,
-    PrivateLogisticRegression,
     PrivateNaiveBayes,
     histogram,
 )
@@ -92,6 +93,7 @@ def main() -> None:
             "networks": _networks,
             "rounds": _rounds,
             "classifiers": _classifiers,
+            "unseen classifiers": _unseen_classifiers,
         },
     )
 
@@ -340,26 +342,6 @@ def _rounds() -> str:
 # Classifiers ----------------------------------------------------------------------------------
 
 
-def _classifiers() -> str:
-    rows = []
-    for name in NAMES:
-        losses: dict[tuple[float, str], list[float]] = {}
-        for seed in list(SPLITS)[:3]:
-            for key, loss in _losses_of_classifiers(name, seed):
-                losses.setdefault(key, []).append(loss)
-        means_of = {key: float(np.mean(each)) for key, each in losses.items()}
-        public = [f"{means_of[0.0, each]:.3f}" for each in ("base", "tempered", "logistic")]
-        for epsilon in EPSILONS[1:]:
-            private = [f"{means_of[epsilon, each]:.3f}" for each in PRIVATE]
-            rows.append((name, f"{epsilon:g}", *private, *public))
-    header = (
-        *("data set", "ε", "naive Bayes", "logistic regression", '`"auto"`'),
-        *("bare frequencies", "tempered naive Bayes, no privacy"),
-        "logistic regression, no privacy",
-    )
-    return pages.table(header, rows)
-
-
 def _tempered(parts: Any) -> float:
     """Return naive Bayes' cross-entropy without privacy, at the temperature best in training."""
     train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
@@ -376,35 +358,93 @@ def _tempered(parts: Any) -> float:
     return loss(float(best), test)
 
 
-PRIVATE = ("naive Bayes", "logistic regression", "auto")
+@cache
+def _classifier_means() -> pd.DataFrame:
+    """Return mean cross-entropies: a row for each data set and epsilon, a column for each model."""
+    rows = []
+    for name in NAMES:
+        for seed in SPLITS:
+            parts = split(name, seed)
+            train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
+            *sizes, n_classes = parts.schema.sizes
+            given = Parts(train[:, :-1], train[:, -1], test[:, :-1], tuple(sizes), n_classes)
+            public = {
+                "tempered": _tempered(parts),
+                "no privacy": _no_privacy(given, test[:, -1]),
+            }
+            for epsilon in EPSILONS[1:]:
+                losses = dict(_losses(given, test[:, -1], ApproxDP(epsilon, 1e-5), seed))
+                rows.append({"data": name, "epsilon": epsilon, **losses, **public})
+    found = pd.DataFrame(rows).groupby(["data", "epsilon"], sort=False).mean()
+    return found.reset_index()
 
 
-def _losses_of_classifiers(name: str, seed: int) -> Iterable[tuple[tuple[float, str], float]]:
-    """Yield a key, of an epsilon (0 for no privacy) and a model, and its cross-entropy."""
-    parts = split(name, seed)
-    train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
-    *sizes, n_classes = parts.schema.sizes
-    X, y, new, truth = train[:, :-1], train[:, -1], test[:, :-1], test[:, -1]
-    common: dict[str, Any] = {"schema": sizes, "classes": list(range(n_classes))}
+def _classifiers() -> str:
+    return _compared(_classifier_means(), ("tempered", "no privacy"))
 
-    def loss(log_chances: np.ndarray) -> float:
-        return -float(log_chances[np.arange(len(truth)), truth].mean())
 
-    base = np.log((np.bincount(y, minlength=n_classes) + 1) / (len(y) + n_classes))
-    yield (0.0, "base"), loss(np.broadcast_to(base, (len(truth), n_classes)))
-    yield (0.0, "tempered"), _tempered(parts)
-    ones = OneHotEncoder(categories=[list(range(size)) for size in sizes])
-    plain = LogisticRegression(C=1.0, max_iter=300).fit(ones.fit_transform(X), y)
-    yield (0.0, "logistic"), loss(plain.predict_log_proba(ones.transform(new)))
-    for epsilon in EPSILONS[1:]:
-        target = ApproxDP(epsilon, 1e-5)
-        private: dict[str, Any] = common | {"target": target, "random_state": seed}
-        naive = PrivateNaiveBayes(**private).fit(X, y)
-        yield (epsilon, "naive Bayes"), loss(naive.predict_log_proba(new))
-        ours = PrivateLogisticRegression(**private).fit(X, y)
-        yield (epsilon, "logistic regression"), loss(ours.predict_log_proba(new))
-        auto = PrivateClassifier(**private).fit(X, y)
-        yield (epsilon, "auto"), loss(auto.predict_log_proba(new))
+def _unseen_classifiers() -> str:
+    return _compared(unseen_classifiers.errors(_losses), ())
+
+
+def _compared(found: pd.DataFrame, more: tuple[str, ...]) -> str:
+    best = pd.DataFrame(
+        {name: found[_columns(name)].min(axis=1) for name in RIVALS} | {"naive": found["naive"]}
+    )
+    ratio, bare = found["ours"] / best.min(axis=1), found["ours"] / found["bare"]
+    rows = []
+    for k, row in found.iterrows():
+        shown = [row["naive"], row["ours"], *(best[name][k] for name in RIVALS), ratio[k]]
+        shown += [row["bare"], *(row[name] for name in more)]
+        rows.append((row["data"], f"{row['epsilon']:g}", *(f"{each:.3f}" for each in shown)))
+    within = f"at most 1.02: {int((ratio <= 1.02).sum())}/{len(found)}"
+    worst = f"{ratio.max():.3f}; to bare {bare.max():.3f}"
+    rows.append((within, "all", "", "", "", "", f"at most {worst}", "", *("" for _ in more)))
+    return pages.table(
+        (
+            *("data set", "ε", "naive Bayes", '`"auto"`', *RIVALS, "to the best of the others"),
+            *("bare frequencies", *(_PUBLIC[name] for name in more)),
+        ),
+        rows,
+    )
+
+
+_PUBLIC = {
+    "tempered": "tempered naive Bayes, no privacy",
+    "no privacy": "logistic regression, no privacy",
+}
+
+
+def _columns(name: str) -> list[str]:
+    return [f"{name} {k}" for k in range(len(RIVALS[name]))]
+
+
+def _losses(
+    parts: Parts, truth: np.ndarray, target: ApproxDP, seed: int
+) -> Iterable[tuple[str, float]]:
+    """Yield each model and its cross-entropy."""
+    classes = list(range(parts.n_classes))
+    private: dict[str, Any] = {"classes": classes, "target": target, "random_state": seed}
+    counts = np.bincount(parts.y, minlength=parts.n_classes) + 1
+    bare = np.log(counts / counts.sum())
+    yield "bare", _loss(np.broadcast_to(bare, (len(truth), len(bare))), truth)
+    naive = PrivateNaiveBayes(parts.sizes, **private).fit(parts.X, parts.y)
+    yield "naive", _loss(naive.predict_log_proba(parts.new), truth)
+    ours = PrivateClassifier(parts.sizes, **private).fit(parts.X, parts.y)
+    yield "ours", _loss(ours.predict_log_proba(parts.new), truth)
+    for name, settings in RIVALS.items():
+        for column, (rival, setting) in zip(_columns(name), settings, strict=True):
+            yield column, _loss(rival(parts, target, seed, **setting), truth)
+
+
+def _no_privacy(parts: Parts, truth: np.ndarray) -> float:
+    ones = OneHotEncoder(categories=[list(range(size)) for size in parts.sizes])
+    plain = LogisticRegression(C=1.0, max_iter=300).fit(ones.fit_transform(parts.X), parts.y)
+    return _loss(plain.predict_log_proba(ones.transform(parts.new)), truth)
+
+
+def _loss(log_chances: np.ndarray, truth: np.ndarray) -> float:
+    return -float(log_chances[np.arange(len(truth)), truth].mean())
 
 
 if __name__ == "__main__":

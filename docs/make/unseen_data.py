@@ -108,7 +108,8 @@ def gaussian(seed: int, n: int, features: int, cells: int) -> Data:
     return X, y, cells, 2
 
 
-def _bundled(load: Callable[[], Any], cells: int) -> Data:
+def bundled(load: Callable[[], Any], cells: int) -> Data:
+    """Return one of scikit-learn's data sets, each column in even bins."""
     data = load()
     return _binned(data.data, data.target, cells)
 
@@ -134,10 +135,10 @@ def _diabetes() -> Data:
 
 #: What earlier versions were judged on.
 SEEN: dict[str, Callable[[int], Data]] = {
-    "breast cancer": lambda _: _bundled(datasets.load_breast_cancer, 8),
-    "wine": lambda _: _bundled(datasets.load_wine, 5),
-    "iris": lambda _: _bundled(datasets.load_iris, 6),
-    "digits": lambda _: _bundled(datasets.load_digits, 4),
+    "breast cancer": lambda _: bundled(datasets.load_breast_cancer, 8),
+    "wine": lambda _: bundled(datasets.load_wine, 5),
+    "iris": lambda _: bundled(datasets.load_iris, 6),
+    "digits": lambda _: bundled(datasets.load_digits, 4),
     "diabetes": lambda _: _diabetes(),
 }
 #: What nothing was chosen on.

@@ -15,15 +15,11 @@ from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FORMAT
-from privrl.models.logistic_regression.training import signal_of, whole_sigma
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import read_records
 from privrl.models.saving import load_as
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
-
-# Below, gradients add little to naive Bayes: set by judgement, see docs/models.md.
-_LEAST_SIGNAL = 0.5
 
 
 class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
@@ -34,10 +30,10 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
     schema, classes, target, random_state
         As for `PrivateNaiveBayes`.
     model : {"auto", "logistic-regression", "naive-bayes"}
-        Which classifier. ``"auto"`` takes `PrivateLogisticRegression` where an average cell of
-        naive Bayes' tables has half as many records as its noise, were the whole budget for
-        tables, and `PrivateNaiveBayes` below. That is known from the target and the numbers of
-        records, features, values and classes, all of them public.
+        Which classifier. ``"auto"`` takes `PrivateNaiveBayes` for a single feature, of which it
+        misses nothing, and `PrivateLogisticRegression` for more: what that spends on gradients
+        depends on the target and the numbers of records, features, values and classes, all of
+        them public.
 
     Attributes
     ----------
@@ -96,10 +92,7 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
         naive, logistic = PrivateNaiveBayes(**common), PrivateLogisticRegression(**common)
         logistic.check_parameters()
         records = read_records(naive, X, y)
-        signal = signal_of(
-            whole_sigma(self.target), records.n_records, records.sizes, records.labels.size
-        )
-        chosen: Any = naive if signal < _LEAST_SIGNAL else logistic
+        chosen: Any = naive if len(records.sizes) == 1 else logistic
         if self.model != "auto":
             chosen = naive if self.model == "naive-bayes" else logistic
         self.warn_of_clones(accountant)

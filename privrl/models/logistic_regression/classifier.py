@@ -19,14 +19,9 @@ from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
-from privrl.models.logistic_regression.training import (
-    Found,
-    Start,
-    cost_of,
-    descend,
-    plan,
-    whole_sigma,
-)
+from privrl.models.logistic_regression.plan import plan, plan_tables, safe_temperature, whole_sigma
+from privrl.models.logistic_regression.scores import weigh
+from privrl.models.logistic_regression.training import Found, Start, descend
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
 from privrl.models.saving import Saved
@@ -156,24 +151,33 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.warn_of_clones(accountant)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
-            part = GaussianCost(sigma=sigma * planned.share**-0.5, relation=ReplaceRecord())
-            begun.target = Rdp(2.0, float(part.rdp(2.0)))
-            tables, measured = begun._plan(records.shapes, n_records, "gaussian")
-            cost = cost_of(tables, planned)
+            part = sigma * planned.share**-0.5
+            begun.target = Rdp(
+                2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
+            )
+            tables, measured = plan_tables(begun.target, records.shapes, part, n_records)
+            cost = planned.cost(tables)
             gate.charge(accountant, cost)
             # All that follows is covered by it.
             counts = learn_tables(begun, records, tables, rng, measured=measured)
+            if not measured:
+                begun = begun.with_temperature(
+                    safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)
+                )
         else:
-            cost, counts = cost_of(None, planned), None
+            cost, counts = planned.cost(None), None
             gate.charge(accountant, cost)
+        log_prior = begun.class_log_prior_
         start = Start(
-            log_prior=begun.class_log_prior_,
+            log_prior=log_prior,
             log_rows=np.concatenate([table.T for table in begun.feature_log_prob_]),
-            temperature=begun.temperature_,
+            temperatures=np.full(len(sizes), begun.temperature_),
+            intercept=log_prior - log_prior.mean(),
             sizes=sizes,
             n_records=n_records,
             tables=None if counts is None else counts[: len(sizes) + 1],
         )
+        start = weigh(records.columns, records.numbers, start, planned.scores, rng)
         found = descend(records.columns, records.numbers, start, planned, rng)
         # All at once: what fails before leaves everything as it was.
         self.__dict__.pop("feature_names_in_", None)
@@ -181,7 +185,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
             vars(records.seen),
             cost_=cost,
             naive_bayes_=begun,
-            n_steps_=planned.steps,
+            n_steps_=planned.scores.number + planned.weights.number,
             # What is seeded of it can be undone.
             randomness_=begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
             classes_=begun.classes_,

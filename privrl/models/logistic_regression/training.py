@@ -1,7 +1,7 @@
 """Logistic regression that starts from a private naive Bayes and takes noisy gradients.
 
-What the budget is spent on, and how many steps there are, follows from public facts (`plan`);
-`descend` takes the steps.
+What the budget is spent on, and how many steps there are, follows from public facts
+(`privrl.models.logistic_regression.plan`); `descend` takes the steps.
 """
 
 import math
@@ -12,116 +12,24 @@ from typing import Any
 import numpy as np
 
 from privrl._typing import FloatArray, IntArray
-from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import Target
-from privrl.costs.noise import GaussianCost
-from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.sums import SumsMechanism
-from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
+from privrl.mechanisms.tables import ReleasedTable
+from privrl.models.logistic_regression.plan import MOMENTUM, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
 from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 
 # Chosen on public data sets; docs/models.md says which.
-_LEAST_SIGNAL = 0.2  # below which gradients would be drowned, and all is spent on tables
-_TABLES = 0.1  # how quickly the tables' share falls as the signal grows
-_MOST_FOR_TABLES = 0.95
-_TYPICAL_SIGNAL = 20.0  # from which on there are more steps, and weights move more freely
-_STEPS = 60
-_TIME = 16.0  # how far steps lead together, were there no momentum
-_MOMENTUM = 0.9
-_SPREAD = 0.25  # how far weights are expected from naive Bayes'
+_SPREAD = 0.2  # how far weights are expected from naive Bayes'
 _SPREAD_OF_INTERCEPT = 0.5
-_PULL = 4.0  # towards naive Bayes, of the noise
+PULL = 4.0  # towards naive Bayes, of the noise
 _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
 _OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may have
 _COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
 _EVERY = 10  # steps, until another part is chosen
-_AVERAGED = 0.5  # of the steps, the last ones
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a budget is spent on.
-
-    Attributes
-    ----------
-    share : float
-        Of the budget, for the tables of naive Bayes.
-    steps : int
-        How many gradients are released; 0 where noise would drown them.
-    gradient : SumsMechanism
-        What releases each of them.
-    signal : float
-        Records in an average cell, in standard deviations of the noise of equal tables.
-    """
-
-    share: float
-    steps: int
-    gradient: SumsMechanism
-    signal: float
-
-    @property
-    def growth(self) -> float:
-        """By how much the signal is above a typical one, at least 1."""
-        return max(1.0, self.signal / _TYPICAL_SIGNAL)
-
-    @property
-    def time(self) -> float:
-        """How far all steps lead together."""
-        return _TIME * math.sqrt(self.growth)
-
-
-def whole_sigma(target: Target) -> float:
-    """Return the noise of a single Gaussian release that spends all of a target."""
-    return calibrate(
-        target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
-    )
-
-
-def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int) -> float:
-    """Return how many records an average cell has, in deviations of the noise of equal tables."""
-    cells = sum(sizes) / len(sizes) * n_classes
-    return n_records / cells / (sigma * math.sqrt(len(sizes) + 1))
-
-
-def plan(
-    sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
-) -> Plan:
-    """Return what a budget is spent on, by public facts alone.
-
-    Parameters
-    ----------
-    sigma : float
-        Of a single Gaussian release that would spend all of it.
-    n_records : int
-        How many there are.
-    sizes : sequence of int
-        Numbers of values of the features.
-    n_classes : int
-        How many.
-    has_tables : bool
-        Whether there is a naive Bayes already, paid for before.
-
-    Raises
-    ------
-    ValueError
-        If there is, and the budget is so small that the noise cannot be drawn.
-    """
-    n_features, signal = len(sizes), signal_of(sigma, n_records, sizes, n_classes)
-    if signal < _LEAST_SIGNAL and not has_tables:
-        return Plan(1.0, 0, SumsMechanism(sigma=1.0), signal)
-    share = 0.0 if has_tables else min(1 / (1 + _TABLES * math.sqrt(signal)), _MOST_FOR_TABLES)
-    growth = max(1.0, signal / _TYPICAL_SIGNAL)
-    # Small enough for features that say the same, and together pull as many times as hard.
-    least = math.ceil(_TIME * math.sqrt(growth) * (1 - _MOMENTUM) * n_features)
-    steps = max(int(_STEPS * growth**0.25), least)
-    each = sigma * math.sqrt(steps / (1 - share))
-    if each > SumsMechanism.largest:
-        raise ValueError("target must allow more: gradients would drown in noise.")
-    return Plan(share, steps, SumsMechanism(sigma=each), signal)
+AVERAGED = 0.5  # of the steps, the last ones
 
 
 @dataclass(frozen=True)
@@ -135,8 +43,10 @@ class Start:
     log_rows : array, shape (d, J)
         Logarithms of the features' values' probabilities in each class, one feature after the
         other.
-    temperature : float
-        Of naive Bayes.
+    temperatures : array, shape (K,)
+        By which each feature's log-ratios are multiplied.
+    intercept : array, shape (J,)
+        Of the classes, in nats.
     sizes : tuple of int
         Numbers of values of the features.
     n_records : int
@@ -147,7 +57,8 @@ class Start:
 
     log_prior: FloatArray
     log_rows: FloatArray
-    temperature: float
+    temperatures: FloatArray
+    intercept: FloatArray
     sizes: tuple[int, ...]
     n_records: int
     tables: Sequence[ReleasedTable] | None
@@ -163,21 +74,32 @@ class Start:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @property
-    def weights(self) -> FloatArray:
-        """Naive Bayes' weights, shape (d, J)."""
-        return self.temperature * self.log_ratios
-
-    @property
     def log_ratios(self) -> FloatArray:
         """Each value's log-probabilities around their mean over the classes, shape (d, J)."""
         logs = self.log_rows - self.log_rows.mean(axis=1, keepdims=True)
         return np.clip(logs, -_FARTHEST, _FARTHEST)
 
     @property
-    def intercept(self) -> FloatArray:
-        """Naive Bayes' intercept, shape (J,)."""
-        centred: FloatArray = self.log_prior - self.log_prior.mean()
-        return centred
+    def weights(self) -> FloatArray:
+        """Where weights begin, shape (d, J)."""
+        weights: FloatArray = self.temperatures[self.of_feature][:, None] * self.log_ratios
+        return weights
+
+    @property
+    def curvature(self) -> FloatArray:
+        """How the loss of all records bends, were each value the only feature, (d + 1, J).
+
+        The intercept is the last.
+        """
+        base = np.exp(self.log_prior)
+        counts = np.maximum(self.n_records * np.exp(self.log_rows) @ base, 1.0)
+        return np.append(counts, self.n_records)[:, None] * (base * (1 - base))
+
+    @property
+    def strengths(self) -> FloatArray:
+        """The same for weights of whole features, to a record, shape (K,)."""
+        bent = (self.curvature[:-1] * self.log_ratios**2).sum(axis=1)
+        return np.bincount(self.of_feature, bent) / self.n_records
 
 
 @dataclass(frozen=True)
@@ -190,13 +112,6 @@ class Found:
     deviations_of_intercept: FloatArray
 
 
-def cost_of(tables: TablesMechanism | None, plan: Plan) -> GaussianCost:
-    """Return what Gaussian tables and all gradients cost together: as one Gaussian release."""
-    sigmas = [] if tables is None else tables.sizes
-    precision = sum(sigma**-2.0 for sigma in sigmas) + plan.steps * plan.gradient.sigma**-2.0
-    return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
-
-
 def descend(
     columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
 ) -> Found:
@@ -207,7 +122,8 @@ def descend(
     columns : array of int, shape (K, n)
         Records, and ``numbers``, shape (n,), their classes: private.
     start : Start
-        Where to begin, and whereto weights are drawn.
+        Where to begin, and whereto weights are drawn: naive Bayes, or what
+        `privrl.models.logistic_regression.scores` made of it.
     plan : Plan
         How many steps, and with which noise.
     rng : numpy.random.Generator
@@ -228,12 +144,12 @@ def descend(
     state = _Descent(start, plan)
     records = _one_hot(columns, start.starts, len(start.log_rows))
     by_value, classes = records.T.tocsr(), np.eye(len(start.log_prior))[numbers]
-    for step in range(plan.steps):
+    for step in range(plan.weights.number):
         own, change = state.settings(step)
-        residuals = _probabilities(records @ state.position)
+        residuals = probabilities(records @ state.position)
         residuals -= own * classes + (1 - own) * state.base
         sums, factor = scaled_sums(by_value, residuals, state.roots, change, len(start.sizes))
-        released = plan.gradient.release(sums, rng)
+        released = plan.weights.mechanism.release(sums, rng)
         state.follow(released / (factor * state.roots[:, None]), step)
     return state.found()
 
@@ -244,13 +160,8 @@ class _Descent:
     def __init__(self, start: Start, plan: Plan) -> None:
         self._start, self._plan = start, plan
         self.base = np.exp(start.log_prior)
-        n_records, of_feature = start.n_records, start.of_feature
-        counts = np.maximum(n_records * np.exp(start.log_rows) @ self.base, 1.0)
-        curvature = self.base * (1 - self.base)
-        values = counts[:, None] * curvature
-        ratios = start.log_ratios
-        strength = np.bincount(of_feature, (values * ratios**2).sum(axis=1)) / n_records
-        importance = np.sqrt(strength) + 1e-6
+        of_feature = start.of_feature
+        importance = np.sqrt(start.strengths) + 1e-6
         roots = np.rint(_SIXTEENTHS * np.sqrt(importance / importance.max()))
         self._feature_roots = np.maximum(roots, _LEAST_ROOT) / _SIXTEENTHS
         self.roots = np.append(self._feature_roots[of_feature], 1.0)
@@ -264,10 +175,10 @@ class _Descent:
         typical = math.sqrt(float((importance**2).mean()))
         spreads = spread * np.sqrt(np.maximum(importance / typical, 0.1))
         tau = np.append(spreads[of_feature], _SPREAD_OF_INTERCEPT)[:, None]
-        self._curvature = np.vstack([values, n_records * curvature])
+        self._curvature = start.curvature
         noise = self._variance(self._own) / self.roots[:, None] ** 2
-        self._pull = (1 + _PULL * noise / self._curvature) / tau**2
-        pace = plan.time * (1 - _MOMENTUM) / max(plan.steps, 1)
+        self._pull = (1 + PULL * noise / self._curvature) / tau**2
+        pace = plan.weights.time * (1 - MOMENTUM) / max(plan.weights.number, 1)
         self._pace = pace / (self._curvature + self._pull)
 
     def settings(self, step: int) -> tuple[float, float]:
@@ -281,9 +192,9 @@ class _Descent:
         whole = gradient - (1 - self._own) * self._known
         whole -= whole.mean(axis=1, keepdims=True)  # what all classes share changes nothing
         whole += self._pull * (self.position - self._origin)
-        self._velocity = _MOMENTUM * self._velocity - self._pace * whole
+        self._velocity = MOMENTUM * self._velocity - self._pace * whole
         self.position = self.position + self._velocity
-        if step >= self._plan.steps * (1 - _AVERAGED):
+        if step >= self._plan.weights.number * (1 - AVERAGED):
             self._sum += self.position
             self._noise += self._variance(self._own)
             self._n_summed += 1
@@ -313,7 +224,9 @@ class _Descent:
 
     def _variance(self, own: float) -> float:
         """Return the variance of the mean gradient's noise, for a root of 1."""
-        sigma = self._plan.gradient.sigma / math.sqrt(max(self._plan.steps, 1))  # of their mean
+        sigma = self._plan.weights.mechanism.sigma / math.sqrt(
+            max(self._plan.weights.number, 1)
+        )  # of their mean
         variance = (self._change(own) * sigma) ** 2 / 2
         if self._start.tables is not None:
             # Of classes' noisy counts, each times how far it is from the base.
@@ -345,7 +258,7 @@ def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
     )
 
 
-def _probabilities(logits: FloatArray) -> FloatArray:
+def probabilities(logits: FloatArray) -> FloatArray:
     """Return probabilities of classes, shape (n, J)."""
     weights: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)

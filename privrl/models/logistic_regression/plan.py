@@ -1,0 +1,208 @@
+"""What a budget is spent on, by public facts alone.
+
+All of it is Gaussian, so precisions add up: what tables, gradients of features' weights and
+gradients of all weights have together is that of a single release with the whole budget.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privrl._typing import FloatArray
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import ReplaceRecord
+from privrl.mechanisms.sums import SumsMechanism
+from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
+from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
+
+# Chosen on public data sets; docs/models.md says which.
+_LEAST_SIGNAL = 0.1  # to a class, below which gradients would be drowned, and all is spent on tables
+_TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
+_FOR_TABLES = (0.15, 0.95)  # the least and the largest share
+_HALVED = 2.0  # signal at which gradients of all weights have as much as those of features'
+_TYPICAL_SIGNAL = 20.0  # from which on there are more steps, and weights move more freely
+_STEPS = 60
+_TIME = 16.0  # how far steps lead together at the typical signal, were there no momentum
+_LEAST_TIME = 4.0
+MOMENTUM = 0.9
+_SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
+_WORTH = 0.2  # nats: what features are expected to tell, where classes' counts compete with them
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Gradients, one after the other.
+
+    Attributes
+    ----------
+    number : int
+        How many; 0 where noise would drown them.
+    time : float
+        How far they lead together, were there no momentum.
+    mechanism : SumsMechanism
+        What releases each of them.
+    """
+
+    number: int
+    time: float
+    mechanism: SumsMechanism
+
+    @property
+    def precision(self) -> float:
+        """Of a single Gaussian release that costs as much."""
+        return self.number * self.mechanism.sigma**-2.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a budget is spent on.
+
+    Attributes
+    ----------
+    share : float
+        Of the budget, for the tables of naive Bayes.
+    scores, weights : Steps
+        Gradients of a weight for each feature, and of one for each value and class.
+    signal : float
+        Records in an average cell, in standard deviations of the noise of equal tables.
+    """
+
+    share: float
+    scores: Steps
+    weights: Steps
+    signal: float
+
+    @property
+    def growth(self) -> float:
+        """By how much the signal is above a typical one, at least 1."""
+        return max(1.0, self.signal / _TYPICAL_SIGNAL)
+
+    def cost(self, tables: TablesMechanism | None) -> GaussianCost:
+        """Return what Gaussian tables and all gradients cost together: as one Gaussian release."""
+        sizes = () if tables is None else tables.sizes
+        precision = sum(sigma**-2.0 for sigma in sizes)
+        precision += self.scores.precision + self.weights.precision
+        return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
+
+
+def whole_sigma(target: Target) -> float:
+    """Return the noise of a single Gaussian release that spends all of a target."""
+    return calibrate(
+        target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
+    )
+
+
+def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int) -> float:
+    """Return how many records an average cell has, in deviations of the noise of equal tables."""
+    cells = sum(sizes) / len(sizes) * n_classes
+    return n_records / cells / (sigma * math.sqrt(len(sizes) + 1))
+
+
+def plan(
+    sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
+) -> Plan:
+    """Return what a budget is spent on.
+
+    Parameters
+    ----------
+    sigma : float
+        Of a single Gaussian release that would spend all of it.
+    n_records : int
+        How many there are.
+    sizes : sequence of int
+        Numbers of values of the features.
+    n_classes : int
+        How many.
+    has_tables : bool
+        Whether there is a naive Bayes already, paid for before.
+
+    Raises
+    ------
+    ValueError
+        If there is, and the budget is so small that the noise cannot be drawn.
+    """
+    signal = signal_of(sigma, n_records, sizes, n_classes)
+    if signal < _LEAST_SIGNAL * n_classes and not has_tables:
+        none = Steps(0, 0.0, SumsMechanism(sigma=1.0))
+        return Plan(1.0, none, none, signal)
+    least, most = _FOR_TABLES
+    share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
+    ratio = signal / _TYPICAL_SIGNAL
+    time = max(_LEAST_TIME, _TIME * min(ratio, math.sqrt(ratio)))
+    # Small enough for features that say the same, and together pull as many times as hard.
+    fewest = math.ceil(max(time, _TIME) * (1 - MOMENTUM) * len(sizes))
+    number = max(int(_STEPS * max(1.0, ratio) ** 0.25), fewest)
+    part = signal / (signal + _HALVED)
+
+    def steps(share: float, number: int, time: float) -> Steps:
+        each = sigma * math.sqrt(number / share) if share > 0 else math.inf
+        if each > SumsMechanism.largest:
+            raise ValueError("target must allow more: gradients would drown in noise.")
+        return Steps(number, time, SumsMechanism(sigma=each))
+
+    return Plan(
+        share,
+        steps((1 - share) * (1 - part), _STEPS, _TIME),
+        steps((1 - share) * part, number, time),
+        signal,
+    )
+
+
+def plan_tables(
+    target: Target, shapes: Sequence[Rows], sigma: float, n_records: int
+) -> tuple[TablesMechanism, bool]:
+    """Return what releases naive Bayes' tables, and whether its temperature is measured.
+
+    Parameters
+    ----------
+    target : Rdp or ApproxDP
+        What tables may spend.
+    shapes : sequence of (int, int)
+        Of the tables: of the classes first, then of each feature.
+    sigma : float
+        Of a single Gaussian release that would spend all of it.
+    n_records : int
+        How many there are.
+
+    Notes
+    -----
+    Classes' counts shift the prediction of every record, so a share a of the budget for them,
+    beside what they would have with the least noise in all, leaves a loss of about ``A / a``, with
+    ``A = J (J − 1) σ² / (2 n²)`` nats; it costs features, whose worth rises with their signal s as
+    ``s² / (1 + s²)``, about ``a G s² / (1 + s²)²``. The least of the sum is at ``a = √(A / G)
+    (1 + s²) / s``. It is taken up to ``2 / J²``: many classes have mostly similar counts.
+    """
+    n_classes, sizes = shapes[0][1], [size for _, size in shapes[1:]]
+    signal = signal_of(sigma, n_records, sizes, n_classes)
+    loss = n_classes * (n_classes - 1) * sigma**2 / (2 * n_records**2)
+    first, *others = least_noise_shares(shapes)
+    own = math.sqrt(loss / _WORTH) * (1 + signal**2) / signal
+    own = max(first, min(own, 2 / n_classes**2))
+    shares = [own, *(share * (1 - own) / (1 - first) for share in others)]
+    whole = TablesMechanism.calibrated(
+        target,
+        shapes=[*shapes, *SHAPES],
+        n_records=n_records,
+        mechanism="gaussian",
+        shares=[*shares, *SHARES],
+    )
+    if is_worth_measuring(whole.deviations[-1], n_records):
+        return whole, True
+    return TablesMechanism.calibrated(
+        target, shapes=shapes, n_records=n_records, mechanism="gaussian", shares=shares
+    ), False
+
+
+def safe_temperature(typical: float, signal: float, log_prior: FloatArray) -> float:
+    """Return the temperature where none is measured: less than is typical where little is seen.
+
+    What features seem to tell is noise then, most of all in the rarest class, by what was
+    released. A temperature that is too small loses what little there is to be seen; one that is
+    too large may lose any amount.
+    """
+    rarest = signal * len(log_prior) * float(np.exp(log_prior.min()))
+    return typical * min(1.0, rarest / _SAFE_SIGNAL)
