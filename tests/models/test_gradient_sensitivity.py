@@ -11,6 +11,7 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 from scipy import sparse
 
 from privrl.mechanisms import SumsMechanism
+from privrl.models.logistic_regression.scores import shortened_sums
 from privrl.models.logistic_regression.sensitivity import largest_change
 from privrl.models.logistic_regression.training import scaled_sums
 
@@ -115,6 +116,37 @@ def test_what_is_released_changes_by_no_more_than_the_relation_says(seed: int) -
     np.testing.assert_array_equal(whole.ravel(), np.sum(parts, axis=0))  # sums are exact
     gradient = (ones.T @ residuals) * world.roots[:, None]
     np.testing.assert_allclose(whole / factor, gradient, atol=1e-4 * len(residuals))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sums_of_features_weights_change_by_no_more_than_the_relation_says(seed: int) -> None:
+    """Shortened and rounded, over all pairs of records: √2 at the most, and nearly that."""
+    world = World(seed)
+    residuals, ends = world.residuals(world.records), np.append(world.starts[1:], None)
+    said = np.stack([
+        world.weights[start:end][column]
+        for start, end, column in zip(world.starts, ends, world.records.T, strict=False)
+    ])  # fmt: skip
+    parts = np.concatenate([np.einsum("knj,nj->kn", said, residuals), residuals.T])
+    lengths = np.linalg.norm(parts, axis=0)
+    for length in (0.3 * lengths.min(), np.median(lengths), 1.1 * lengths.max()):
+        alone = np.array([shortened_sums(part[:, None], length)[0] for part in parts.T])
+        SumsMechanism(sigma=1e5).check(alone)
+        assert _farthest(alone) <= math.sqrt(2)
+        whole, factor = shortened_sums(parts, length)
+        np.testing.assert_array_equal(whole, alone.sum(axis=0))  # sums are exact
+        by_hand = (parts * np.minimum(1, length / lengths)).sum(axis=1)
+        np.testing.assert_allclose(whole / factor, by_hand, atol=1e-4 * length * len(lengths))
+
+
+def test_two_opposite_records_change_it_by_just_that() -> None:
+    parts = np.array([[3.0, -8.0], [4.0, -6.0]])
+    (first, second), lengths = (
+        [shortened_sums(parts[:, [k]] * sign, 5.0)[0] for k, sign in ((0, 1), (0, -1))],
+        [float(np.linalg.norm(shortened_sums(parts[:, [k]], 5.0)[0])) for k in range(2)],
+    )
+    assert math.sqrt(2) * (1 - 1e-4) < np.linalg.norm(first - second) <= math.sqrt(2)
+    assert lengths[0] == pytest.approx(lengths[1], rel=1e-4)  # of 5 and of 10, both are 5
 
 
 @pytest.mark.parametrize("data", [[0.5, 2.0**-21], [np.nan, 1.0], [2.0**34, 0.0], [np.inf, 0.0]])

@@ -1,6 +1,7 @@
 """Private logistic regression: what it promises to scikit-learn, and what to people."""
 
 import json
+import math
 import os
 from threading import Thread
 
@@ -18,10 +19,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.costs import AddRemoveRecord, GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression import load_classifier
+from privrl.models.logistic_regression.plan import plan, plan_tables, whole_sigma
 from privrl.numerics.randomness import SECRET, SEEDED
 
 SIZES = [3, 2, 4]
@@ -192,6 +195,18 @@ def test_who_knows_either_seed_can_undo_a_part(seeds):
     assert model.to_dict()["shareable"] is (seeds == (None, None))
 
 
+def test_it_is_for_one_relation_and_says_so():
+    """Where records come and go their number is no public fact, and much rests on it."""
+    with pytest.raises(TypeError, match="relation"):
+        made(relation=AddRemoveRecord())
+    accountant = RdpAccountant()
+    accountant.compose(GaussianCost(sigma=5.0, relation=AddRemoveRecord()))
+    before = accountant.rdp.copy()
+    with pytest.raises(ValueError, match="add or remove one record"):
+        made().fit(*records(200), accountant=accountant)
+    np.testing.assert_array_equal(accountant.rdp, before)
+
+
 def test_what_is_no_naive_bayes_to_begin_with_is_refused():
     with pytest.raises(ValueError, match="must be a PrivateNaiveBayes, got int"):
         made().fit(*records(), naive_bayes=3)
@@ -224,6 +239,73 @@ def test_deviations_are_those_of_many_fits():
     seen = np.array([np.concatenate(fit.weights_)[:, 0] for fit in fits]).std(axis=0)
     told = np.mean([np.concatenate(fit.deviations_)[:, 0] for fit in fits], axis=0)
     assert 0.6 < np.exp(np.log(seen / told).mean()) < 1.6
+
+
+# What a budget is spent on ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("signal", [0.25, 2.0, 30.0, 1000.0])
+@pytest.mark.parametrize("has_tables", [False, True])
+def test_parts_of_a_plan_are_the_whole(signal, has_tables):
+    sigma, sizes = 3.0, (4,) * 9
+    n_records = round(signal * 8 * sigma * math.sqrt(10))
+    planned = plan(sigma, n_records, sizes, 2, has_tables=has_tables)
+    assert planned.signal == pytest.approx(signal, rel=0.05)
+    assert planned.share == 0 if has_tables else 0.1 < planned.share < 1
+    spent = planned.scores.precision + planned.weights.precision
+    assert spent == pytest.approx((1 - planned.share) * sigma**-2, rel=1e-12)
+
+
+def test_the_larger_the_signal_the_less_is_for_tables_and_features():
+    plans = [plan(2.0, n, (4,) * 9, 2, has_tables=False) for n in (100, 1000, 10_000, 100_000)]
+    shares = [each.share for each in plans]
+    parts = [each.scores.precision / each.weights.precision for each in plans]
+    assert shares == sorted(shares, reverse=True)
+    assert parts == sorted(parts, reverse=True)
+
+
+def test_classes_counts_have_more_of_the_budget_where_features_tell_little():
+    shapes = [(1, 2), *((2, 4),) * 20]
+    target = ApproxDP(0.1, 1e-5)
+    shares = []
+    for n_records in (700, 700_000):
+        tables, measured = plan_tables(target, shapes, whole_sigma(target), n_records)
+        assert measured == (n_records == 700_000)
+        precisions = np.array(tables.sizes) ** -2.0
+        shares.append(precisions[0] / precisions.sum())
+    assert 0.2 < shares[0] < 0.55
+    assert shares[1] < 0.06
+
+
+def test_with_little_to_be_seen_it_is_no_worse_than_bare_frequencies():
+    """Of features that tell nothing: naive Bayes believes the noise, this hardly does. The mean
+    of 24 fits was 0.01 nats above; naive Bayes' by 0.05."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(700) < 0.3).astype(int)
+    X = rng.integers(0, 4, (700, 20))
+    bare = -(0.3 * math.log(0.3) + 0.7 * math.log(0.7))
+    common = {"classes": [0, 1], "target": ApproxDP(0.1, 1e-5)}
+    above = {
+        kind: np.mean([loss(kind([4] * 20, **common, random_state=s).fit(X, y), X, y)
+                       for s in range(24)]) - bare
+        for kind in (PrivateLogisticRegression, PrivateNaiveBayes)
+    }  # fmt: skip
+    assert above[PrivateLogisticRegression] < 0.03
+    assert above[PrivateLogisticRegression] < above[PrivateNaiveBayes]
+
+
+def test_a_feature_that_says_the_same_again_weighs_less():
+    """Six copies of one feature share what one alone has, as naive Bayes would not have them."""
+    rng = np.random.default_rng(0)
+    y, other = rng.integers(2, size=(2, 20_000))
+    told = np.where(rng.random(20_000) < 0.2, 1 - y, y)
+    alone = np.where(rng.random(20_000) < 0.2, 1 - y, y)
+    X = np.stack([told] * 6 + [alone, other], axis=1)
+    model = PrivateLogisticRegression(
+        [2] * 8, classes=[0, 1], target=ApproxDP(1.0, 1e-5), random_state=0
+    ).fit(X, y)
+    ranges = [float(np.ptp(table[:, 1])) for table in model.weights_]
+    assert np.mean(ranges[:6]) < 0.4 * ranges[6]
 
 
 def test_seeds():
@@ -375,17 +457,18 @@ def test_there_is_no_partial_fit_and_copies_are_not_fitted():
 def test_the_choice_is_by_public_facts_alone():
     X, y = records(2000)
     other = np.zeros_like(X), np.zeros_like(y)
-    for epsilon, name in ((0.01, "PrivateNaiveBayes"), (1.0, "PrivateLogisticRegression")):
-        for data in ((X, y), other):
+    for n_features, name in ((1, "PrivateNaiveBayes"), (3, "PrivateLogisticRegression")):
+        for known, classes in ((X, y), other):
             model = PrivateClassifier(
-                SIZES, classes=[0, 1], target=ApproxDP(epsilon, 1e-5), random_state=0
+                SIZES[:n_features], classes=[0, 1], target=TARGET, random_state=0
             )
             accountant = RdpAccountant()
-            model.fit(*data, accountant=accountant)
+            given = known[:, :n_features]
+            model.fit(given, classes, accountant=accountant)
             assert type(model.classifier_).__name__ == name
             assert len(accountant.journal) == 1
             np.testing.assert_array_equal(
-                model.predict_proba(X), model.classifier_.predict_proba(X)
+                model.predict_proba(given), model.classifier_.predict_proba(given)
             )
 
 

@@ -20,7 +20,9 @@ from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 
 # Chosen on public data sets; docs/models.md says which.
-_LEAST_SIGNAL = 0.1  # to a class, below which gradients would be drowned, and all is spent on tables
+_LEAST_SIGNAL = (
+    0.1  # to a class, below which gradients would be drowned, and all is spent on tables
+)
 _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
 _FOR_TABLES = (0.15, 0.95)  # the least and the largest share
 _HALVED = 2.0  # signal at which gradients of all weights have as much as those of features'
