@@ -6,25 +6,31 @@ the better model wherever there is enough data to learn it. `PrivateLogisticRegr
 under one target:
 
 1. A share of the budget releases naive Bayes' tables and temperature. The more records there are
-   to a cell, by public facts, the smaller the share.
-2. From naive Bayes' weights on, gradients of all records are released with noise, one after the
-   other. A record has a 1 for each of its values, so nothing is clipped: by how much one record
-   can change a gradient follows from the weights, which are public by then
+   to a cell, by public facts, the smaller the share. Where features can tell little, more of it is
+   for the counts of the classes, and a temperature that is not measured is lower than naive
+   Bayes' typical one (`privrl.models.logistic_regression.plan`).
+2. A weight for each feature is learned from noisy gradients: few numbers, which say how far each
+   feature is to be believed (`privrl.models.logistic_regression.scores`).
+3. From there on, gradients of all weights are released with noise, one after the other. A record
+   has a 1 for each of its values, so nothing is clipped: by how much one record can change a
+   gradient follows from the weights, which are public by then
    (`privrl.models.logistic_regression.sensitivity`).
-3. A part of what classes add to gradients is known from the tables already. As much of it is left
+4. A part of what classes add to gradients is known from the tables already. As much of it is left
    out of what is released as makes the noise of both together least.
-4. Weights are drawn to naive Bayes' by a normal prior, the more the larger the noise is, and the
-   second half of the steps is averaged. How many steps there are matters little: the mean of all
-   gradients has the same noise.
+5. Weights are drawn to where they began by a normal prior, the more the larger the noise is, and
+   the second half of the steps is averaged. How many steps there are matters little: the mean of
+   all gradients has the same noise.
 
 Where gradients would drown in noise nothing is spent on them, and the model is naive Bayes.
-`PrivateClassifier` chooses between the two beforehand.
+`PrivateClassifier` takes naive Bayes where there is a single feature.
 
 The constants in this were chosen on public data sets, which docs/models.md names, and are the same
 for all data.
 
 The relation is `ReplaceRecord`: neighbours are data sets with equally many records, one of them
-another. So the number of records is public, and so is the number of features.
+another. So the number of records is public, and so is the number of features. There is no other
+relation here: shares, steps and what is known from tables rest on the number of records, which
+is private where records come and go.
 
 References
 ----------
