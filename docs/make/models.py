@@ -363,7 +363,7 @@ def _classifier_means() -> pd.DataFrame:
     """Return mean cross-entropies: a row for each data set and epsilon, a column for each model."""
     rows = []
     for name in NAMES:
-        for seed in list(SPLITS)[:3]:
+        for seed in list(SPLITS)[:1]:  # a few minutes each
             parts = split(name, seed)
             train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
             *sizes, n_classes = parts.schema.sizes
