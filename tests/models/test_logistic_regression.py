@@ -278,19 +278,20 @@ def test_classes_counts_have_more_of_the_budget_where_features_tell_little():
 
 
 def test_with_little_to_be_seen_it_is_no_worse_than_bare_frequencies():
-    """Of features that tell nothing: naive Bayes believes the noise, this hardly does. The mean
-    of 24 fits was 0.01 nats above; naive Bayes' by 0.05."""
+    """Of features that tell nothing. The mean of these 24 fits is 0.025 ± 0.005 nats above; at a
+    temperature of 1 it is 0.041, and that of naive Bayes 0.044."""
     rng = np.random.default_rng(0)
     y = (rng.random(700) < 0.3).astype(int)
     X = rng.integers(0, 4, (700, 20))
-    bare = -(0.3 * math.log(0.3) + 0.7 * math.log(0.7))
+    share = y.mean()
+    bare = -(share * math.log(share) + (1 - share) * math.log(1 - share))
     common = {"classes": [0, 1], "target": ApproxDP(0.1, 1e-5)}
     above = {
         kind: np.mean([loss(kind([4] * 20, **common, random_state=s).fit(X, y), X, y)
                        for s in range(24)]) - bare
         for kind in (PrivateLogisticRegression, PrivateNaiveBayes)
     }  # fmt: skip
-    assert above[PrivateLogisticRegression] < 0.03
+    assert above[PrivateLogisticRegression] < 0.033
     assert above[PrivateLogisticRegression] < above[PrivateNaiveBayes]
 
 
