@@ -101,13 +101,9 @@ def test_what_no_file_could_hold_is_refused_unspent(folder: Path, name: str) -> 
     assert not Ledger("book.sqlite").is_there
 
 
-@pytest.mark.parametrize(
-    ("name", "both"),
-    [("naive-bayes", 1.998), ("classify", 1.596)],  # Gaussian noise adds up to less
-)
-def test_a_second_classifier_says_what_both_cost_together(
-    name: str, both: float, folder: Path
-) -> None:
+@pytest.mark.parametrize("name", ["naive-bayes", "classify"])  # the same, of a single feature
+def test_a_second_classifier_says_what_both_cost_together(name: str, folder: Path) -> None:
+    both = 1.998
     command = COMMANDS[name][0]
     first = said(run(*command, "--out", "a"))
     assert "a new ledger begins" in first
