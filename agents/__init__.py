@@ -5,8 +5,10 @@ from privrl.agents.baselines import Oracle, RandomPolicy
 from privrl.agents.dp_ucbvi import DPUCBVI
 from privrl.agents.explore_then_plan import ExploreThenPlan
 from privrl.agents.observer import Transition
+from privrl.agents.policies import Policy
 from privrl.agents.psrl import PSRL
 from privrl.agents.q_learning import QLearning
+from privrl.agents.resuming import Checkpoint
 from privrl.agents.rewards import (
     BetaRewards,
     HatRewards,
@@ -19,6 +21,7 @@ from privrl.agents.rlsvi import RLSVI, rlsvi_claimed_epsilon
 from privrl.agents.schedules import EveryEpisode, Geometric, Once, Schedule
 from privrl.agents.sparse_psrl import SparsePSRL, sparse_schedule
 from privrl.agents.tabular import TabularAgent, self_loops
+from privrl.agents.training import Callback, Stretch
 from privrl.agents.ucbvi import UCBVI
 
 __all__ = [
@@ -27,6 +30,8 @@ __all__ = [
     "RLSVI",
     "UCBVI",
     "BetaRewards",
+    "Callback",
+    "Checkpoint",
     "EveryEpisode",
     "ExploreThenPlan",
     "Geometric",
@@ -35,11 +40,13 @@ __all__ = [
     "NoisyRewards",
     "Once",
     "Oracle",
+    "Policy",
     "QLearning",
     "RandomPolicy",
     "RewardModel",
     "Schedule",
     "SparsePSRL",
+    "Stretch",
     "TabularAgent",
     "Transition",
     "imed",

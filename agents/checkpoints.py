@@ -254,7 +254,7 @@ def _accountant(agent: "TabularAgent") -> KeepsJournal:
 def _settings(agent: "TabularAgent") -> str:
     settings = settings_of(agent)
     accountant = settings.pop("accountant")
-    for name in ("_entered", "_streams"):
+    for name in ("_entered", "_streams", "env"):
         del settings[name]
     settings |= {"_sampler": agent._sampler.fresh(), "_rewards": agent._rewards.fresh()}
     bits = type(agent.rng.bit_generator).__name__

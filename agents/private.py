@@ -28,7 +28,7 @@ def private_agent(
     env: gym.Env[Any, Any] | TabularMDP,
     *,
     epsilon: float,
-    episodes: int,
+    episodes: int = 1000,
     order: float = 2.0,
     relation: Relation | None = None,
     support: Support | None = None,
@@ -45,7 +45,8 @@ def private_agent(
         What the whole run may spend, in Rényi divergence of the order (nats), > 0: two thirds
         for transitions, one third for rewards.
     episodes : int
-        How many there will be, a public number.
+        How many there will be, a public number: the noise is planned for so many. `learn` refuses
+        what needs more draws than they do.
     order : float
         Of the Rényi divergence, > 1.
     relation : Relation, optional
@@ -59,7 +60,7 @@ def private_agent(
     Returns
     -------
     SparsePSRL
-        To be trained, with `privrl.experiments.train` or step by step.
+        To `learn` in that environment, with `privrl.experiments.train`, or step by step.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def private_agent(
         loops=reward_loops(relation),
     )
     low, high = facts.reward_range
-    return SparsePSRL(
+    agent = SparsePSRL(
         *sizes,
         facts.horizon,
         episodes=episodes,
@@ -111,6 +112,8 @@ def private_agent(
         support=support,
         rng=secret_rng() if rng is None else rng,
     )
+    agent.env = env
+    return agent
 
 
 def _facts_of_tables(mdp: TabularMDP, support: Support | None) -> PublicFacts:

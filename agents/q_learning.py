@@ -67,7 +67,7 @@ class QLearning(TabularAgent):
         """Return the action of a single run for a state; see `TabularAgent.act`."""
         del step
         if self.batch_shape:
-            raise ValueError("act is for a single run; train batches with learn.")
+            raise ValueError("act is for a single run; train batches with play.")
         return int(self._choose(np.array([state]))[0])
 
     def observe(self, seen: Transition) -> None:
@@ -85,16 +85,18 @@ class QLearning(TabularAgent):
         """Refuse: it would have acted otherwise in the course of these episodes."""
         raise ValueError("agent learns in the course of an episode; tell it with observe.")
 
-    def learn(
+    def play(
         self,
         mdp: TabularMDP,
         episodes: int,
         rng: np.random.Generator,
         *,
         first: int = 0,
-        on_progress: Callable[[int], None] | None = None,
+        tell: Callable[[int, FloatArray], object],
     ) -> tuple[list[int], FloatArray]:
         """Play so many episodes of all runs, side by side; the first has that number.
+
+        ``tell`` is called after each, with its number and its rewards.
 
         Returns
         -------
@@ -121,8 +123,7 @@ class QLearning(TabularAgent):
                 state = following
                 if over[state].all():
                     break
-            if on_progress:
-                on_progress(episode + 1 - first)
+            tell(episode, earned[episode - first])
         return list(range(first, first + episodes)), earned.reshape(episodes, *self.batch_shape)
 
     def _choose(self, state: IntArray) -> IntArray:

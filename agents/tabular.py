@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from copy import copy
 from os import PathLike
 from threading import RLock
-from typing import Any, ClassVar, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
+from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
 from privrl.costs.base import Cost
@@ -28,8 +29,12 @@ from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
 from privrl.ledger.file import LedgerError
 from privrl.ledger.ledger import Ledger
-from privrl.numerics.randomness import Streams
+from privrl.numerics.randomness import Streams, secret_rng
 from privrl.samplers.base import Posterior, Sampler, check_table, draw
+
+if TYPE_CHECKING:  # they train agents
+    from privrl.agents.resuming import Checkpoint
+    from privrl.agents.training import Callback, Environment
 
 _STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache
 
@@ -84,13 +89,15 @@ class TabularAgent(Observer, ABC):
     ----------
     episodes_done : int
         How many episodes it has been trained for, as whoever trains it has counted.
+    env : gymnasium.Env, gymnasium.vector.VectorEnv, TabularMDP or None
+        Where `learn` lets it learn; None if that was never said.
     """
 
     remembered: ClassVar[tuple[str, ...]] = (
         "_streams", "_sampler", "_draws", "_numbers", "_released", "_behaviour", "_free", "_policy",
         "episodes_done",
     )  # fmt: skip
-    derived: ClassVar[tuple[str, ...]] = ("_actions",)
+    derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
 
     def __init__(
         self,
@@ -135,6 +142,8 @@ class TabularAgent(Observer, ABC):
         self._entered: checkpoints.Draws | None = None
         self._half_loaded = False
         self.episodes_done = 0
+        self.env: Environment | None = None
+        self._deployed: tuple[IntArray, Policy] | None = None  # of which array
 
     @property
     def sampler(self) -> Sampler:
@@ -180,6 +189,104 @@ class TabularAgent(Observer, ABC):
     def rng(self) -> np.random.Generator:
         """The agent's randomness."""
         return self._rng
+
+    def learn(
+        self,
+        episodes: int | None = None,
+        *,
+        env: "Environment | None" = None,
+        rng: np.random.Generator | None = None,
+        callback: "Callback | None" = None,
+        checkpoint: "Checkpoint | None" = None,
+    ) -> Self:
+        """Learn in an environment, and return the agent.
+
+        A second call goes on where the first one stopped, under the same accountant: what was paid
+        for is not paid again, and what comes is charged to the same budget.
+
+        Parameters
+        ----------
+        episodes : int, optional
+            How many more, >= 1; by default what is left of those that the agent was made for.
+        env : gymnasium.Env, gymnasium.vector.VectorEnv or TabularMDP, optional
+            Where, from now on; by default as before, or where `PSRL.private` made it for.
+        rng : numpy.random.Generator, optional
+            The environment's randomness (the agent has its own); by default secret, see
+            `privrl.secret_rng`.
+        callback : callable, optional
+            Is called with a `Stretch` after each stretch of episodes under one policy. What was
+            earned is kept nowhere else: it is not private.
+        checkpoint : Checkpoint, optional
+            Where it is saved, and gone on with, see `privrl.experiments.train`.
+
+        Returns
+        -------
+        TabularAgent
+            The same agent; `predict` asks its policy.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the agent's budget does not last.
+        ValueError
+            If there is no environment, it does not fit, so many episodes need more draws than are
+            planned for, or nothing says how many.
+        """
+        from privrl.agents.training import run  # noqa: PLC0415 # it trains agents
+
+        env = self.env if env is None else env
+        if env is None:
+            raise ValueError(
+                "env must be given, since the agent was not made for one; learn(env=...), or make "
+                "the agent with PSRL.private(env, epsilon=...)."
+            )
+        if episodes is None:
+            episodes = self._episodes_left()
+        rng = secret_rng() if rng is None else rng
+        self.env = env
+        run(self, env, episodes, rng, callback=callback, checkpoint=checkpoint)
+        return self
+
+    def _episodes_left(self) -> int:
+        planned: int | None = getattr(self, "episodes", None)
+        if planned is None:
+            raise ValueError("episodes must be given: the agent was made for no number of them.")
+        if planned <= self.episodes_done:
+            raise ValueError(
+                f"episodes must be given, since all {planned} that the agent was made for are done."
+            )
+        return planned - self.episodes_done
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: ArrayLike | None = None,
+        episode_start: ArrayLike | None = None,
+        deterministic: bool = True,  # as others call it
+    ) -> tuple[Action, Step]:
+        """Return the action of `policy` for an observation, and what to pass with the next one.
+
+        See `Policy.predict`; `to_policy` has the policy apart from the agent.
+        """
+        actions = self.policy
+        if self._deployed is None or self._deployed[0] is not actions:
+            self._deployed = actions, self.to_policy()
+        return self._deployed[1].predict(observation, state, episode_start, deterministic)
+
+    def to_policy(self) -> Policy:
+        """Return `policy` apart from the agent, in its environment's numbers, to be saved.
+
+        Raises
+        ------
+        ValueError
+            If there is none yet, or the agent is a batch.
+        """
+        if self.batch_shape:
+            raise ValueError(
+                f"to_policy is for a single run, this agent has batch_shape={self.batch_shape}; "
+                "make a Policy of the actions of one, in policy."
+            )
+        return Policy.of(self.policy, self.n_actions, self.env)
 
     def begin_episode(self, episode: int) -> None:
         """Draw a new model and plan, if the schedule says so for this episode (the first is 0).
@@ -435,6 +542,7 @@ class TabularAgent(Observer, ABC):
         other.accountant, other._rng = copy(self.accountant), self._rng.spawn(1)[0]
         other._new, other._lock = self._nothing(), RLock()
         other._streams, other._entered = Streams(other._rng), None
+        other._deployed = None
         return other
 
     def __deepcopy__(self, memo: object) -> Self:

@@ -5,8 +5,8 @@ import pytest
 
 from privrl.accounting import Rdp
 from privrl.agents import PSRL, BetaRewards, Geometric, KnownRewards, NoisyRewards
+from privrl.agents.training import learn_counts
 from privrl.envs import riverswim
-from privrl.experiments.training.loop import learn_counts
 from privrl.samplers import Diffuse, NoisyCounts
 
 _RUNS = 200

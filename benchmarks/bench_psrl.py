@@ -6,9 +6,9 @@ from peers import CLOCK
 
 from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards, KnownRewards
+from privrl.agents.training import learn_counts
 from privrl.costs import together
 from privrl.envs import plan, plan_support, planning, riverswim
-from privrl.experiments.training.loop import learn_counts
 from privrl.samplers import Diffuse
 
 RUNS = 200

@@ -39,6 +39,11 @@ _RUNS = Verdict(
     "it is yours to publish",
 )
 _EXACT = Verdict(False, "what was earned in each episode, as it was: no noise was added")
+_PLAYED = Verdict(
+    False,
+    "episodes as they were played: no noise was added; where the environment is simulated, they "
+    "are yours to publish",
+)
 _MODEL = Verdict(True, "what was released, and what is made of it")
 _POLICY = Verdict(True, "planned from what was released")
 
@@ -51,8 +56,11 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "tables.npz": _MODEL,
     "synthetic.csv": Verdict(True, "drawn from what was released: no record is a person's"),
     "policy.json": _POLICY,
-    "policy.npy": _POLICY,
+    "policy.png": _POLICY,
     "record.csv": _EXACT,
+    "learning_curve.png": _EXACT,
+    "episode.gif": _PLAYED,
+    "episode.png": _PLAYED,
     "checkpoint.private": Verdict(False, "raw counts of an agent, from which it goes on learning"),
     "ledger.sqlite": Verdict(False, "which data were released, when and how often, and a salt"),
     "predictions.csv": Verdict(False, "a row for each record that was predicted for"),

@@ -20,12 +20,12 @@ import numpy as np
 
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
+from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP
 from privrl.experiments import memory
 from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
-from privrl.experiments.training.loop import learn_counts
 from privrl.numerics.scipy_lazily import interpolate
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler

@@ -7,14 +7,17 @@ from typing import Annotated, Any
 import gymnasium as gym
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from privrl._checks import check_between, check_count, check_is
 from privrl.accounting.targets import Rdp
+from privrl.agents.policies import Policy
+from privrl.agents.resuming import Checkpoint
+from privrl.agents.training import Callback
 from privrl.envs import TabularMDP
 from privrl.envs.arrival import tables_hold
 from privrl.envs.bins import check_bins
 from privrl.envs.facts import PublicFacts, public_facts
+from privrl.envs.labels import grid_of
 from privrl.envs.support import Support
 from privrl.envs.toy_text import read_support
 from privrl.envs.worth import Worth, worth
@@ -29,8 +32,7 @@ from privrl.experiments.names import (
     rl_relation,
 )
 from privrl.experiments.specs import Delta, Order, Spec, Unit
-from privrl.experiments.training.checkpoints import Checkpoint
-from privrl.experiments.training.loop import Progress, train
+from privrl.experiments.training.loop import train
 from privrl.numerics.randomness import randomness_of, secret_rng
 
 
@@ -127,8 +129,8 @@ class TrainResult:
 
     Attributes
     ----------
-    policy : array of int, shape (H, S)
-        The private policy: an action for each step and state.
+    policy : Policy
+        The private policy: an action for each step and state, and what it cost.
     record : pandas.DataFrame
         What the agent earned, see `privrl.experiments.train`; not covered by the
         guarantee.
@@ -138,18 +140,21 @@ class TrainResult:
     worth : Worth or None
         What the policy is worth by the environment's tables, beside optimum and chance; None
         where it has none. As the tables are public, it tells no more than the policy does.
+    grid : tuple of str, or None
+        Rows of the map, a letter a cell, where the states are its cells: public.
     """
 
-    policy: NDArray[np.intp]
+    policy: Policy
     record: pd.DataFrame
     guarantee: dict[str, Any]
     worth: Worth | None
+    grid: tuple[str, ...] | None
 
 
 def run_training(
     spec: TrainSpec,
     *,
-    on_progress: Progress | None = None,
+    callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> TrainResult:
     """Train one agent; see `privrl.experiments.train` for what a checkpoint is.
@@ -190,10 +195,10 @@ def run_training(
             checked,
             spec.episodes,
             env_rng,
-            on_progress=on_progress,
+            callback=callback,
             checkpoint=checkpoint,
         )
-        value = worth(env, agent.policy)
+        value, grid = worth(env, agent.policy), grid_of(env)
     finally:
         env.close()
     spent = agent.accountant
@@ -207,7 +212,8 @@ def run_training(
         "randomness": randomness_of(rng),
         "caveats": _caveats(spec),
     }
-    return TrainResult(agent.policy, record, guarantee, value)
+    policy = Policy.of(agent.policy, agent.n_actions, env, guarantee=guarantee)
+    return TrainResult(policy, record, guarantee, value, grid)
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:

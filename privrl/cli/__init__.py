@@ -14,6 +14,7 @@ from privrl.cli import (  # their commands are added to the app
     histogram,
     ledger,
     naive_bayes,
+    play,
     predict,
     reproduce,
     schema,
@@ -21,6 +22,7 @@ from privrl.cli import (  # their commands are added to the app
     suite,
     sweep,
     train,
+    watch,
 )
 from privrl.cli.terminal import OUT, app
 
@@ -35,6 +37,7 @@ __all__ = [
     "ledger",
     "main",
     "naive_bayes",
+    "play",
     "predict",
     "reproduce",
     "schema",
@@ -42,6 +45,7 @@ __all__ = [
     "suite",
     "sweep",
     "train",
+    "watch",
 ]
 
 

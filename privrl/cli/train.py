@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from dataclasses import asdict
 from inspect import Parameter
@@ -13,6 +14,7 @@ import typer
 from privrl.cli import outputs
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
+from privrl.cli.playing import DEFAULT_OUT, print_shares
 from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from privrl.experiments.training import TrainResult
 
 _CHECKPOINT = "checkpoint.private"
+_FILES = ("policy.json", "policy.png", "learning_curve.png", "record.csv", "train.json")
 
 
 def _options() -> list[Parameter]:
@@ -36,7 +39,7 @@ def _options() -> list[Parameter]:
 def train(
     *,
     reproducible: Reproducible = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = DEFAULT_OUT,
     force: Force = False,
     checkpoint_every: Annotated[
         str | None,
@@ -53,10 +56,13 @@ def train(
     environment's own tables or an attribute of it, `arrival_rewards = False`, say that they do
     not.
 
-    Writes policy.npy (the private policy: an action for each step and state), record.csv (what
-    the agent earned: the researcher's view, not covered by the guarantee) and train.json. Where
-    the environment's tables are public it says how good the policy is: its exact value, and how
-    far that is from chance (0) to the optimum (1).
+    Writes policy.json (the private policy, which people can read: an action for each step and
+    state) and policy.png, a picture of it; record.csv and learning_curve.png (what the agent
+    earned: the researcher's view, not covered by the guarantee); and train.json. Where the
+    environment's tables are public it says how good the policy is: its exact value, and how far
+    that is from random actions (0 %) to the optimum (100 %).
+
+    What was saved is played with privrl play, and shown with privrl watch.
 
     With --checkpoint-every there is a file checkpoint.private until the run has ended. It holds raw
     counts and the state of the noise, for you alone to read: keep it to yourself.
@@ -70,7 +76,7 @@ def train(
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))
         check_seed(spec.seed, reproducible=reproducible)
         own = {"reproducible": reproducible, "checkpoint_every": checkpoint_every}
-        outputs.check_new(out, ["policy.npy", "record.csv", "train.json"], force=force)
+        outputs.check_new(out, _FILES, force=force)
         kept, path = None, out / _CHECKPOINT
         if checkpoint_every is not None:
             run = json.dumps(spec.to_dict())
@@ -86,11 +92,19 @@ def train(
         if ":" in spec.env and not sys.flags.safe_path:
             sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
         with bar("training", spec.episodes) as on_progress:
-            result = run_training(spec, on_progress=on_progress, checkpoint=kept)
+            result = run_training(
+                spec, callback=lambda told: on_progress(told.done), checkpoint=kept
+            )
+        from privrl.experiments.training import plots
+
         written = _files.save_all(
             out,
             {
-                "policy.npy": _files.array_writer(result.policy),
+                "policy.json": _files.text_writer(result.policy.to_text()),
+                "policy.png": _files.figure_writer(plots.policy_figure(result.policy, result.grid)),
+                "learning_curve.png": _files.figure_writer(
+                    plots.learning_figure(result.record, result.worth, spec.env)
+                ),
                 "record.csv": _files.table_writer(result.record),
             },
             (
@@ -100,42 +114,54 @@ def train(
             ),
         )
         path.unlink(missing_ok=True)  # all it is for is done, and it is not private
-        _print_rewards(result)
+        _print_rewards(result, spec.env)
         print_cost(
-            "policy.npy",
+            "policy.json",
             result.guarantee,
             without="the sampler is non-private",
             also=f"; draws: {result.guarantee['draws']}",
         )
         print_files(written)
         OUT.print(
-            "record.csv holds what the agent earned in each episode, without any privacy: it is "
-            "for research on simulations; keep it to yourself where an episode is a person's",
+            "record.csv and learning_curve.png show what the agent earned in each episode, without "
+            "any privacy: they are for research on simulations; keep them to yourself where an "
+            "episode is a person's",
             soft_wrap=True,
         )
+        _print_next(out)
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:
     return None if worth is None else asdict(worth) | {"share": worth.share(worth.policy)}
 
 
-def _print_rewards(result: "TrainResult") -> None:
-    """Say what was earned, what the policy is worth, and what these numbers mean."""
-    worth = result.worth
-
-    def shown(value: float) -> str:
-        share = None if worth is None else worth.share(value)
-        return f"{value:.4g}" + ("" if share is None else f" (share {share:.3g})")
-
-    rewards = result.record["reward"]
+def _print_rewards(result: "TrainResult", env: str) -> None:
+    """Say what the reward is of, and what was earned, beside the optimum and chance."""
+    worth, rewards = result.worth, result.record["reward"]
     last = max(1, len(rewards) // 10)
-    OUT.print(
-        f"mean reward of an episode of at most {len(result.policy)} steps: "
-        f"{shown(rewards.mean())} over all {len(rewards)}, "
-        f"{shown(rewards.tail(last).mean())} over the last {last}"
-    )
+    rows = [
+        ("while learning, all episodes", rewards.mean()),
+        (f"while learning, the last {last}", rewards.tail(last).mean()),
+    ]
     if worth is not None:
-        OUT.print(
-            f"policy.npy is worth {shown(worth.policy)} by the environment's tables; a share is "
-            f"how far from random actions, {worth.random:.4g}, to the optimum, {worth.optimum:.4g}"
-        )
+        rows = [
+            ("the best there is", worth.optimum),
+            ("policy.json, expected", worth.policy),
+            *reversed(rows),
+            ("random actions", worth.random),
+        ]
+    print_shares(
+        f"Reward of one episode of {env}, the sum over its {result.policy.horizon} steps or fewer",
+        rows,
+        worth,
+    )
+
+
+def _print_next(out: Path) -> None:
+    folder = "" if out == DEFAULT_OUT else f" {shlex.quote(str(out))}"
+    OUT.print(
+        f"next: privrl play{folder}   its reward in new episodes\n"
+        f"      privrl watch{folder}  an episode as an animation",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -9,8 +9,8 @@ from told import Told
 
 from privrl.agents import DPUCBVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
 from privrl.agents.dp_ucbvi import private_counts
+from privrl.agents.training import learn_counts
 from privrl.envs import Support, riverswim
-from privrl.experiments.training.loop import learn_counts
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

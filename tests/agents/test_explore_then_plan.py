@@ -7,8 +7,8 @@ from told import Told
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards, Once
+from privrl.agents.training import learn_counts
 from privrl.envs import Support, garnet, riverswim
-from privrl.experiments.training.loop import learn_counts
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

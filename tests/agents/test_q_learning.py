@@ -7,10 +7,11 @@ import pytest
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import QLearning, Transition
+from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.exploration import deep_sea
 from privrl.envs.suite import SUITE
-from privrl.experiments.training.loop import learn_counts, train
+from privrl.experiments.training.loop import train
 
 MDP = riverswim(n_states=4, horizon=6)
 

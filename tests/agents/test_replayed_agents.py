@@ -172,7 +172,7 @@ def run(setup: Setup, history: list[Episode]) -> Any:
             env = Discretised(env, [[0.5, 1.5]])
         train(
             agent, env, len(history), np.random.default_rng(2),
-            on_progress=lambda _: shown.append(agent.behaviour.copy()),
+            callback=lambda _: shown.append(agent.behaviour.copy()),
         )  # fmt: skip
         return shown, agent.behaviour, agent.draws, agent.accountant.rdp
     starts = [*agent.starts(len(history)), len(history)]

@@ -7,9 +7,9 @@ import pytest
 
 from privrl.agents import RLSVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
 from privrl.agents import rlsvi_claimed_epsilon as claimed
+from privrl.agents.training import learn_counts
 from privrl.envs import riverswim
 from privrl.envs.exploration import deep_sea
-from privrl.experiments.training.loop import learn_counts
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

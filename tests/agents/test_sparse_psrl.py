@@ -24,11 +24,12 @@ from privrl.agents import (
     sparse_schedule,
 )
 from privrl.agents.sparse_model import SparseModel
+from privrl.agents.training import learn_counts
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.toy_text import read_support
 from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.training.loop import learn_counts, train
+from privrl.experiments.training.loop import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

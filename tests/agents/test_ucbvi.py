@@ -17,11 +17,11 @@ from privrl.agents import (
     NoisyRewards,
     RandomPolicy,
 )
+from privrl.agents.training import learn_counts
 from privrl.costs.relations import ReplaceEpisode
 from privrl.envs import riverswim
 from privrl.envs.planning import plan
 from privrl.envs.support import Support
-from privrl.experiments.training.loop import learn_counts
 from privrl.samplers.base import stack
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.factorisations import LocalNoise

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl import secret_rng
-from privrl.agents import PSRL, QLearning
+from privrl.agents import PSRL, QLearning, Stretch
 from privrl.cli import app
 from privrl.envs import riverswim
 from privrl.experiments import Checkpoint, train
@@ -30,11 +30,11 @@ class Stopped(Exception):
 
 
 def stop_at(episode: int):
-    def on_progress(done: int) -> None:
-        if done >= episode:
+    def callback(stretch: Stretch) -> None:
+        if stretch.done >= episode:
             raise Stopped
 
-    return on_progress
+    return callback
 
 
 def single() -> gym.Env:
@@ -53,7 +53,7 @@ def run(kind: str, checkpoint: Checkpoint | None, stop: int | None = None):
     env, rng = WHERE[kind](), np.random.default_rng(1)
     public = single() if kind == "vector" else env
     agent = PSRL.private(public, epsilon=1, episodes=EPISODES, rng=np.random.default_rng(2))
-    options = {} if stop is None else {"on_progress": stop_at(stop)}
+    options = {} if stop is None else {"callback": stop_at(stop)}
     record = train(agent, env, EPISODES, rng, checkpoint=checkpoint, **options)
     return record, agent, rng
 
@@ -127,7 +127,7 @@ def test_of_secret_randomness_too_and_each_draw_is_entered_once(tmp_path) -> Non
     for stop in (1, 2, 20, 21, 47, 48, 90, None):
         agent = PSRL.private(env, epsilon=1, episodes=EPISODES, rng=secret_rng())
         rng = np.random.default_rng(1)
-        options = {} if stop is None else {"on_progress": stop_at(stop)}
+        options = {} if stop is None else {"callback": stop_at(stop)}
         try:
             train(agent, env, EPISODES, rng, checkpoint=kept, **options)
         except Stopped:

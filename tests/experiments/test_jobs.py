@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import PRESETS, jobs_of
@@ -18,7 +19,6 @@ from privrl.experiments.sweeps.jobs import (
     run_job,
     work,
 )
-from privrl.experiments.training.loop import learn_counts
 
 JOB = Job(
     env="privrl/RiverSwim-v0",

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from privrl.agents import PSRL, NoisyRewards, TabularAgent
+from privrl.agents.stretches import play
 from privrl.costs.relations import ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.training import stretches
 from privrl.experiments.training.loop import train
-from privrl.experiments.training.stretches import play
 from privrl.samplers.noisy_counts import NonPrivate
 
 CHAIN = riverswim(30, 20)

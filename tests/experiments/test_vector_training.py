@@ -192,13 +192,16 @@ def test_policies_change_when_the_schedule_says(mode):
             super().begin_episode(episode)
 
     agent = learner((6, 2, 9), Noted, schedule=Geometric(2.0), terminates=True)
-    progress = []
-    record = train(agent, env, 10, np.random.default_rng(0), on_progress=progress.append)
+    told = []
+    record = train(agent, env, 10, np.random.default_rng(0), callback=told.append)
     assert begun == [(0, 1), (1, 2), (3, 3), (7, 4)]
     assert list(record["episode"]) == [0, 1, 3, 7]
     assert list(record["episodes"]) == [1, 2, 4, 3]
     assert list(record["draws"]) == [1, 2, 3, 4]
-    assert progress == [1, 3, 7, 10]
+    assert [(each.first, each.episodes, each.done, each.draws) for each in told] == [
+        (0, 1, 1, 1), (1, 2, 3, 2), (3, 4, 7, 3), (7, 3, 10, 4),
+    ]  # fmt: skip
+    np.testing.assert_array_equal([each.reward[0] for each in told], record["reward"])
 
 
 @pytest.mark.parametrize("on_mdp", [False, True])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from privrl.agents import TabularAgent
+from privrl.agents.tabular import TabularAgent
 from privrl.envs import TabularMDP
 from privrl.envs.steps import rollout_steps
 from privrl.numerics.special import FloatArray

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from privrl._checks import check_count, check_positive
 from privrl._states import settings_digest
-from privrl.agents import TabularAgent, checkpoints
+from privrl.agents import checkpoints
+from privrl.agents.tabular import TabularAgent
 from privrl.envs import TabularMDP
 from privrl.ledger import Ledger
 from privrl.numerics.randomness import SECRET, randomness_of

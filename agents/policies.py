@@ -1,0 +1,341 @@
+"""Policies apart from the agents that made them: to be asked, played, and kept in files."""
+
+import json
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike, NDArray
+
+from privrl._checks import check_count, shown
+from privrl._files import read_bytes, save_all, text_writer
+from privrl._plain import listed, parse_json
+from privrl._sharing import check_said, judge_by
+from privrl._typing import IntArray
+from privrl.envs.labels import action_names
+
+Action = np.int64 | NDArray[np.int64]
+"""One, or one for each of several environments."""
+Step = int | NDArray[np.int64]
+"""Steps since the episode began, likewise."""
+
+_SPACES: Final = ("observation_space", "action_space")
+_LONGEST: Final = 2**27  # entries of a policy in a file
+_LEAST: Final = -(2**53)  # number of a state or action
+_FORMAT: Final = "privrl policy of an agent, 1"
+_SAYS: Final = (
+    "In each state, as the environment numbers it: the action from a step of the episode on, of "
+    "which the first is 0, up to the next that is listed; null is any action, at random."
+)
+_ENTRIES: Final = (
+    "format", "says", "env", "guarantee", "shareable", "because", "horizon", "n_actions",
+    "first_action", "action_names", "states",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Policy:
+    """What to do at each step of an episode in each state.
+
+    It speaks an environment's numbers of observations and actions, which need not begin at 0.
+
+    Parameters
+    ----------
+    actions : array of int, shape (H, S)
+        At each step in each state, both counted from 0; -1 for any, uniformly at random.
+    n_actions : int
+        How many there are.
+    first_state, first_action : int
+        How the environment numbers the first of each.
+    action_names : sequence of str, optional
+        What actions are called.
+    env : str
+        Where it is for, to be read by people; may be empty.
+    guarantee : dict, optional
+        What it cost, as statements have it; None if nothing is known of that.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or does not fit the others.
+    """
+
+    actions: IntArray
+    n_actions: int
+    first_state: int = 0
+    first_action: int = 0
+    action_names: tuple[str, ...] | None = None
+    env: str = ""
+    guarantee: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_count("n_actions", self.n_actions)
+        for name in ("first_state", "first_action"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        actions = np.array(self.actions)
+        if actions.dtype.kind not in "iu" or actions.ndim != 2 or not actions.size:
+            raise ValueError(
+                "actions must be whole numbers of shape (steps, states), got "
+                f"{actions.dtype} of shape {actions.shape}."
+            )
+        if not ((actions >= -1) & (actions < self.n_actions)).all():
+            raise ValueError(f"actions must be from -1 to {self.n_actions - 1} everywhere.")
+        actions = actions.astype(np.intp)
+        actions.setflags(write=False)
+        object.__setattr__(self, "actions", actions)
+        if self.action_names is not None:
+            names = tuple(self.action_names)
+            if len(names) != self.n_actions or not all(isinstance(name, str) for name in names):
+                raise ValueError(
+                    f"action_names must be {self.n_actions} texts, got {listed(names)}."
+                )
+            object.__setattr__(self, "action_names", names)
+        if not isinstance(self.env, str) or not isinstance(self.guarantee, dict | None):
+            raise ValueError("env must be a text, and guarantee a dictionary or None.")
+
+    @classmethod
+    def of(
+        cls,
+        actions: IntArray,
+        n_actions: int,
+        env: object = None,
+        *,
+        guarantee: dict[str, Any] | None = None,
+    ) -> Self:
+        """Return a policy in the numbers of an environment, with what it calls its actions."""
+        spaces = [getattr(env, each, None) for each in _SPACES]
+        if isinstance(env, VectorEnv):
+            spaces = [env.single_observation_space, env.single_action_space]
+        first_state, first_action = (getattr(space, "start", 0) for space in spaces)
+        spec = getattr(env, "spec", None)
+        return cls(
+            actions=actions,
+            n_actions=n_actions,
+            first_state=first_state,
+            first_action=first_action,
+            action_names=action_names(env, n_actions),
+            env="" if spec is None else spec.id,
+            guarantee=guarantee,
+        )
+
+    @property
+    def horizon(self) -> int:
+        """How many steps an episode has at the most."""
+        return len(self.actions)
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return self.actions.shape[1]
+
+    def predict(
+        self,
+        observation: ArrayLike,
+        state: ArrayLike | None = None,
+        episode_start: ArrayLike | None = None,
+        deterministic: bool = True,  # as others call it
+    ) -> tuple[Action, Step]:
+        """Return the action for an observation, and what to pass with the next one.
+
+        The best action depends on how many steps are left, so something has to count them. It is
+        done as Stable-Baselines3 does it for policies with a memory: what comes second is passed
+        as ``state`` the next time, and is the number of the step::
+
+            observation, _ = env.reset()
+            action, step = policy.predict(observation)  # the first of an episode
+            observation, *_ = env.step(action)
+            action, step = policy.predict(observation, step)
+
+        Parameters
+        ----------
+        observation : int, or array of int, shape (num_envs,)
+            What an environment shows, or several side by side.
+        state : int, or array of int, shape (num_envs,), optional
+            Steps since the episode began; by default none.
+        episode_start : bool, or array of bool, shape (num_envs,), optional
+            Where another episode has just begun, whatever ``state`` is.
+        deterministic : bool
+            Changes nothing: there is one action for each step and state. It is here since others
+            pass it.
+
+        Returns
+        -------
+        action : numpy.int64, or array of int64, shape (num_envs,)
+            In the environment's numbers.
+        state : int, or array of int64, shape (num_envs,)
+            The number of the next step.
+
+        Raises
+        ------
+        ValueError
+            If there is no such observation or step. An episode that goes on beyond the horizon is
+            not what was learned for.
+        """
+        del deterministic
+        here, step = np.asarray(observation), np.asarray(0 if state is None else state)
+        if here.dtype.kind not in "iu" or step.dtype.kind not in "iu":
+            raise ValueError(
+                f"observation and state must be whole numbers, got {here.dtype} and {step.dtype}; "
+                "an environment in privrl.envs.numbered has such observations."
+            )
+        if episode_start is not None:
+            step = np.where(np.asarray(episode_start, np.bool_), 0, step)
+        number = here.astype(np.int64) - self.first_state
+        if not ((number >= 0) & (number < self.n_states)).all():
+            last = self.first_state + self.n_states - 1
+            raise ValueError(f"observation must be from {self.first_state} to {last} everywhere.")
+        if not ((step >= 0) & (step < self.horizon)).all():
+            raise ValueError(
+                f"state must be the number of a step, from 0 to {self.horizon - 1}: the policy is "
+                f"for episodes of {self.horizon} steps. Leave it out where an episode begins."
+            )
+        action = self.actions[step, number].astype(np.int64)
+        unset = action < 0
+        if unset.any():
+            anything = np.random.default_rng().integers(self.n_actions, size=action.shape)
+            action = np.where(unset, anything, action)
+        action, step = action + self.first_action, step + np.ones_like(action)
+        return (action, step) if action.ndim else (np.int64(action), int(step))
+
+    def action_name(self, action: int) -> str:
+        """Return what an action, counted from 0, is called; -1 is "any"."""
+        if action < 0:
+            return "any"
+        if self.action_names is None:
+            return str(action + self.first_action)
+        return self.action_names[action]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain data."""
+        return {
+            "format": _FORMAT,
+            "says": _SAYS,
+            "env": self.env,
+            "guarantee": self.guarantee,
+            **judge_by("policy.json", {"guarantee": self.guarantee}).said,
+            "horizon": self.horizon,
+            "n_actions": self.n_actions,
+            "first_action": self.first_action,
+            "action_names": None if self.action_names is None else list(self.action_names),
+            "states": [self._state(state) for state in range(self.n_states)],
+        }
+
+    def to_text(self) -> str:
+        """Return the policy as JSON, a state a line."""
+        page = self.to_dict()
+        states = page.pop("states")
+        head = json.dumps(page, indent=1, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
+        lines = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in states)
+        return f'{head},\n "states": [\n  {lines}\n ]\n}}\n'
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the policy to a JSON file that people can read, replacing one that is there.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        path = Path(path)
+        save_all(path.parent, {path.name: text_writer(self.to_text())})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a policy from a file that `save` or ``privrl train`` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it holds no such policy; the message begins with the file's name.
+        OSError
+            If it cannot be read.
+        """
+        path = Path(path)
+        content = read_bytes(path)
+        try:
+            return cls.from_dict(parse_json(content.decode()))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Return the policy that plain data describe.
+
+        Raises
+        ------
+        ValueError
+            If they describe none.
+        """
+        said = data.get("format") if isinstance(data, dict) else None
+        if said != _FORMAT:
+            of_log = isinstance(said, str) and said.startswith("privrl policy,")
+            raise ValueError(
+                f"format must be {_FORMAT!r}, got {shown(said)}; "
+                + (
+                    "privrl.offline.load_policy reads it: it is a policy of privrl fit-policy."
+                    if of_log
+                    else "privrl train writes such files, and Policy.save."
+                )
+            )
+        if set(data) != set(_ENTRIES):
+            odd = sorted(map(str, set(data) ^ set(_ENTRIES)))
+            raise ValueError(f"entries must be {listed(_ENTRIES)}, and {listed(odd)} are not so.")
+        states, names = data["states"], data["action_names"]
+        horizon = check_count("horizon", data["horizon"])
+        if not isinstance(states, list) or not states or not isinstance(names, list | None):
+            raise ValueError("states must be a list of one at least, and action_names one or null.")
+        try:
+            first_state = states[0]["state"]
+            steps = [[(step["from"], step["action"]) for step in each["steps"]] for each in states]
+        except (LookupError, TypeError):
+            raise ValueError(
+                "states must each have a number, and steps from which on there is an action."
+            ) from None
+        policy = cls(
+            actions=_actions(steps, horizon, _whole("first_action", data["first_action"])),
+            n_actions=data["n_actions"],
+            first_state=first_state,
+            first_action=data["first_action"],
+            action_names=None if names is None else tuple(names),
+            env=data["env"],
+            guarantee=data["guarantee"],
+        )
+        check_said(data, judge_by("policy.json", {"guarantee": policy.guarantee}))
+        for number, (found, meant) in enumerate(
+            zip(states, policy.to_dict()["states"], strict=True)
+        ):
+            if found != meant:
+                raise ValueError(f"state {number} must be {meant!r}, got {shown(found)}.")
+        return policy
+
+    def _state(self, state: int) -> dict[str, Any]:
+        """Return what is to be done in a state, where that changes."""
+        column = self.actions[:, state]
+        changes = np.flatnonzero(np.diff(column, prepend=-2)).tolist()
+        steps = [{"from": step} | self._what(int(column[step])) for step in changes]
+        return {"state": state + self.first_state, "steps": steps}
+
+    def _what(self, action: int) -> dict[str, Any]:
+        number = action + self.first_action if action >= 0 else None
+        return {"action": number, "do": self.action_name(action)}
+
+
+def _whole(name: str, value: Any) -> int:
+    return check_count(name, value, least=_LEAST)
+
+
+def _actions(steps: list[list[tuple[Any, Any]]], horizon: int, first: int) -> IntArray:
+    """Return the actions, counted from 0, of what is listed for each state."""
+    if horizon * len(steps) > _LONGEST:
+        raise ValueError(f"horizon times states must be at most {_LONGEST}, got {horizon} steps.")
+    columns = np.empty((horizon, len(steps)), np.intp)
+    for column, listed_steps in zip(columns.T, steps, strict=True):
+        starts = [check_count("from", start, least=0) for start, _ in listed_steps]
+        if starts[:1] != [0] or sorted(set(starts)) != starts or starts[-1] >= horizon:
+            raise ValueError("steps must go on from 0 to below the horizon.")
+        for start, action in listed_steps:
+            column[start:] = -1 if action is None else _whole("action", action) - first
+    return columns

@@ -1,0 +1,417 @@
+"""Training one agent: Gymnasium environments step by step, a tabular MDP by its counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from privrl._checks import check_count
+from privrl._typing import FloatArray
+from privrl.agents.observer import Transition
+from privrl.agents.q_learning import QLearning
+from privrl.agents.resuming import Checkpoint, Keeper, Record
+from privrl.agents.stretches import play
+from privrl.agents.tabular import TabularAgent
+from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
+from privrl.envs.steps import any_action
+from privrl.envs.tabular import TabularMDP
+
+Environment = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """What a callback is told: episodes that an agent has just had under one policy.
+
+    Attributes
+    ----------
+    first : int
+        The number of the first of them, over all calls.
+    episodes : int
+        How many there were.
+    done, total : int
+        How many episodes of this call are done, and how many there will be.
+    draws : int
+        How often the agent had drawn by then, which is public: by its schedule.
+    reward : array, shape (runs,)
+        The sum of their rewards in each run. **Not private**: no guarantee covers what was earned.
+    """
+
+    first: int
+    episodes: int
+    done: int
+    total: int
+    draws: int
+    reward: FloatArray
+
+    @property
+    def mean_reward(self) -> float:
+        """The mean reward of an episode, over all runs; not private."""
+        return float(self.reward.mean()) / self.episodes
+
+
+Callback = Callable[[Stretch], object]
+
+
+class Earned(NamedTuple):
+    """What a call of `run` earned: the researcher's view, not private.
+
+    Attributes
+    ----------
+    starts : list of int
+        The first episode of each stretch.
+    last : int
+        The episode after the last.
+    reward : array, shape (len(starts), runs)
+        Sum of the rewards in each stretch and run.
+    draws : array of int, shape (len(starts),)
+        Made so far.
+    """
+
+    starts: list[int]
+    last: int
+    reward: FloatArray
+    draws: NDArray[np.int64]
+
+
+def run(
+    agent: TabularAgent,
+    env: Environment,
+    episodes: int,
+    rng: np.random.Generator,
+    *,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Earned:
+    """Train an agent; see `privrl.experiments.train` for all of it."""
+    check_count("episodes", episodes)
+    if isinstance(env, TabularMDP):
+        starts, rewards = learn_counts(
+            agent, env, episodes, rng, callback=callback, checkpoint=checkpoint
+        )
+        last = starts[0] + episodes
+        draws = np.searchsorted(agent.schedule.starts(last), starts, side="right")
+        return Earned(starts, last, rewards.reshape(len(starts), -1), draws)
+    if isinstance(env, VectorEnv):
+        return _side_by_side(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint)
+    return _one_by_one(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint)
+
+
+def _one_by_one(
+    agent: TabularAgent,
+    env: gym.Env[Any, Any],
+    episodes: int,
+    rng: np.random.Generator,
+    *,
+    callback: Callback | None,
+    checkpoint: Checkpoint | None,
+) -> Earned:
+    _check_fit(agent, env, env.observation_space, env.action_space)
+    if agent.batch_shape:
+        raise ValueError(
+            f"agent must be a single run on a Gymnasium environment, got batch_shape="
+            f"{agent.batch_shape}; train batches on a TabularMDP, or on a vector environment."
+        )
+    _check_arrival(agent, env)
+    kept = Keeper(checkpoint, agent, env, rng, episodes)
+    _check_plan(agent, kept.last)
+    done = kept.record or {"reward": np.empty(0), "draws": np.empty(0, np.int64)}
+    rewards, draws = done["reward"].tolist(), done["draws"].tolist()
+    rows = partial(_rows, rewards, draws)
+    # Seeding is slow; from its first reset on, the environment goes on by itself.
+    seeds_next = kept.seeds_episodes or not _was_in(agent, env)
+    for episode in range(kept.next, kept.last):
+        kept.before(episode, rows)
+        agent.begin_episode(episode)
+        agent.episodes_done, _LAST_IN[agent] = episode + 1, ref(env.unwrapped)
+        rewards.append(_one_episode(agent, env, int(rng.integers(2**31)) if seeds_next else None))
+        draws.append(agent.draws)
+        seeds_next = kept.seeds_episodes
+        if callback:
+            paid = np.array(rewards[-1:])
+            callback(Stretch(episode, 1, episode + 1 - kept.first, episodes, agent.draws, paid))
+    kept.end(rows)
+    starts = list(range(kept.first, kept.last))
+    return Earned(starts, kept.last, np.array(rewards, np.float64)[:, None], rows()["draws"])
+
+
+def _rows(rewards: list[float], draws: list[int]) -> Record:
+    return {"reward": np.array(rewards, np.float64), "draws": np.array(draws, np.int64)}
+
+
+#: In which environment an agent had its last episode here.
+_LAST_IN: Final[WeakKeyDictionary[TabularAgent, ReferenceType[object]]] = WeakKeyDictionary()
+
+
+def _was_in(agent: TabularAgent, env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any]) -> bool:
+    return agent in _LAST_IN and _LAST_IN[agent]() is env.unwrapped
+
+
+def _check_plan(agent: TabularAgent, last: int) -> None:
+    """Check that what is planned lasts for all episodes from the next to before the last."""
+    first = agent.episodes_done
+    episodes = last - first
+    planned = getattr(agent.sampler, "updates", None)
+    if planned is None:
+        return
+    due = [start for start in agent.schedule.starts(first + episodes) if start >= first]
+    left = planned - agent.draws
+    if len(due) > left:
+        raise ValueError(
+            f"episodes must be at most {due[left] - first} more, since the agent has made "
+            f"{agent.draws} of the {planned} draws that its sampler is planned for, got "
+            f"{episodes}; plan for the total when you make the agent."
+        )
+
+
+def _stretches(agent: TabularAgent, first: int, last: int) -> list[tuple[int, int]]:
+    """Return first and last episode (the last is not in it) of each stretch under one policy."""
+    _check_plan(agent, last)
+    starts = [first, *(start for start in agent.starts(last) if start > first)]
+    return list(pairwise([*starts, last]))
+
+
+def learn_counts(
+    agent: TabularAgent,
+    mdp: TabularMDP,
+    episodes: int,
+    rng: np.random.Generator,
+    *,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[list[int], FloatArray]:
+    """Train all runs of an agent at once, a whole stretch under one policy at a time.
+
+    See `privrl.experiments.train` for the arguments.
+
+    Returns
+    -------
+    starts : list of int
+        The first episode of each stretch.
+    rewards : array, shape (len(starts), *agent.batch_shape)
+        Sum of the rewards in each stretch and run.
+    """
+    sizes = (mdp.n_states, mdp.n_actions, mdp.horizon)
+    if sizes != (agent.n_states, agent.n_actions, agent.horizon):
+        raise ValueError(
+            "agent must be made for the states, actions and horizon of the MDP, "
+            f"{sizes}, got {(agent.n_states, agent.n_actions, agent.horizon)}."
+        )
+    _check_arrival(agent, mdp)
+    if isinstance(agent, QLearning):  # it learns of single steps
+        if checkpoint is not None:
+            raise ValueError(
+                "checkpoint must be None for QLearning on tables, which plays all at once; train "
+                "it on a Gymnasium environment."
+            )
+        first = agent.episodes_done
+        agent.episodes_done = first + episodes
+
+        def tell(episode: int, reward: FloatArray) -> None:
+            if callback:
+                callback(Stretch(episode, 1, episode + 1 - first, episodes, agent.draws, reward))
+
+        return agent.play(mdp, episodes, rng, first=first, tell=tell)
+    kept = Keeper(checkpoint, agent, mdp, rng, episodes)
+    stretches = _stretches(agent, kept.first, kept.last)
+    rewards = np.empty((len(stretches), *agent.batch_shape))
+    done = kept.record.get("reward", rewards[:0])
+    rewards[: len(done)] = done
+    for i, (start, end) in list(enumerate(stretches))[len(done) :]:
+        kept.before(start, lambda i=i: {"reward": rewards[:i]})  # type: ignore[misc] # a default
+        agent.begin_episode(start)
+        agent.episodes_done = start + 1
+        rewards[i] = play(agent, mdp, end - start, rng)
+        agent.episodes_done = end
+        if callback:
+            paid = rewards[i].ravel().copy()
+            callback(Stretch(start, end - start, end - kept.first, episodes, agent.draws, paid))
+    kept.end(lambda: {"reward": rewards})
+    return [start for start, _ in stretches], rewards
+
+
+def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) -> float:
+    # Plain integers: the agent compares and looks up several at each step.
+    first_state = int(env.observation_space.start)  # type: ignore[attr-defined] # Discrete
+    first_action = int(env.action_space.start)  # type: ignore[attr-defined] # Discrete
+    state = int(env.reset(seed=seed)[0]) - first_state
+    if not 0 <= state < agent.n_states:  # those that follow are checked by the agent
+        raise ValueError(
+            f"env must begin in a state of its observation space {env.observation_space}, and "
+            f"{env} does not; look into its reset."
+        )
+    earned = 0.0
+    for step in range(agent.horizon):
+        action = agent.act(state, step)
+        following, reward, terminated, truncated, _ = env.step(action + first_action)
+        if terminated and not agent.terminates:
+            raise ValueError(
+                f"{env} ended an episode before the horizon; make the agent with "
+                "terminates=True so that it can learn where episodes end."
+            )
+        following, paid = int(following) - first_state, float(reward)
+        agent.observe(Transition(state, action, paid, following, terminated))
+        earned += paid
+        state = following
+        if terminated or truncated:
+            break
+    return earned
+
+
+def _side_by_side(
+    agent: TabularAgent,
+    env: VectorEnv[Any, Any, Any],
+    episodes: int,
+    rng: np.random.Generator,
+    *,
+    callback: Callback | None,
+    checkpoint: Checkpoint | None,
+) -> Earned:
+    """Train in rounds: in each, every environment plays one episode, all under one policy."""
+    _check_fit(agent, env, env.single_observation_space, env.single_action_space)
+    if agent.batch_shape not in ((), (env.num_envs,)):
+        raise ValueError(
+            f"agent must have batch_shape=({env.num_envs},), a run for each environment, or (), "
+            f"one run in all of them, got {agent.batch_shape}."
+        )
+    if not isinstance(env.metadata.get("autoreset_mode"), AutoresetMode):
+        raise ValueError(
+            "env must name its AutoresetMode in metadata['autoreset_mode'], got "
+            f"{env.metadata.get('autoreset_mode')!r}; which steps are real depends on it."
+        )
+    _check_arrival(agent, env)
+    runs = env.num_envs if agent.batch_shape else 1
+    at_once = env.num_envs // runs
+    kept = Keeper(checkpoint, agent, env, rng, episodes)
+    stretches = _stretches(agent, kept.first, kept.last)
+    rewards, draws = np.zeros((len(stretches), runs)), np.zeros(len(stretches), np.int64)
+    done = len(kept.record.get("draws", draws[:0]))
+    if done:
+        rewards[:done], draws[:done] = kept.record["reward"], kept.record["draws"]
+    elif not _was_in(agent, env):
+        env.reset(seed=int(rng.integers(2**31)))
+    for i, (start, end) in list(enumerate(stretches))[done:]:
+        kept.before(start, lambda i=i: {"reward": rewards[:i], "draws": draws[:i]})  # type: ignore[misc] # a default
+        agent.begin_episode(start)
+        agent.episodes_done, _LAST_IN[agent] = start + 1, ref(env.unwrapped)
+        draws[i] = agent.draws
+        for first in range(start, end, at_once):
+            playing = np.arange(env.num_envs) < runs * min(at_once, end - first)
+            if kept.seeds_episodes:
+                env.reset(seed=int(rng.integers(2**31)))
+            rewards[i] += _one_round(agent, env, playing, rng).reshape(at_once, runs).sum(axis=0)
+        agent.episodes_done = end
+        if callback:
+            paid = rewards[i].copy()
+            callback(Stretch(start, end - start, end - kept.first, episodes, agent.draws, paid))
+    kept.end(lambda: {"reward": rewards, "draws": draws})
+    return Earned([start for start, _ in stretches], stretches[-1][1], rewards, draws)
+
+
+def _one_round(
+    agent: TabularAgent,
+    env: VectorEnv[Any, Any, Any],
+    playing: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Play one episode in each environment, and tell the agent of those that count.
+
+    An environment whose episode has ended is not looked at again before the next round, which
+    resets all of them: so no step that resets is ever counted, whichever way they do it, nor
+    any of the episodes that it may begin while it waits.
+
+    Returns
+    -------
+    array, shape (num_envs,)
+        Sum of the rewards of each episode that counts.
+    """
+    mode = env.metadata["autoreset_mode"]
+    first_state, first_action = env.single_observation_space.start, env.single_action_space.start  # type: ignore[attr-defined] # Discrete
+    policy = np.moveaxis(agent.behaviour, -2, 0).reshape(agent.horizon, -1)
+    offset = np.arange(env.num_envs) * agent.n_states if agent.batch_shape else 0
+    shape = agent.horizon, env.num_envs
+    state, action, following = (np.zeros(shape, np.intp) for _ in range(3))
+    observed, terminated = (np.zeros(shape, np.bool_) for _ in range(2))
+    reward = np.zeros(shape)
+    here = env.reset()[0] - first_state
+    for step in range(agent.horizon):
+        state[step], observed[step] = here, playing
+        wanted = policy[step].take(offset + here)
+        torn = np.flatnonzero(wanted < 0)
+        if torn.size:
+            run = torn if agent.batch_shape else np.zeros_like(torn)
+            wanted[torn] = any_action(agent.n_actions, run, here[torn], agent.free, rng)
+        action[step] = wanted
+        seen, reward[step], terminated[step], truncated, infos = env.step(
+            action[step] + first_action
+        )
+        following[step] = here = seen - first_state
+        ended = terminated[step] | truncated
+        if not ended.any():
+            continue
+        if (terminated[step] & playing).any() and not agent.terminates:
+            raise ValueError(
+                f"{env} ended an episode before the horizon; make the agent with "
+                "terminates=True so that it can learn where episodes end."
+            )
+        if mode == AutoresetMode.SAME_STEP:
+            following[step, ended] = _final_states(infos, ended) - first_state
+        playing = playing & ~ended
+        if not playing.any():
+            break
+        if mode == AutoresetMode.DISABLED:
+            here = env.reset(options={"reset_mask": ended})[0] - first_state
+    columns = len(observed), -1, *agent.batch_shape  # a run in each, or all of them of one
+    agent.observe_steps(
+        state.reshape(columns),
+        action.reshape(columns),
+        reward.reshape(columns),
+        following.reshape(columns),
+        observed=observed.reshape(columns),
+        terminated=terminated.reshape(columns),
+    )
+    return np.where(observed, reward, 0.0).sum(axis=0)
+
+
+def _final_states(infos: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the observations that episodes ended with, where a step resets by itself."""
+    if "final_obs" not in infos:
+        raise ValueError(
+            "env must give infos['final_obs'] where an episode has ended, as its autoreset mode "
+            "'SameStep' says, and does not; the observation it returns is of the next episode."
+        )
+    return np.array([infos["final_obs"][i] for i in np.flatnonzero(ended)], np.intp)
+
+
+def _check_arrival(agent: TabularAgent, env: Playable) -> None:
+    """Check, before anything is spent, that rewards on arrival are covered or cannot be."""
+    if agent.covers_arrival or proved_without_arrival(env):
+        return
+    if pays_on_arrival(env):
+        agent.check_covers_arrival()
+    raise ValueError(
+        f"nothing shows that rewards of {env} do not depend on the state that is arrived in, and "
+        "the agent's relation does not cover those that do; make it with arrival_rewards=True, or "
+        "give the environment an attribute arrival_rewards = False if you know that they do not."
+    )
+
+
+def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Space[Any]) -> None:
+    if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
+        raise ValueError(
+            f"env must have Discrete spaces, got {states} and {actions}; privrl.envs.numbered "
+            "wraps it so that states and actions are numbered."
+        )
+    if (int(states.n), int(actions.n)) != (agent.n_states, agent.n_actions):
+        raise ValueError(
+            f"agent must be made for the {states.n} states and {actions.n} actions of {env}, got "
+            f"{agent.n_states} and {agent.n_actions}."
+        )
