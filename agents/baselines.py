@@ -1,16 +1,17 @@
 """Agents that learn nothing, as yardsticks: the best policy, and none."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
 from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
+from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
+from privrl.envs.support import Support
 from privrl.numerics.randomness import secret_rng
 from privrl.samplers.base import Posterior
 
@@ -18,10 +19,27 @@ from privrl.samplers.base import Posterior
 class _Baseline(TabularAgent):
     """Ignore what is observed; release nothing and spend nothing."""
 
-    def __init__(self, n_states: int, n_actions: int, horizon: int, **options: Any) -> None:
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
+    ) -> None:
         sizes = check_count("n_states", n_states), check_count("n_actions", n_actions)
         nothing = KnownRewards(np.zeros(sizes))  # nothing is learned of it, whatever it stands for
-        super().__init__(n_states, n_actions, horizon, sampler=nothing, rewards=nothing, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=nothing, rewards=nothing, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
 
     def observe(self, seen: Transition) -> None:
         """Ignore it."""
@@ -40,8 +58,8 @@ class Oracle(_Baseline):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
-        See `TabularAgent`; no sampler, no rewards, and no ``rng``.
+    n_states, n_actions, horizon, rng, ...
+        See `TabularAgent`; ``rng`` is not used.
     policy : array of int, shape (..., H, S)
         Action at each step and state; broadcasts against the runs.
 
@@ -52,10 +70,25 @@ class Oracle(_Baseline):
     """
 
     def __init__(
-        self, n_states: int, n_actions: int, horizon: int, *, policy: ArrayLike, **options: Any
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        policy: ArrayLike,
+        rng: np.random.Generator | None = None,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
-        unused = secret_rng()
-        super().__init__(n_states, n_actions, horizon, **{"rng": unused, **options})
+        super().__init__(
+            n_states, n_actions, horizon, rng=secret_rng() if rng is None else rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
         wanted = (*self.batch_shape, self.horizon, self.n_states)
         given = as_policy(policy, self.n_states, self.n_actions)
         try:
@@ -76,8 +109,8 @@ class RandomPolicy(_Baseline):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
-        See `TabularAgent`; no sampler and no rewards.
+    n_states, n_actions, horizon, rng, ...
+        See `TabularAgent`.
     """
 
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:

@@ -1,14 +1,18 @@
 """DP-UCBVI: optimism with Bernstein bonuses, and counts made into probabilities first."""
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
 from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.from_counts import CountsAgent
-from privrl.samplers.base import Posterior
+from privrl.agents.rewards import RewardModel
+from privrl.agents.schedules import Schedule
+from privrl.envs.support import Support
+from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _FAILURE = 0.05
@@ -24,7 +28,7 @@ class DPUCBVI(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rewards, rng, ...
         See `CountsAgent`.
     bonus_scale : float, optional
         Multiplies every width, > 0. The paper's result is for constants of 1 and more, and what
@@ -64,9 +68,21 @@ class DPUCBVI(CountsAgent):
         horizon: int,
         *,
         bonus_scale: float | None = None,
-        **options: Any,
+        sampler: Sampler,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(n_states, n_actions, horizon, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
         wanted = 1 / (self.n_states * self.horizon**2) if bonus_scale is None else bonus_scale
         self.bonus_scale = check_positive("bonus_scale", wanted, "1 is theory's")
 

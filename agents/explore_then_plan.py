@@ -1,14 +1,17 @@
 """Explore, release once, plan: the least that an agent's last policy has to be worth."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._typing import IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.from_counts import CountsAgent
+from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule
-from privrl.samplers.base import Posterior
+from privrl.envs.support import Support
+from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 
@@ -21,7 +24,7 @@ class ExploreThenPlan(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rewards, rng, ...
         See `CountsAgent`.
     schedule : Schedule
         When to draw, and plan: `Once` before the last episode, usually, which makes the policy
@@ -36,9 +39,26 @@ class ExploreThenPlan(CountsAgent):
     """
 
     def __init__(
-        self, n_states: int, n_actions: int, horizon: int, *, schedule: Schedule, **options: Any
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        sampler: Sampler,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        schedule: Schedule,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(n_states, n_actions, horizon, schedule=schedule, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes, of a run of so many, before which the policy may change."""

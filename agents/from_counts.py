@@ -1,15 +1,18 @@
 """What agents share that plan from released counts themselves, not from samples of a posterior."""
 
 from abc import ABC
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.agents.rewards import BetaPosterior, KnownRewards
+from privrl.accounting.rdp import RdpAccountant
+from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel
+from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
+from privrl.envs.support import Support
 from privrl.numerics.randomness import secret_rng
-from privrl.samplers.base import Posterior
+from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 NOISE_ENDS = 4.0
@@ -26,7 +29,7 @@ class CountsAgent(TabularAgent, ABC):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rewards, rng, ...
         See `TabularAgent`. The sampler is `NoisyCounts` or `NonPrivate`; the
         rewards are `KnownRewards`, or `BetaRewards` or `NoisyRewards` with such a sampler.
 
@@ -36,8 +39,27 @@ class CountsAgent(TabularAgent, ABC):
         If a sampler releases something else than counts.
     """
 
-    def __init__(self, n_states: int, n_actions: int, horizon: int, **options: Any) -> None:
-        super().__init__(n_states, n_actions, horizon, **options)
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        sampler: Sampler,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
         self._known = isinstance(self._rewards, KnownRewards)
         throwaway = secret_rng()  # there are no data yet: this shows the kind only
         self._check_released(

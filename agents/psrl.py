@@ -1,13 +1,18 @@
 """Posterior sampling for reinforcement learning, private when its samplers are."""
 
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._typing import IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.private import private_agent
+from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.agents.tabular import TabularAgent
-from privrl.samplers.base import Posterior
+from privrl.envs.support import Support
+from privrl.samplers.base import Posterior, Sampler
 
 
 class PSRL(TabularAgent):
@@ -17,7 +22,7 @@ class PSRL(TabularAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rewards, rng, ...
         See `TabularAgent`.
     resamples : Schedule, optional
         Before which episodes, beside those of a draw, to sample the released posterior again
@@ -32,9 +37,21 @@ class PSRL(TabularAgent):
         horizon: int,
         *,
         resamples: Schedule | None = None,
-        **options: Any,
+        sampler: Sampler,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(n_states, n_actions, horizon, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
         self.resamples = None if resamples is None else check_schedule("resamples", resamples)
 
     private = staticmethod(private_agent)  # the agent to start with, a `SparsePSRL`

@@ -1,17 +1,19 @@
 """Q-learning without privacy: what twenty lines reach, as a yardstick."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
 from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.schedules import Once
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.rows import TransitionRows
+from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NonPrivate
@@ -30,8 +32,8 @@ class QLearning(TabularAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
-        See `TabularAgent`; no sampler, no rewards and no schedule.
+    n_states, n_actions, horizon, rng, ...
+        See `TabularAgent`.
     episodes : int
         How many it will have.
     """
@@ -39,15 +41,27 @@ class QLearning(TabularAgent):
     remembered = ("_random", "_values", "_visits")
 
     def __init__(
-        self, n_states: int, n_actions: int, horizon: int, *, episodes: int, **options: Any
+        self,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        *,
+        episodes: int,
+        rng: np.random.Generator,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
         sizes = check_count("n_states", n_states), check_count("n_actions", n_actions)
         super().__init__(
-            n_states, n_actions, horizon,
-            sampler=NonPrivate(), rewards=KnownRewards(np.zeros(sizes)), schedule=Once(0),
-            **options,
+            n_states, n_actions, horizon, sampler=NonPrivate(),
+            rewards=KnownRewards(np.zeros(sizes)), schedule=Once(0), rng=rng,
+            accountant=accountant, batch_shape=batch_shape, terminates=terminates, support=support,
+            known_rows=known_rows,
         )  # fmt: skip
-        self._episodes, self._random = check_count("episodes", episodes), 1.0
+        self.episodes, self._random = check_count("episodes", episodes), 1.0
         self._values = np.zeros((int(np.prod(self.batch_shape)), *sizes))
         self._visits = np.zeros(self._values.shape)
         self._runs = np.arange(len(self._values))
@@ -61,7 +75,7 @@ class QLearning(TabularAgent):
     def begin_episode(self, episode: int) -> None:
         """Explore less than before; the first episode asks the accountant, who refuses budgets."""
         super().begin_episode(episode)
-        self._random = max(0.0, 1 - episode / (_LAST_EXPLORED * self._episodes))
+        self._random = max(0.0, 1 - episode / (_LAST_EXPLORED * self.episodes))
 
     def act(self, state: int, step: int) -> int:
         """Return the action of a single run for a state; see `TabularAgent.act`."""
@@ -81,7 +95,16 @@ class QLearning(TabularAgent):
         """Refuse: counts do not tell what came after what."""
         raise ValueError("agent learns from single steps, not counts; tell it with observe.")
 
-    def observe_steps(self, *args: Any, **options: Any) -> None:
+    def observe_steps(
+        self,
+        state: IntArray,
+        action: IntArray,
+        reward: FloatArray,
+        next_state: IntArray,
+        *,
+        observed: BoolArray,
+        terminated: BoolArray,
+    ) -> None:
         """Refuse: it would have acted otherwise in the course of these episodes."""
         raise ValueError("agent learns in the course of an episode; tell it with observe.")
 

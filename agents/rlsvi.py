@@ -1,14 +1,18 @@
 """RLSVI: plan for rewards with noise that shrinks with visits, and what it is said to hide."""
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl._typing import IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.from_counts import CountsAgent
-from privrl.samplers.base import Posterior
+from privrl.agents.rewards import RewardModel
+from privrl.agents.schedules import Schedule
+from privrl.envs.support import Support
+from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 
@@ -22,7 +26,7 @@ class RLSVI(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rewards, rng, ...
         See `CountsAgent`.
     variance_scale : float, optional
         Multiplies the noise's variance, > 0. The paper's is that of 1, with which nothing is
@@ -48,9 +52,21 @@ class RLSVI(CountsAgent):
         horizon: int,
         *,
         variance_scale: float | None = None,
-        **options: Any,
+        sampler: Sampler,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(n_states, n_actions, horizon, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
         wanted = 1 / (self.n_states * self.horizon**5) if variance_scale is None else variance_scale
         self.variance_scale = check_positive("variance_scale", wanted, "1 is theory's")
 

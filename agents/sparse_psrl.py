@@ -3,17 +3,19 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from privrl._checks import check_count
 from privrl._typing import IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
 from privrl.agents.schedules import Geometric, Schedule
 from privrl.agents.sparse_model import SparseModel
 from privrl.agents.tabular import TabularAgent
-from privrl.samplers.base import Posterior
+from privrl.envs.support import Support
+from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _PLANS: Final = 1000  # in a whole run, about
@@ -62,7 +64,7 @@ class SparsePSRL(TabularAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rng, ...
         See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`, or
         `privrl.samplers.NonPrivate`.
     episodes : int
@@ -86,17 +88,25 @@ class SparsePSRL(TabularAgent):
         horizon: int,
         *,
         episodes: int,
+        sampler: Sampler,
         rewards: HatRewards,
-        **options: Any,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
     ) -> None:
         self.episodes = check_count("episodes", episodes)
         if not isinstance(rewards, HatRewards):
             raise ValueError(f"rewards must be HatRewards, got {rewards!r}; it has the same price.")
-        super().__init__(n_states, n_actions, horizon, rewards=rewards, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support,
+        )  # fmt: skip
         if has_dirichlet(self._sampler.cost):  # said before anything is paid for
             raise _no_counts()
-        if "known_rows" in options and options["known_rows"] is not None:
-            raise ValueError("known_rows must be left out: this agent learns all rows.")
         self._replans = self._plan_starts()
         self._model: SparseModel | None = None
         self._episode = 0

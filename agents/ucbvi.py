@@ -1,15 +1,18 @@
 """UCBVI: optimism where released counts leave room for it, private when its samplers are."""
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
 from privrl._typing import FloatArray, IntArray
+from privrl.accounting.rdp import RdpAccountant
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.rewards import BetaPosterior
-from privrl.samplers.base import Posterior
+from privrl.agents.rewards import BetaPosterior, RewardModel
+from privrl.agents.schedules import Schedule
+from privrl.envs.support import Support
+from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _FAILURE = 0.05
@@ -28,7 +31,7 @@ class UCBVI(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, **options
+    n_states, n_actions, horizon, sampler, rewards, rng, ...
         See `CountsAgent`.
     bonus : float, optional
         Multiplies every width of the confidence sets, > 0. With theory's constants, which are
@@ -91,9 +94,21 @@ class UCBVI(CountsAgent):
         horizon: int,
         *,
         bonus: float | None = None,
-        **options: Any,
+        sampler: Sampler,
+        rewards: RewardModel,
+        rng: np.random.Generator,
+        schedule: Schedule | None = None,
+        accountant: RdpAccountant | None = None,
+        batch_shape: tuple[int, ...] = (),
+        terminates: bool = False,
+        support: Support | None = None,
+        known_rows: ArrayLike | None = None,
     ) -> None:
-        super().__init__(n_states, n_actions, horizon, **options)
+        super().__init__(
+            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
+            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
+            terminates=terminates, support=support, known_rows=known_rows,
+        )  # fmt: skip
         wanted = 1 / self.horizon**2 if bonus is None else bonus
         self.bonus = check_positive("bonus", wanted, "1 is theory's, less explores less")
         self._upper_values: FloatArray | None = None

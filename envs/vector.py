@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from privrl._checks import check_count
 from privrl._typing import BoolArray, FloatArray
 from privrl.envs.riverswim import riverswim
+from privrl.envs.riverswim_render import rgb_array
 from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
 
@@ -253,12 +254,20 @@ class RiverSwimVectorEnv(TabularVectorEnv):
         As for `TabularVectorEnv`.
     n_states, horizon, variant
         As for `privrl.envs.riverswim`.
+    render_mode : {None, "rgb_array"}
+        What `render` returns: nothing, or a picture of the first of them.
 
     Raises
     ------
     ValueError
         If an argument is out of range.
     """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 # as Gymnasium declares it
+        **TabularVectorEnv.metadata,
+        "render_modes": ["rgb_array"],
+        "render_fps": 4,
+    }
 
     def __init__(
         self,
@@ -268,10 +277,46 @@ class RiverSwimVectorEnv(TabularVectorEnv):
         horizon: int = 30,
         variant: str = "osband",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
     ) -> None:
         super().__init__(
             num_envs, riverswim(n_states, horizon, variant), autoreset_mode=autoreset_mode
         )
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(
+                f"render_mode must be None or 'rgb_array', got {render_mode!r}; None is fastest."
+            )
+        self.render_mode = render_mode
+        self._shown: tuple[int, int | None] = (
+            0,
+            None,
+        )  # the first's: end, last action
+
+    def step(self, actions: NDArray[np.integer[Any]]) -> Step:
+        """Take one action in each environment; see `TabularVectorEnv.step`."""
+        before = self._ends[0]
+        seen = super().step(actions)
+        if self.render_mode is not None:  # a step may also begin an episode
+            end = int(self._ends[0])
+            self._shown = end, int(actions[0]) if end == before else None
+        return seen
+
+    def render(self) -> tuple[NDArray[np.uint8]] | None:
+        """Return a picture of the first environment, in a tuple; None without ``render_mode``.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded
+            If there has been no `reset`.
+        """
+        if self._next_end < 0:
+            raise gym.error.ResetNeeded("render needs a state to show; call reset() first.")
+        if self.render_mode is None:
+            gym.logger.warn("render() shows nothing unless render_mode='rgb_array' was asked for.")
+            return None
+        end, action = self._shown
+        last = action if int(self._ends[0]) == end else None  # it was reset since
+        return (rgb_array(self.mdp.n_states, int(self._row[0]) // self.mdp.n_actions, last),)
 
 
 def _checked_mode(mode: AutoresetMode | str) -> AutoresetMode:

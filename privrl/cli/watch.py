@@ -23,7 +23,9 @@ def watch_command(
         float | None, typer.Option(help="Pictures a second; by default the environment's.")
     ] = None,
     seed: Seed = None,
-    out: Annotated[Path, typer.Option(help="Folder for the file.")] = Path("results/watch"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the file; by default that of the policy.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Show an episode of a policy that was saved.
@@ -46,11 +48,12 @@ def watch_command(
         if fps is not None:
             check_positive("fps", fps)
         name = "episode.png" if strip else "episode.gif"
-        if not human:
-            outputs.check_new(out, [name], force=force)
+        out = (saved if saved.is_dir() else saved.parent) if out is None else out
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws, and needs no screen
         policy, made = open_saved(saved, env, env_arg, "render_mode=rgb_array")
         try:
+            if not human:
+                outputs.check_new(out, [name], force=force)
             pictures = list(frames.frames(policy, made, seed))
             speed = frames.fps_of(made) if fps is None else fps
         finally:

@@ -283,7 +283,6 @@ def test_samplers_of_rows_are_refused_before_anything_is_paid(sampler) -> None:
     [
         ({"episodes": 0, "schedule": EveryEpisode()}, "episodes must be"),
         ({"episodes": 2.5, "schedule": EveryEpisode()}, "episodes must be"),
-        ({"known_rows": MDP.transition}, "known_rows must be left out"),
     ],
 )
 def test_bad_arguments(wrong: dict[str, Any], words: str) -> None:

@@ -1,0 +1,118 @@
+"""Callbacks of training that log it: to TensorBoard, MLflow, Weights & Biases, or a progress bar.
+
+A callback is whatever can be called with a `privrl.agents.Stretch`, which it is after each stretch
+of episodes. Names of logged values say whether the guarantee covers them: what was earned is
+"not_private/...", what follows from the schedule alone is "public/...".
+"""
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from privrl.agents.training import Stretch
+
+
+def logged(told: Stretch) -> dict[str, float]:
+    """Return what is logged of a stretch, each under a name that says whether it is private."""
+    return {
+        "not_private/reward_per_episode": told.mean_reward,
+        "public/draws": float(told.draws),
+    }
+
+
+class TensorBoard:
+    """Write scalars by episode with a ``SummaryWriter``: tensorboardX's, or PyTorch's.
+
+    Parameters
+    ----------
+    writer : tensorboardX.SummaryWriter or torch.utils.tensorboard.SummaryWriter
+        Whoever made it closes it.
+    """
+
+    class Writer(Protocol):
+        """What is asked of it."""
+
+        def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object:
+            """Write a number."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __call__(self, told: Stretch) -> None:
+        """Log a stretch."""
+        for name, value in logged(told).items():
+            self._writer.add_scalar(name, value, told.first + told.episodes)
+
+
+class MLflow:
+    """Log metrics by episode to a run of MLflow.
+
+    Parameters
+    ----------
+    mlflow
+        The module ``mlflow``, for its active run, or something else with its ``log_metrics``.
+    """
+
+    class Client(Protocol):
+        """What is asked of it."""
+
+        def log_metrics(self, metrics: dict[str, float], step: int) -> object:
+            """Log numbers."""
+
+    def __init__(self, mlflow: Client) -> None:
+        self._mlflow = mlflow
+
+    def __call__(self, told: Stretch) -> None:
+        """Log a stretch."""
+        self._mlflow.log_metrics(logged(told), step=told.first + told.episodes)
+
+
+class WeightsAndBiases:
+    """Log by episode to a run of Weights & Biases.
+
+    Parameters
+    ----------
+    run : wandb.Run
+        What ``wandb.init`` returns.
+    """
+
+    class Run(Protocol):
+        """What is asked of it."""
+
+        def log(self, data: dict[str, float], step: int) -> object:
+            """Log numbers."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __call__(self, told: Stretch) -> None:
+        """Log a stretch."""
+        self._run.log(logged(told), step=told.first + told.episodes)
+
+
+class ProgressBar:
+    """A bar in a terminal or a notebook, for the time of a ``with``; of episodes alone, public."""
+
+    def __init__(self) -> None:
+        columns = BarColumn(), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn()
+        self._progress = Progress(*columns)
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        """Show it."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave it as it is."""
+        self._progress.stop()
+
+    def __call__(self, told: Stretch) -> None:
+        """Say how far it is."""
+        self._progress.update(self._task, completed=told.done, total=told.total)
