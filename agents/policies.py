@@ -24,7 +24,7 @@ Step = int | NDArray[np.int64]
 
 _SPACES: Final = ("observation_space", "action_space")
 _LONGEST: Final = 2**27  # entries of a policy in a file
-_LEAST: Final = -(2**53)  # number of a state or action
+_LARGEST: Final = 2**53  # number of a state or action
 _FORMAT: Final = "privrl policy of an agent, 1"
 _SAYS: Final = (
     "In each state, as the environment numbers it: the action from a step of the episode on, of "
@@ -324,7 +324,9 @@ class Policy:
 
 
 def _whole(name: str, value: Any) -> int:
-    return check_count(name, value, least=_LEAST)
+    if check_count(name, value, least=-_LARGEST) > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST}, got {shown(value)}.")
+    return int(value)
 
 
 def _actions(steps: list[list[tuple[Any, Any]]], horizon: int, first: int) -> IntArray:

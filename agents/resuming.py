@@ -66,7 +66,14 @@ class Checkpoint:
             check_positive("minutes", self.minutes)
 
     @classmethod
-    def parse(cls, every: str, **others: Any) -> Self:
+    def parse(
+        cls,
+        every: str,
+        *,
+        path: str | os.PathLike[str],
+        run: str = "",
+        ledger: Ledger | None = None,
+    ) -> Self:
         """Return one from how often in words: ``500`` episodes, or ``10min``.
 
         Raises
@@ -77,8 +84,8 @@ class Checkpoint:
         number, minutes, _ = every.strip().partition("min")
         try:
             if minutes:
-                return cls(minutes=float(number), **others)
-            return cls(episodes=int(number), **others)
+                return cls(path=path, minutes=float(number), run=run, ledger=ledger)
+            return cls(path=path, episodes=int(number), run=run, ledger=ledger)
         except ValueError:
             raise ValueError(
                 f"checkpoint_every must be a number of episodes, or of minutes as in 10min, got "

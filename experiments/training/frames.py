@@ -45,14 +45,13 @@ def frames(policy: Policy, env: gym.Env[Any, Any], seed: int | None = None) -> I
 
 def _picture(env: gym.Env[Any, Any]) -> Frame:
     try:
-        picture = env.render()
+        picture = env.render() if env.render_mode == "rgb_array" else None
     except gym.error.DependencyNotInstalled as error:
         raise ValueError(f"env cannot be drawn: {error}.") from error
     if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
-        modes = ", ".join(map(str, env.metadata.get("render_modes", []))) or "none"
         raise ValueError(
-            "env must draw pictures, by render_mode='rgb_array', and does not; its render modes: "
-            f"{modes}."
+            "env must draw pictures to be watched, by render_mode='rgb_array', and does not; "
+            "privrl play tells its reward."
         )
     return picture.astype(np.uint8)
 

@@ -66,13 +66,16 @@ def open_saved(
         sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
-    made = make_env(
-        name,
-        (*args, *render),
-        bins=here.bins if here else None,
-        horizon=here.horizon if here else None,
-    )
-    return policy, made
+    bins, horizon = (here.bins, here.horizon) if here else (None, None)
+    try:
+        return policy, make_env(name, (*args, *render), bins=bins, horizon=horizon)
+    except ValueError as error:
+        if render and "'render_mode'" in str(error):  # it knows of none
+            raise ValueError(
+                f"env must draw pictures to be watched, and {name!r} does not; privrl play tells "
+                "its reward."
+            ) from None
+        raise
 
 
 def _spec_of(folder: Path) -> "TrainSpec":

@@ -122,13 +122,15 @@ class ReleasedPolicy:
         order: float | None = None,
         randomness: str | None = None,
         caveats: tuple[str, ...] = (),
-        **labels: Any,
+        state_names: tuple[str, ...] | None = None,
+        action_names: tuple[str, ...] | None = None,
+        outcomes: tuple[str, ...] = (),
     ) -> Self:
         """Return a policy that `fit_policy` made with a budget.
 
-        ``labels`` are ``state_names``, ``action_names`` and ``outcomes``; ``caveats`` are what the
-        promise does not cover; ``randomness`` is what `privrl.numerics.randomness.randomness_of`
-        says of the generator.
+        ``caveats`` are what the promise does not cover; ``randomness`` is what
+        `privrl.numerics.randomness.randomness_of` says of the generator; names and outcomes are
+        public labels.
 
         Raises
         ------
@@ -156,7 +158,9 @@ class ReleasedPolicy:
             facts=policy.facts,
             value=policy.value,
             signal=policy.signal if np.isfinite(policy.signal) else None,
-            **labels,
+            state_names=state_names,
+            action_names=action_names,
+            outcomes=outcomes,
         )
 
     @classmethod

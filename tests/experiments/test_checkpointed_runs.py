@@ -168,9 +168,11 @@ def test_a_command_that_was_killed_goes_on(tmp_path) -> None:
     assert kills
     done = RUNNER.invoke(app, command(out, "--force"))
     assert done.exit_code == 0, done.output
-    for name in ("policy.npy", "record.csv"):
+    for name in ("policy.json", "policy.png", "record.csv"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert sorted(os.listdir(out)) == ["policy.npy", "record.csv", "train.json"]
+    assert sorted(os.listdir(out)) == [
+        "learning_curve.png", "policy.json", "policy.png", "record.csv", "train.json",
+    ]  # fmt: skip
 
 
 def test_a_stopped_run_is_not_begun_anew_in_silence(tmp_path) -> None:

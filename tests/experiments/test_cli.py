@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from privrl.agents import Policy
 from privrl.cli import app
 from privrl.experiments import Method, SweepSpec, TrainSpec, run_training
 from privrl.experiments.suites import SuiteSpec
@@ -182,7 +183,7 @@ def test_a_bad_spec_file_is_refused(text: str, message: str, tmp_path: Path) -> 
 def test_train(env: str, tmp_path: Path) -> None:
     result = run("train", "--env", env, "--episodes", "4", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
-    policy = np.load(tmp_path / "policy.npy")
+    policy = Policy.load(tmp_path / "policy.json").actions
     horizon = {"FrozenLake-v1": 100, "Taxi-v4": 200, "privrl/RiverSwim-v0": 30}.get(env, 100)
     assert policy.shape[0] == horizon
     assert len(pd.read_csv(tmp_path / "record.csv")) == 4
@@ -219,20 +220,26 @@ def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
     saved = json.loads((first / "train.json").read_text())
     _, *again = shlex.split(saved["command"])
     assert run(*again, "--out", str(second)).exit_code == 0
-    for name in ("policy.npy", "record.csv"):
+    for name in ("policy.json", "policy.png", "learning_curve.png", "record.csv"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
     spec = TrainSpec.from_dict(saved["spec"])
-    np.testing.assert_array_equal(run_training(spec).policy, np.load(first / "policy.npy"))
+    saved = Policy.load(first / "policy.json")
+    np.testing.assert_array_equal(run_training(spec).policy.actions, saved.actions)
 
 
 def test_train_says_what_its_numbers_mean(tmp_path: Path) -> None:
     """Against the tables of the same environment: 0.7442 of 100 steps is the known optimum."""
     result = run("train", "--env=FrozenLake-v1", "--agent=oracle", "--out", str(tmp_path))
     said = " ".join(result.output.split())
-    assert re.search(r"\(share \S+\) over all 1000, 0\.\d+ \(share \S+\) over the last 100", said)
-    assert "policy.npy is worth 0.7442 (share 1) by the environment's tables" in said
-    assert "record.csv holds what the agent earned in each episode, without any privacy" in said
-    assert "random actions, 0.01394, to the optimum, 0.7442" in said
+    assert "Reward of one episode of FrozenLake-v1, the sum over its 100 steps or fewer" in said
+    assert "the best there is 0.7442 100 % policy.json, expected 0.7442 100 %" in said
+    assert re.search(
+        r"learning, the last 100 0\.\d+ \d+ % while learning, all episodes 0\.\d+", said
+    )
+    assert "random actions 0.01394 0 %" in said
+    assert "show what the agent earned in each episode, without any privacy" in said
+    assert f"privrl play {tmp_path}" in said
+    assert f"privrl watch {tmp_path}" in said
     worth = json.loads((tmp_path / "train.json").read_text())["worth"]
     assert worth["policy"] == pytest.approx(0.7442, abs=5e-5)
     assert worth["policy"] == pytest.approx(worth["optimum"])

@@ -12,6 +12,7 @@ import pytest
 from gymnasium.spaces import Discrete
 from typer.testing import CliRunner
 
+from privrl.agents import Policy
 from privrl.cli import app
 from privrl.envs import garnet, save_tables
 from privrl.experiments import Method, TrainSpec, run_training
@@ -110,7 +111,7 @@ def test_an_environment_of_ones_own_is_trained_in(
     monkeypatch.chdir(tmp_path)
     said = run("--env", "my_module:MyEnv-v0", "--out", "out")
     assert "rewards paid on arrival" in said
-    assert np.load("out/policy.npy").shape == (4, 12)
+    assert Policy.load("out/policy.json").actions.shape == (4, 12)
     for wrong in ("1.5", "-1e-9", "NaN"):
         said = run("--env", "my_module:MyEnv-v0", "--env-arg", f"pays={wrong}", "--out", "none")
         assert "paid one outside 0,1; give the least and the greatest" in said
@@ -168,14 +169,15 @@ def test_arguments_reach_the_environment_and_the_record(tmp_path: Path) -> None:
     assert f"--env-arg=path={path}" in shlex.split(saved["command"])
     spec = TrainSpec.from_dict(saved["spec"])
     assert spec.env_args == (f"path={path}",)
-    np.testing.assert_array_equal(run_training(spec).policy, np.load(out / "policy.npy"))
-    assert np.load(out / "policy.npy").shape == (7, 6)
+    saved = Policy.load(out / "policy.json").actions
+    np.testing.assert_array_equal(run_training(spec).policy.actions, saved)
+    assert saved.shape == (7, 6)
 
 
 def test_bins_reach_the_states_and_the_record(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("--env=MountainCar-v0", "--bins=7,-0.05:0.05:3", "--agent=random", f"--out={out}")
-    assert np.load(out / "policy.npy").shape == (200, 21)
+    assert Policy.load(out / "policy.json").actions.shape == (200, 21)
     assert json.loads((out / "train.json").read_text())["spec"]["bins"] == "7,-0.05:0.05:3"
 
 
@@ -185,7 +187,7 @@ def test_bins_reach_the_states_and_the_record(tmp_path: Path) -> None:
 )
 def test_gymnasiums_tasks_need_nothing_said(name: str, shape: tuple[int, int]) -> None:
     spec = TrainSpec(env=name, episodes=3, method=PLAIN)
-    assert run_training(spec).policy.shape == shape
+    assert run_training(spec).policy.actions.shape == shape
 
 
 def test_a_horizon_is_where_episodes_are_cut_off() -> None:
@@ -193,7 +195,7 @@ def test_a_horizon_is_where_episodes_are_cut_off() -> None:
     for horizon in (50, 250):
         spec = TrainSpec(env="MountainCar-v0", episodes=1, horizon=horizon, method=PLAIN)
         result = run_training(spec)
-        assert result.policy.shape == (horizon, 144)
+        assert result.policy.actions.shape == (horizon, 144)
         assert result.record["reward"].tolist() == [-horizon]
     for spec in (
         TrainSpec(env="privrl/RiverSwim-v0", horizon=31),
@@ -202,7 +204,7 @@ def test_a_horizon_is_where_episodes_are_cut_off() -> None:
         with pytest.raises(ValueError, match=r"horizon must be at most (30|50), the steps after"):
             run_training(spec)
     longer = TrainSpec(env="privrl/RiverSwim-v0", horizon=31, env_args=("horizon=40",))
-    assert run_training(longer).policy.shape == (31, 6)
+    assert run_training(longer).policy.actions.shape == (31, 6)
 
 
 @pytest.mark.parametrize("ends", [False, True])

@@ -31,7 +31,7 @@ LEFT_OUT: dict[str, str] = {
             "Accountant", "Bound", "ChangeVector", "Cost", "DirichletSampler", "KlBound", "Law",
             "Loss", "Mechanism", "Name", "PaidSampler", "PairsCost", "Posterior", "RewardModel",
             "Sampler", "Schedule", "TabularAgent", "BayesNetMechanism",
-            "HistogramMechanism",
+            "HistogramMechanism", "Callback",
         ),
         _PROTOCOL,
     ),
@@ -42,7 +42,7 @@ LEFT_OUT: dict[str, str] = {
             "PaperStepWarning", "PartitionedLog", "PolicyValue", "Receipt", "ReleasedPolicy",
             "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
             "SweepResult", "TrainResult", "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
-            "BayesNet",
+            "BayesNet", "Stretch",
         ),
         _RESULT,
     ),
@@ -968,6 +968,19 @@ def table() -> dict[str, Valid]:
         "PSRL.private",
         agents.PSRL.private,
         lambda: {"env": envs.TabularEnv(mdp), "epsilon": 1.0, "episodes": 3, "rng": rng()},
+    )
+    add(
+        "Policy",
+        agents.Policy,
+        lambda: {
+            "actions": np.zeros((3, 2), int), "n_actions": 2, "first_state": 0, "first_action": 1,
+            "action_names": ("left", "right"), "env": "Env-v0", "guarantee": None,
+        },
+    )  # fmt: skip
+    add(
+        "Policy.predict",
+        agents.Policy(actions=np.zeros((3, 2), int), n_actions=2).predict,
+        lambda: {"observation": 0, "state": 1, "episode_start": False},
     )
     add("PSRL.act", lambda **k: _ready(agents, agent()).act(**k), state=0, step=0)
     add("PSRL.begin_episode", lambda **k: agents.PSRL(**agent()).begin_episode(**k), episode=0)

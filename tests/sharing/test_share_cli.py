@@ -124,13 +124,15 @@ def test_of_training_the_policy_alone(tmp_path: Path) -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 20, "--out", "out",
         "--env-arg", "is_slippery=False")  # fmt: skip
     said = json.loads(Path("out/train.json").read_text())["files"]
-    assert said["policy.npy"]["shareable"] is True
+    assert said["policy.json"]["shareable"] is True
+    assert said["policy.png"]["shareable"] is True
     assert said["record.csv"] == {
         "shareable": False,
         "because": "what was earned in each episode, as it was: no noise was added",
     }
+    assert said["learning_curve.png"] == said["record.csv"]
     told = run("share", "out", "--to", "copy")
-    assert names("copy") == ["policy.npy", "train.json"]
+    assert names("copy") == ["policy.json", "policy.png", "train.json"]
     assert "record.csv left what was earned in each episode" in told
     assert "slippery" not in Path("copy/train.json").read_text()
     Path("out/record.csv").unlink()  # who takes it away can share what is left
@@ -141,7 +143,7 @@ def test_of_training_the_policy_alone(tmp_path: Path) -> None:
 def test_without_privacy_nothing_is_shared(more: list[str]) -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--agent", "psrl", *more, "--out",
         "out")  # fmt: skip
-    assert "policy.npy left there is no promise of privacy" in refused()
+    assert "policy.json left there is no promise of privacy" in refused()
 
 
 @pytest.mark.parametrize("command", ["naive-bayes", "bayes-net"])
@@ -159,7 +161,7 @@ def test_models_without_privacy_say_so(command: str) -> None:
 def test_a_promise_that_is_none_is_not_shared() -> None:
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--agent", "psrl", "--relation",
         "paper-step", "--out", "out")  # fmt: skip
-    assert "policy.npy left its promise of privacy has caveats" in refused()
+    assert "policy.json left its promise of privacy has caveats" in refused()
 
 
 def test_a_seed_is_no_secret() -> None:
@@ -400,7 +402,7 @@ def test_half_of_another_release() -> None:
 
 def test_planted_files_are_left() -> None:
     histogram()
-    planted = ["record.csv", "model.json", "policy.npy", "ledger.sqlite", ".hidden",
+    planted = ["record.csv", "model.json", "policy.json", "ledger.sqlite", ".hidden",
                "\x1b]0;x\x07[red]a", "checkpoint.private"]  # fmt: skip
     for name in planted:
         Path("out", name).write_text("private")
@@ -540,7 +542,7 @@ def test_two_statements_in_a_folder() -> None:
     histogram()
     run("train", "--env", "FrozenLake-v1", "--episodes", 5, "--out", "out")
     run("share", "out", "--to", "copy")
-    assert names("copy") == sorted([*NAMES, "policy.npy", "train.json"])
+    assert names("copy") == sorted([*NAMES, "policy.json", "policy.png", "train.json"])
 
 
 def test_the_ledgers_export_says_so() -> None:

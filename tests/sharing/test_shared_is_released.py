@@ -157,7 +157,10 @@ FIT = ["DATA", "--schema", "visits.toml"]
 TRAIN = ["train", "--env", "Told-v0", "--env-arg", "path=DATA", "--episodes", "12"]
 MODELS = of("model.json", "release.json")
 POLICIES = of("policy.json", "release.json")
-TRAINED = {"left": of("record.csv"), "shared": of("policy.npy", "train.json")}
+TRAINED = {
+    "left": of("record.csv", "learning_curve.png"),
+    "shared": of("policy.json", "policy.png", "train.json"),
+}
 CASES = {
     "histogram": Case([*HISTOGRAM, "age"], shared=HISTOGRAMS, **OF_RECORDS),
     "histogram, a draw": Case(

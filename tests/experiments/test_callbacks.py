@@ -1,0 +1,84 @@
+"""Callbacks that log: with the real writer of TensorBoard, and with what the others have."""
+
+import struct
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from privrl.agents import PSRL, Stretch
+from privrl.experiments import callbacks, train
+
+TOLD = Stretch(first=3, episodes=2, done=5, total=9, draws=4, reward=np.array([1.0, 5.0]))
+LOGGED = {"not_private/reward_per_episode": 1.5, "public/draws": 4.0}
+
+
+def scalars(folder: Path) -> list[tuple[str, int, float]]:
+    """Read what TensorBoard reads: records of a length, two checksums and an event."""
+    event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+    (path,) = folder.glob("events.out.*")
+    content, at, found = path.read_bytes(), 0, []
+    while at < len(content):
+        (length,) = struct.unpack_from("<Q", content, at)
+        event = event_pb2.Event.FromString(content[at + 12 : at + 12 + length])
+        found += [(each.tag, event.step, each.simple_value) for each in event.summary.value]
+        at += 16 + length
+    return found
+
+
+def test_tensorboard_shows_what_an_agent_earned(tmp_path: Path) -> None:
+    tensorboard = pytest.importorskip(
+        "tensorboardX", reason="no tensorboardX: pip install 'privrl[tensorboard]'"
+    )
+    env = gym.make("privrl.envs:privrl/RiverSwim-v0")
+    agent = PSRL.private(env, epsilon=1, episodes=6)
+    with tensorboard.SummaryWriter(str(tmp_path)) as writer:
+        record = train(
+            agent, env, 6, np.random.default_rng(1), callback=callbacks.TensorBoard(writer)
+        )
+    found = scalars(tmp_path)
+    assert {tag for tag, _, _ in found} == set(LOGGED)
+    rewards = {step: value for tag, step, value in found if tag.startswith("not_private/")}
+    assert list(rewards) == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_allclose(list(rewards.values()), record["reward"], rtol=1e-6)
+    assert [value for tag, _, value in found if tag == "public/draws"] == record["draws"].tolist()
+
+
+def test_what_is_earned_is_named_not_private() -> None:
+    assert callbacks.logged(TOLD) == LOGGED
+
+
+def test_mlflow_gets_metrics_by_episode() -> None:
+    class Module:
+        def log_metrics(self, metrics, step):
+            self.seen = metrics, step
+
+    module = Module()
+    callbacks.MLflow(module)(TOLD)
+    assert module.seen == (LOGGED, 5)
+
+
+def test_weights_and_biases_gets_a_row_by_episode() -> None:
+    class Run:
+        def log(self, data, step):
+            self.seen = data, step
+
+    run = Run()
+    callbacks.WeightsAndBiases(run)(TOLD)
+    assert run.seen == (LOGGED, 5)
+
+
+def test_a_bar_shows_episodes_and_no_reward(capsys: pytest.CaptureFixture[str]) -> None:
+    env = gym.make("privrl.envs:privrl/RiverSwim-v0")
+    with callbacks.ProgressBar() as bar:
+        PSRL.private(env, epsilon=1, episodes=7).learn(callback=bar)
+    shown = capsys.readouterr().out
+    assert "7/7 episodes" in shown
+
+
+def test_a_bar_ends_where_training_fails() -> None:
+    with pytest.raises(KeyError, match="stop"), callbacks.ProgressBar() as bar:
+        bar(TOLD)
+        raise KeyError("stop")
+    assert not bar._progress.live.is_started
