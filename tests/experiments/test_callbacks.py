@@ -78,7 +78,13 @@ def test_a_bar_shows_episodes_and_no_reward(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_bar_ends_where_training_fails() -> None:
-    with pytest.raises(KeyError, match="stop"), callbacks.ProgressBar() as bar:
-        bar(TOLD)
+    bar = callbacks.ProgressBar()
+
+    def fails(told: Stretch) -> None:
+        bar(told)
         raise KeyError("stop")
+
+    agent = PSRL.private(gym.make("privrl.envs:privrl/RiverSwim-v0"), epsilon=1, episodes=2)
+    with pytest.raises(KeyError, match="stop"), bar:
+        agent.learn(callback=fails)
     assert not bar._progress.live.is_started
