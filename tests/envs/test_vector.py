@@ -10,6 +10,7 @@ from oracle_tabular import FALSE_ALARM, episode_law, p_value, random_mdp, two_wa
 
 from privrl.envs import RiverSwimVectorEnv, TabularMDP, TabularVectorEnv, riverswim
 from privrl.envs.registration import register_envs
+from privrl.envs.riverswim_render import rgb_array
 
 register_envs()
 
@@ -519,3 +520,35 @@ def test_stepping_needs_a_reset(mode):
 def test_arguments_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         RiverSwimVectorEnv(**{"num_envs": 3, **arguments})
+
+
+@each_mode
+def test_a_picture_shows_the_first_of_them(mode):
+    """As one alone shows it that does and meets the same, also where an episode begins."""
+    env = RiverSwimVectorEnv(3, horizon=4, autoreset_mode=mode, render_mode="rgb_array")
+    with pytest.raises(gym.error.ResetNeeded, match="render needs a state"):
+        env.render()
+    states, _ = env.reset(seed=1)
+    last = None
+    for step in range(1, 12):
+        (picture,) = env.render()
+        np.testing.assert_array_equal(picture, rgb_array(6, states[0], last))
+        last = step % 2
+        states, _, _, truncations, _ = env.step(np.array([last, 1, 1]))
+        if mode is AutoresetMode.DISABLED and truncations[0]:
+            states, last = env.reset()[0], None
+        began = {AutoresetMode.SAME_STEP: 4, AutoresetMode.NEXT_STEP: 5}  # every so many steps
+        if step % began.get(mode, 99) == 0:
+            last = None
+
+
+def test_without_a_render_mode_there_is_no_picture():
+    env = gym.make_vec(ENV_ID, num_envs=2)
+    env.reset(seed=1)
+    with pytest.warns(UserWarning, match="render_mode='rgb_array'"):
+        assert env.render() is None
+    assert (
+        len(gym.make_vec(ENV_ID, num_envs=2, render_mode="rgb_array").metadata["render_modes"]) == 1
+    )
+    with pytest.raises(ValueError, match="render_mode must be None or 'rgb_array'"):
+        RiverSwimVectorEnv(2, render_mode="human")

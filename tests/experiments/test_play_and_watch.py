@@ -96,6 +96,8 @@ def test_an_episode_is_an_animation(trained: Path) -> None:
     assert len(pages) == 7
     assert all((first != then).any() for first, then in pairwise(pages))
     assert "episode.gif, got" in run("watch", str(trained), code=2)
+    said = run("share", str(trained), "--to", str(trained.parent / "copy"))
+    assert "episode.gif left episodes as they were played" in said
     run("watch", str(trained), "--force")
 
 
