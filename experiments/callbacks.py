@@ -6,11 +6,13 @@ of episodes. Names of logged values say whether the guarantee covers them: what 
 """
 
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from privrl.agents.training import Stretch
+
+__all__ = ["MLflow", "ProgressBar", "TensorBoard", "WeightsAndBiases", "logged"]
 
 
 def logged(told: Stretch) -> dict[str, float]:
@@ -30,13 +32,7 @@ class TensorBoard:
         Whoever made it closes it.
     """
 
-    class Writer(Protocol):
-        """What is asked of it."""
-
-        def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object:
-            """Write a number."""
-
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Any) -> None:
         self._writer = writer
 
     def __call__(self, told: Stretch) -> None:
@@ -54,13 +50,7 @@ class MLflow:
         The module ``mlflow``, for its active run, or something else with its ``log_metrics``.
     """
 
-    class Client(Protocol):
-        """What is asked of it."""
-
-        def log_metrics(self, metrics: dict[str, float], step: int) -> object:
-            """Log numbers."""
-
-    def __init__(self, mlflow: Client) -> None:
+    def __init__(self, mlflow: Any) -> None:
         self._mlflow = mlflow
 
     def __call__(self, told: Stretch) -> None:
@@ -77,13 +67,7 @@ class WeightsAndBiases:
         What ``wandb.init`` returns.
     """
 
-    class Run(Protocol):
-        """What is asked of it."""
-
-        def log(self, data: dict[str, float], step: int) -> object:
-            """Log numbers."""
-
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Any) -> None:
         self._run = run
 
     def __call__(self, told: Stretch) -> None:

@@ -24,8 +24,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-import numpy as np
-
 from privrl import _sharing
 from privrl._plain import parse_json
 
@@ -405,11 +403,6 @@ def bytes_writer(content: bytes) -> Write:
 def text_writer(text: str) -> Write:
     """Return what writes a text."""
     return bytes_writer(text.encode())
-
-
-def array_writer(array: np.ndarray[Any, Any]) -> Write:
-    """Return what writes an array in NumPy's format."""
-    return lambda file: np.save(file, array, allow_pickle=False)
 
 
 def _versions() -> dict[str, str]:

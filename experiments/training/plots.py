@@ -139,11 +139,12 @@ def learning_figure(record: pd.DataFrame, worth: Worth | None, env: str) -> Figu
     draws = record["episode"][record["draws"].diff().fillna(record["draws"]) > 0] + 1
     axes.plot(
         draws, np.zeros(len(draws)), "|", color=GREY, ms=9, clip_on=False,
-        transform=axes.get_xaxis_transform(), label=f"{len(draws)} releases",
+        transform=axes.get_xaxis_transform(), label=f"releases: {len(draws)}",
     )  # fmt: skip
     axes.set_xlabel("episode")
     axes.set_ylabel("reward of an episode")
     axes.set_xlim(0, len(reward) + 1)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.set_title(
         f"What was earned in {env}\nNOT PRIVATE: the guarantee is about the policy alone",
         fontsize="medium",

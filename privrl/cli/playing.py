@@ -107,7 +107,7 @@ def _spec_of(folder: Path) -> "TrainSpec":
 def share_text(worth: "Worth | None", value: float) -> str:
     """Return how far a value is from random actions to the optimum, in percent."""
     share = None if worth is None else worth.share(value)
-    return "" if share is None else f"{100 * share:.0f} %"
+    return "" if share is None else f"{round(100 * share)} %"
 
 
 def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth | None") -> None:

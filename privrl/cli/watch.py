@@ -66,4 +66,5 @@ def watch_command(
         else:
             write = lambda file: frames.write_gif(file, pictures, speed)  # noqa: E731
         print_files(_files.save_all(out, {name: write}))
-        OUT.print(f"{len(pictures) - 1} steps of {policy.env or 'the environment'}", markup=False)
+        steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
+        OUT.print(f"{steps} of {policy.env or 'the environment'}", markup=False)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from privrl import _files
@@ -63,7 +62,7 @@ def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:
         save_tables(tmp_path / "pipe.npz", riverswim(3, 3))
     with pytest.raises(ValueError, match="must be a file if it is to be written over"):
         _files.save_private(tmp_path / "pipe.npz", b"")
-    write = _files.array_writer(np.zeros(1))
+    write = _files.bytes_writer(b"")
     with pytest.raises(ValueError, match="must be a file if it is to be written over"):
         _files.save_all(tmp_path, {"a.npy": write}, ("folder", {}))
     assert (tmp_path / "pipe.npz").is_fifo()
