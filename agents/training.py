@@ -168,7 +168,8 @@ def _check_plan(agent: TabularAgent, last: int) -> None:
         raise ValueError(
             f"episodes must be at most {due[left] - first} more, since the agent has made "
             f"{agent.draws} of the {planned} draws that its sampler is planned for, got "
-            f"{episodes}; plan for the total when you make the agent: PSRL.private(..., episodes=...)."
+            f"{episodes}; plan for the total when you make the agent: PSRL.private(env, "
+            "episodes=...)."
         )
 
 
