@@ -6,6 +6,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from privrl.cli.answers import AsJson, amount, answering
 from privrl.cli.terminal import OUT, app, friendly, numbers
 from privrl.numerics.printing import up
 
@@ -43,6 +44,7 @@ def account(
         float | None,
         typer.Option(help="Rényi order of the target; without it the target is (epsilon, delta)."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what Dirichlet releases cost; or without --weight or --alpha, solve for the missing one.
 
@@ -50,7 +52,7 @@ def account(
 
     Example: privrl account --weight 1 --epsilon 1 --order 2
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl.accounting import ApproxDP, Rdp, RdpAccountant
         from privrl.costs import DirichletCost
         from privrl.experiments.names import RELATIONS, lookup
@@ -93,3 +95,15 @@ def account(
             rows.add_row(f"{at:.12g}", up(float(spent)))
         OUT.print(rows)
         OUT.print(f"({up(float(at_delta))}, {delta!r})-differential privacy")
+        answer |= {
+            "weight": weight,
+            "alpha": alpha,
+            "releases": count,
+            "relation": str(unit),
+            "renyi": [
+                {"order": float(at), "epsilon": amount(float(spent))}
+                for at, spent in zip(accountant.orders, accountant.rdp, strict=True)
+            ],
+            "epsilon": amount(float(at_delta)),
+            "delta": delta,
+        }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from privrl.cli import outputs, released
+from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Separator
 from privrl.cli.terminal import app, command_line, friendly, print_files
@@ -24,6 +25,7 @@ def predict_command(
     separator: Separator = ",",
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/predict"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict with a private classifier; costs no privacy of those it learned from.
 
@@ -31,7 +33,7 @@ def predict_command(
     and predict.json: what it says of each record is as private as that record.
     Where the file has the classes themselves, tells accuracy and cross-entropy.
     """
-    with friendly(), released.installed():
+    with friendly(), released.installed(), answering(as_json) as answer:
         import pandas as pd
 
         from privrl import _files
@@ -59,8 +61,9 @@ def predict_command(
             out, {"predictions.csv": _files.table_writer(table)}, ("predict.json", about)
         )
         if has_classes:
-            released.print_scores(fitted, schema, records, target_column)
+            answer["scores"] = released.print_scores(fitted, schema, records, target_column)
         print_files(written)
+        answer |= {"predicts": target_column, "records": len(table), "files": named(written)}
 
 
 def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, Schema, str]":

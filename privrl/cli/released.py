@@ -55,7 +55,7 @@ def statement_of(
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
-    for own in ("out", "force", "ledger"):  # of this machine, not of the release
+    for own in ("out", "force", "ledger", "as_json"):  # of this machine, not of the release
         options.pop(own, None)
     if only is not None:
         options = {name: value for name, value in options.items() if name in only}
@@ -136,8 +136,8 @@ def print_scores(
     schema: "Schema",
     records: "pd.DataFrame",
     target_column: str,
-) -> None:
-    """Print how well a classifier predicts records whose classes are known."""
+) -> dict[str, Any]:
+    """Tell how well a classifier predicts records whose classes are known."""
     import numpy as np
 
     from privrl.data.schema import Categories
@@ -155,3 +155,4 @@ def print_scores(
         f"accuracy {accuracy:.4f}, cross-entropy {entropy:.4f} nats, on {len(classes)} records "
         "that are known exactly: no noise was added, so publish this only if they are public"
     )
+    return {"accuracy": accuracy, "cross_entropy": entropy, "records": len(classes)}

@@ -369,7 +369,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["sweep", "--order", "1"], "order must be"),
         (["sweep", "--runs", "0"], "runs must be"),
         (["sweep", "--block", "0"], "block must be"),
-        (["sweep", "--spec", "none.json"], "No such file"),
+        (["sweep", "--spec", "none.json"], "no such file"),
         (["sweep", "--spec", "a.json", "--preset", "quick"], "give --preset or --spec"),
         (["sweep", "--backend", "locky"], "did you mean 'loky'"),
         (["sweep", "--workers", "0"], "workers must be"),
