@@ -34,9 +34,9 @@ def print_object(answer: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(answer, indent=1, allow_nan=False))
 
 
-def amount(epsilon: float | None) -> float | None:
+def amount(epsilon: float | None, digits: int = 4) -> float | None:
     """Return an epsilon as it is printed, never rounded down; None where nothing bounds it."""
-    shown = "∞" if epsilon is None else up(epsilon)
+    shown = "∞" if epsilon is None else up(epsilon, digits)
     return None if shown == "∞" else float(shown)
 
 

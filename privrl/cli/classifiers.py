@@ -41,7 +41,7 @@ def fit_classifier(
             given[name] for name in ("target_column", "delta", "seed", "out")
         )
         schema = Schema.load(given["schema"])
-        released.check_name("target-column", column, schema.names)
+        released.check_target(schema, column)
         target = released.target_of(given["epsilon"], delta, given["order"])
         check_seed(seed, reproducible=given["reproducible"])
         model = make(schema, target)

@@ -109,7 +109,7 @@ def budget_command(
             "budget": _plain(budget),
             "before": None if before is None else _plain(before),
             "percent_spent": {
-                each.relation: amount(100 * each.budget.share(each.total))
+                each.relation: amount(100 * each.budget.share(each.total), 3)
                 for each in book.accounts()
                 if each.dataset == dataset and each.budget is not None
             },

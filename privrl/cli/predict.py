@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -66,6 +66,35 @@ def predict_command(
         answer |= {"predicts": target_column, "records": len(table), "files": named(written)}
 
 
+_MODEL: Final = frozenset(("classes", "naive_bayes"))  # entries of what it takes
+_KNOWN: Final = {  # by an entry that no other file has
+    "guarantee": "what a release cost",
+    "labels": "a histogram",
+    "parents": "a Bayesian network",
+    "columns": "a schema",
+    "spec": "the settings of a run",
+    "action_names": "a policy or a model of a log",
+}
+
+
+def _what_it_is(path: Path) -> str | None:
+    """Return what a file is that is no classifier, if that can be told."""
+    from privrl import _files
+    from privrl._plain import parse_json
+
+    if path.suffix.lower() == ".toml":
+        return "a file of settings, such as a schema"
+    if path.is_fifo():
+        return None  # it gave what it had
+    try:
+        data = parse_json(_files.read_bytes(path).decode())
+    except ValueError:
+        return "no JSON file"
+    if not isinstance(data, dict) or not _MODEL.isdisjoint(data):
+        return None
+    return next((what for entry, what in _KNOWN.items() if entry in data), None)
+
+
 def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, Schema, str]":
     """Return a classifier, its schema, and the column that it predicts."""
     from privrl.data.schema import Schema
@@ -74,6 +103,12 @@ def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, S
     try:
         model = load_classifier(path)
     except ValueError as error:
+        other = _what_it_is(path)
+        if other:
+            raise ValueError(
+                f"model must be a model.json of privrl classify or naive-bayes, got {path.name}, "
+                f"which is {other}."
+            ) from None
         raise ValueError(f"model {error}") from None
     if not isinstance(model.schema, Schema) or not isinstance(model.classes, str):
         raise ValueError(

@@ -76,8 +76,30 @@ def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
 
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
     """Check that an option is one of the names that there are."""
+    from privrl._plain import did_you_mean, listed
+
     if name not in known:
-        raise ValueError(f"{option} must be one of {', '.join(map(repr, known))}, got {name!r}.")
+        raise ValueError(
+            f"{option} must be one of {listed(known)}, got {name!r}{did_you_mean(name, known)}"
+        )
+
+
+def check_target(schema: "Schema", name: str) -> None:
+    """Check that a column is one that can be predicted."""
+    from privrl.data.schema import Bins
+    from privrl.data.schema.columns import heading
+
+    check_name("target-column", name, schema.names)
+    column = schema.columns[name]
+    if isinstance(column, Bins):
+        raise ValueError(
+            f"target-column must have categories, got {name!r}, which has bins; predict another."
+        )
+    if column.other:
+        raise ValueError(
+            f"target-column must have known categories alone, got {name!r}, which has a cell for "
+            f"others; in the schema's file, under {heading(name)}: other = false."
+        )
 
 
 @contextmanager
@@ -124,6 +146,7 @@ def records_of(
 
     tests = None if test is None else read_records(test, schema, separator=separator)
     records = read_records(data, schema, separator=separator)
+    schema.encode(records)  # of all columns, what does not fit is told at once
     if tests is not None:
         schema.encode(tests)  # what does not fit is found before anything is spent
         if len(tests) == 0:

@@ -82,7 +82,7 @@ def spent(accountant: "LedgerAccountant", delta: float | None) -> dict[str, Any]
         "together": plainly(receipt.after, delta),
     }
     if receipt.budget is not None:
-        said["percent_of_budget"] = amount(100 * receipt.budget.share(receipt.after))
+        said["percent_of_budget"] = amount(100 * receipt.budget.share(receipt.after), 3)
     return said
 
 
