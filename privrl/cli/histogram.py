@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _MOST_CELLS = 40  # that are printed
-_BAR = 24  # characters
+_BAR = 20  # characters
 _FILES = ("histogram.csv", "histogram.json", "release.json")
 
 

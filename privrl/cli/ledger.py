@@ -1,6 +1,7 @@
 """privrl ledger."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ _commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_compl
 app.add_typer(
     _commands, name="ledger", help="What was spent of which data, over all runs, and what may be."
 )
+_LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with more digits than tell
 _WIDTH = 17  # of a name that was made of data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
@@ -305,7 +307,7 @@ def _words(entry: Mapping[str, Any]) -> str:
 
         return f"budget: {Budget.from_plain(entry)}, under {entry['relation'] or 'each relation'}"
     times = "" if entry["count"] == 1 else f"{entry['count']} times "
-    return f"{times}{entry['cost']}"
+    return times + _LONG.sub(lambda found: f"{float(found[0]):.6g}", str(entry["cost"]))
 
 
 def _print_over(book: "Ledger", dataset: str) -> None:
