@@ -76,7 +76,8 @@ def strict(text: str) -> dict:
             "model guarantee ledger files",
         ),
         (
-            "bayes-net data.csv --schema s.toml --network n.toml --mechanism none --out d --ledger other",
+            "bayes-net data.csv --schema s.toml --network n.toml --mechanism none --out d "
+            "--ledger other",
             "nodes edges guarantee files",
         ),
         ("predict results/classify/model.json data.csv --out p", "scores predicts files"),
