@@ -523,8 +523,8 @@ def table() -> dict[str, Valid]:
         schema.read_header,
         lambda: {"path": _file("h.csv", "a,b\n1,2\n"), "separator": ","},
     )
-    made = {"numeric": {"a": (0, 1)}, "categories": {"b": ("x", "y")}, "rest": ["b"], "bins": 4}
-    add("template", schema.template, names=["a", "b"], **made)
+    filled = {"numeric": {"a": (0, 1)}, "categories": {"b": ("x", "y")}, "rest": ["b"], "bins": 4}
+    add("template", schema.template, names=["a", "b"], **filled)
     add("merged", schema.merged, there={}, made={"a": {"categories": [], "other": False}})
     add("parse_categories", schema.parse_categories, texts=["job=clerk,smith"])
     add(
@@ -535,7 +535,7 @@ def table() -> dict[str, Valid]:
     add(
         "write_template",
         schema.write_template,
-        lambda: {"path": Path("t.toml"), "names": ["a", "b"], **made},
+        lambda: {"path": Path("t.toml"), "names": ["a", "b"], **filled},
     )
     add(
         "LogSchema",
