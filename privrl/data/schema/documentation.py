@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from privrl._checks import check_is
 from privrl._files import read_bytes
 from privrl._plain import listed
 from privrl.data.schema.entries import Value
@@ -125,6 +126,7 @@ def parse_categories(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     """
     found: dict[str, tuple[Value, ...]] = {}
     for text in texts:
+        check_is("categories", text, str)
         name, equals, said = text.partition("=")
         name, values = name.strip(), [word.strip() for word in said.split(",") if word.strip()]
         if not name or not equals or not values:
