@@ -525,7 +525,6 @@ def table() -> dict[str, Valid]:
     )
     filled = {"numeric": {"a": (0, 1)}, "categories": {"b": ("x", "y")}, "rest": ["b"], "bins": 4}
     add("template", schema.template, names=["a", "b"], **filled)
-    add("merged", schema.merged, there={}, made={"a": {"categories": [], "other": False}})
     add("parse_categories", schema.parse_categories, texts=["job=clerk,smith"])
     add(
         "read_documentation",

@@ -14,13 +14,13 @@ from privrl.data.schema import (
     Categories,
     NoHeader,
     Schema,
-    merged,
     parse_categories,
     read_documentation,
     read_header,
     template,
     write_template,
 )
+from privrl.data.schema.templates import merged
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 

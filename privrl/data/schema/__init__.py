@@ -26,7 +26,7 @@ from privrl.data.schema.columns import MISSING, OTHER, Bins, Categories, Column
 from privrl.data.schema.documentation import Documentation, parse_categories, read_documentation
 from privrl.data.schema.headers import NoHeader, read_header
 from privrl.data.schema.table import Schema
-from privrl.data.schema.templates import Written, merged, parse_bounds, template, write_template
+from privrl.data.schema.templates import Written, parse_bounds, template, write_template
 
 __all__ = [
     "MISSING",
@@ -38,7 +38,6 @@ __all__ = [
     "NoHeader",
     "Schema",
     "Written",
-    "merged",
     "parse_bounds",
     "parse_categories",
     "read_documentation",

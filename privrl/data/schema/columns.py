@@ -366,8 +366,9 @@ def _plain_value(value: Value) -> Value:
         return bool(value)
     if isinstance(value, Integral) and -(2**63) <= value < 2**63:
         return int(value)
-    if isinstance(value, float | np.floating) and value == np.rint(value) and abs(value) < 2**53:
-        return int(value)  # as in the data, a whole number kept as a float
+    number = float(value) if isinstance(value, float | np.floating) else math.nan
+    if number.is_integer() and abs(number) < 2**53:
+        return int(number)  # as in the data, a whole number kept as a float
     raise ValueError(
         "values must be texts, whole numbers of 64 bits or truth values, got "
         f"{value!r}; numbers with decimals go into Bins."
