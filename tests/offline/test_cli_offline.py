@@ -552,7 +552,7 @@ def test_a_schema_of_a_header(ending: str, folder: Path) -> None:
         filled = LogSchema.load(out)
         assert filled.columns == ("who", "sugar", "dose", "left")
         assert filled.state is not None
-        assert filled.state.columns["sugar"] == Bins((0, 4, 8))
+        assert filled.state.columns["sugar"] == Bins((0, 4, 8), whole=True)
 
 
 def test_policies_are_kept(tmp_path: Path) -> None:
@@ -612,6 +612,22 @@ def test_what_is_no_policy_is_refused(
     with pytest.raises(ValueError, match=r"^p\.json: ") as found:
         load_policy(tmp_path / "p.json")
     assert message in str(found.value)
+
+
+def test_programs_are_told_in_json(folder: Path) -> None:
+    for verb, entries in (
+        ("fit-model", {"states", "actions", "persons", "outcomes", "guarantee", "ledger"}),
+        ("fit-policy", {"states", "actions", "says", "guarantee", "ledger"}),
+    ):
+        result = run(verb, *FIT, "--delta", 1e-5, "--out", verb, "--json")
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(name))
+        assert entries <= set(answer)
+        assert answer["guarantee"]["epsilon_delta"] == 1
+        assert "json" not in json.loads(Path(verb, "release.json").read_text())["command"]
+    result = run("fit-policy", "--from-model", "fit-model", "--out", "planned", "--json")
+    assert result.exit_code == 0, result.output
+    assert set(json.loads(result.stdout)) >= {"states", "guarantee", "files"}
 
 
 def test_a_model_of_a_log_without_outcomes(tmp_path: Path) -> None:
