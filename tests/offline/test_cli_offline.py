@@ -621,7 +621,7 @@ def test_programs_are_told_in_json(folder: Path) -> None:
     ):
         result = run(verb, *FIT, "--delta", 1e-5, "--out", verb, "--json")
         assert result.exit_code == 0, result.output
-        answer = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(name))
+        answer = json.loads(result.stdout, parse_constant=pytest.fail)
         assert entries <= set(answer)
         assert answer["guarantee"]["epsilon_delta"] == 1
         assert "json" not in json.loads(Path(verb, "release.json").read_text())["command"]
