@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import gymnasium as gym
 
 from privrl._checks import check_is
+from privrl._plain import did_you_mean
 from privrl.agents import EveryEpisode, Geometric, Schedule
 from privrl.costs.relations import (
     AddRemoveRecord,
@@ -68,10 +69,8 @@ def lookup(kind: str, name: str, table: Mapping[str, Named]) -> Named:
     """
     if name in table:
         return table[name]
-    near = difflib.get_close_matches(name, table, n=1)
     raise ValueError(
-        f"{kind} must be one of {', '.join(table)}, got {name!r}"
-        + (f"; did you mean {near[0]!r}?" if near else ".")
+        f"{kind} must be one of {', '.join(table)}, got {name!r}{did_you_mean(name, table)}"
     )
 
 
@@ -94,10 +93,9 @@ def schedule_named(name: str) -> Schedule:
             ) from error
     if name == "every-episode":
         return EveryEpisode()
-    near = difflib.get_close_matches(name, ["every-episode", "geometric"], n=1)
     raise ValueError(
         f"schedule must be one of every-episode, geometric, geometric:RATIO, got {name!r}"
-        + (f"; did you mean {near[0]!r}?" if near else ".")
+        + did_you_mean(name, ["every-episode", "geometric"])
     )
 
 

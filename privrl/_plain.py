@@ -1,5 +1,6 @@
 """Plain data of JSON texts that may come from anybody, and names in messages."""
 
+import difflib
 import json
 import math
 from collections.abc import Iterable
@@ -70,6 +71,12 @@ def check_writable(name: str, text: str) -> None:
             f"{name} must be a text that UTF-8 can hold, got {text[:_SHOWN]!r}; write both halves "
             "of a surrogate pair, or the character itself."
         ) from None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not known: the nearest one, if any is."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def listed(names: Iterable[object]) -> str:

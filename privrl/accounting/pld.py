@@ -183,7 +183,7 @@ class PldAccountant(KeepsJournal):
         epsilon = spent.epsilon(delta)
         if not epsilon <= wanted:
             raise BudgetExceeded(
-                f"the release would bring the cost to epsilon {epsilon:.6g}, over the budget "
+                f"the release would bring the cost to epsilon {up(epsilon, 6)}, over the budget "
                 f"{self._budget}; nothing was spent. Plan for fewer releases, or make each more "
                 "private."
             )

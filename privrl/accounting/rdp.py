@@ -394,6 +394,6 @@ def _exceeded(
     else:
         spent = rdp_to_epsilon(orders, rdp, budget.delta)
     return BudgetExceeded(
-        f"the release would bring the cost{where} to epsilon {float(spent)!r}, over the budget "
-        f"{budget}; nothing was spent. Plan for fewer releases, or make each more private."
+        f"the release would bring the cost{where} to epsilon {up(float(spent), 6)}, over the "
+        f"budget {budget}; nothing was spent. Plan for fewer releases, or make each more private."
     )

@@ -51,7 +51,7 @@ __all__ = [
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="privrl")
 
 
 @app.callback(invoke_without_command=True)

@@ -6,8 +6,9 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from privrl.cli.answers import AsJson, amount, answering
 from privrl.cli.terminal import OUT, app, friendly, numbers
-from privrl.numerics.printing import up
+from privrl.numerics.printing import down, up
 
 
 @app.command()
@@ -43,6 +44,7 @@ def account(
         float | None,
         typer.Option(help="Rényi order of the target; without it the target is (epsilon, delta)."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what Dirichlet releases cost; or without --weight or --alpha, solve for the missing one.
 
@@ -50,7 +52,7 @@ def account(
 
     Example: privrl account --weight 1 --epsilon 1 --order 2
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl.accounting import ApproxDP, Rdp, RdpAccountant
         from privrl.costs import DirichletCost
         from privrl.experiments.names import RELATIONS, lookup
@@ -73,9 +75,14 @@ def account(
             made = DirichletMechanism.calibrated(
                 target, weight=weight, alpha=alpha, count=count, **common
             )
-            value = made.weight if weight is None else made.cost.alpha
-            weight, alpha = made.weight, made.cost.alpha
-            OUT.print(f"{solved} that meets {target}: [bold]{value!r}[/]")
+            # The number that is printed, which is rounded to more privacy, is the one that is used.
+            if weight is None:
+                value = down(made.weight)
+                weight, alpha = float(value), made.cost.alpha
+            else:
+                value = up(made.cost.alpha, 6)
+                weight, alpha = made.weight, float(value)
+            OUT.print(f"{solved} that meets {target}: [bold]{value}[/]")
         elif epsilon is not None or order is not None:
             raise ValueError("epsilon and order are for solving; leave out --weight or --alpha.")
         cost = DirichletCost(weight=weight, alpha=alpha, **common)
@@ -85,7 +92,9 @@ def account(
         fine.compose(cost, count)
         at_delta = cost.epsilon(delta) if count == 1 else fine.epsilon(delta)
         times = f"{count} releases" if count > 1 else "one release"
-        OUT.print(f"{times} of Dirichlet({weight!r} * counts + {alpha!r}); neighbours: {unit}")
+        OUT.print(
+            f"{times} of Dirichlet({weight:.12g} * counts + {alpha:.12g}); neighbours: {unit}"
+        )
         rows = Table(box=SIMPLE_HEAD)
         rows.add_column("Rényi order", justify="right")
         rows.add_column("epsilon (nats)", justify="right")
@@ -93,3 +102,15 @@ def account(
             rows.add_row(f"{at:.12g}", up(float(spent)))
         OUT.print(rows)
         OUT.print(f"({up(float(at_delta))}, {delta!r})-differential privacy")
+        answer |= {
+            "weight": weight,
+            "alpha": alpha,
+            "releases": count,
+            "relation": str(unit),
+            "renyi": [
+                {"order": float(at), "epsilon": amount(float(spent))}
+                for at, spent in zip(accountant.orders, accountant.rdp, strict=True)
+            ],
+            "epsilon": amount(float(at_delta)),
+            "delta": delta,
+        }

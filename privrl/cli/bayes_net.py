@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from privrl.cli import outputs, released, spending
+from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
@@ -43,13 +44,14 @@ def bayes_net_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit the probabilities of a Bayesian network, whose structure is public, privately.
 
     Writes model.json and model.bif (what was released, to be shared), release.json, and with
     --synthetic N synthetic.csv.
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl._checks import check_count
         from privrl.data.records import read_records
@@ -98,6 +100,12 @@ def bayes_net_command(
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
+        answer |= {"nodes": len(net.nodes), "edges": edges, "records": len(records)}
+        answer |= {
+            "guarantee": guaranteed(guarantee),
+            "ledger": spending.spent(accountant, delta),
+            "files": named(written),
+        }
 
 
 def _load_network(path: Path) -> dict[str, Any]:

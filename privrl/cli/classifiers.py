@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import outputs, released, spending
+from privrl.cli.answers import answering, guaranteed, named
 from privrl.cli.seeds import check_seed
 from privrl.cli.terminal import OUT, friendly, print_cost, print_files
 
@@ -31,16 +32,16 @@ def fit_classifier(
 
     All other options are those of the command, by their names; both commands have the same.
     """
-    with friendly(), released.installed():
+    given = context.params
+    with friendly(), released.installed(), answering(given["as_json"]) as answer:
         from privrl import _files
         from privrl.data.schema import Schema
 
-        given = context.params
         column, delta, seed, out = (
             given[name] for name in ("target_column", "delta", "seed", "out")
         )
         schema = Schema.load(given["schema"])
-        released.check_name("target-column", column, schema.names)
+        released.check_target(schema, column)
         target = released.target_of(given["epsilon"], delta, given["order"])
         check_seed(seed, reproducible=given["reproducible"])
         model = make(schema, target)
@@ -62,7 +63,16 @@ def fit_classifier(
             f"and {fitted.n_features_in_} features"
         )
         if tests is not None:
-            released.print_scores(fitted, schema, tests, column)
+            answer["scores"] = released.print_scores(fitted, schema, tests, column)
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
+        answer |= {
+            "model": _CALLED[type(fitted).__name__],
+            "predicts": column,
+            "records": len(records),
+            "features": fitted.n_features_in_,
+            "guarantee": guaranteed(guarantee),
+            "ledger": spending.spent(accountant, delta),
+            "files": named(written),
+        }

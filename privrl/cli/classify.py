@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privrl.cli.answers import AsJson
 from privrl.cli.classifiers import TargetColumn, Test, fit_classifier
 from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
@@ -37,6 +38,7 @@ def classify_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/classify"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a private classifier of the kind that suits the budget: the place to begin.
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import logs, outputs, released, spending
+from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Epsilon, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
@@ -39,13 +40,14 @@ def fit_model_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
     Writes model.json and tables.npz (what was released, to be shared) and release.json (what it
     cost). Whatever is made of the model costs nothing more: see privrl fit-policy --from-model.
     """
-    with friendly(), released.installed():
+    with friendly(), released.installed(), answering(as_json) as answer:
         from privrl import _files
         from privrl.envs.released_files import writers
         from privrl.offline import fit_model
@@ -94,3 +96,16 @@ def fit_model_command(
         path = json.dumps(str(out), ensure_ascii=False)
         play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={path})'
         OUT.print(f"  {escape(play)}", soft_wrap=True)
+        answer |= {
+            "states": public.space.n_states,
+            "actions": public.space.n_actions,
+            "most_steps": model.mdp.horizon,
+            "persons": details["persons"],
+            "outcomes": list(model.outcomes),
+            "play": play,
+        }
+        answer |= {
+            "guarantee": guaranteed(guarantee),
+            "ledger": spending.spent(accountant, budget.reported),
+            "files": named(written),
+        }

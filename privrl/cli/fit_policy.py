@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import logs, outputs, released, spending
+from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Epsilon, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 _FILES = ("policy.json", "release.json")
 _MOST_SHOWN = 20  # states that are printed
 _MOST_STATES = 1_000_000  # that a text should have a line for
-_OF_MODELS = {"from_model", "discount", "out", "force"}  # options that go with --from-model
+_OF_MODELS = {
+    "from_model",
+    "discount",
+    "out",
+    "force",
+    "as_json",
+}  # options that go with --from-model
 
 
 @app.command("fit-policy")
@@ -57,13 +64,14 @@ def fit_policy_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 
     Writes policy.json (what was released, to be shared: people can read it) and release.json
     (what it cost).
     """
-    with friendly(), released.installed():
+    with friendly(), released.installed(), answering(as_json) as answer:
         from privrl import _files
         from privrl.offline.saving import policy_writer
         from privrl.offline.support import check_discount
@@ -102,9 +110,17 @@ def fit_policy_command(
         if accountant is not None:
             print_cost("policy.json", guarantee, without="", also=f", {guarantee['unit']}")
             spending.print_spent(accountant, budget.reported)
+            answer["ledger"] = spending.spent(accountant, budget.reported)
         else:
             _print_statement(policy.statement)
         print_files(written)
+        answer |= {
+            "states": policy.n_states,
+            "actions": policy.n_actions,
+            "says": policy.says,
+            "guarantee": guaranteed(guarantee),
+            "files": named(written),
+        }
 
 
 def _check_alone(context: typer.Context) -> None:

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import outputs, released, spending
+from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _MOST_CELLS = 40  # that are printed
-_BAR = 30  # characters
+_BAR = 20  # characters
 _FILES = ("histogram.csv", "histogram.json", "release.json")
 
 
@@ -58,13 +59,14 @@ def histogram_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Release a private histogram of one column.
 
     Writes histogram.csv, histogram.json (what was released, to be shared) and release.json (what
     it cost). Each run is a release of its own, and costs of several add up.
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
@@ -110,6 +112,17 @@ def histogram_command(
         print_cost("histogram.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
+        answer |= {
+            "column": column,
+            "records": found.n_records,
+            "is_size_public": found.is_size_public,
+            "cells": table.to_dict("records"),
+        }
+        answer |= {
+            "guarantee": guaranteed(guarantee),
+            "ledger": spending.spent(accountant, delta),
+            "files": named(written),
+        }
 
 
 def _print_histogram(name: str, found: "PrivateHistogram") -> None:

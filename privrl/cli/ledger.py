@@ -1,6 +1,7 @@
 """privrl ledger."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.outputs import Force
-from privrl.cli.spending import LedgerPath, share, told
+from privrl.cli.spending import LedgerPath, plainly, share, told
 from privrl.cli.terminal import MARKUP, OUT, app, friendly, print_files
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_compl
 app.add_typer(
     _commands, name="ledger", help="What was spent of which data, over all runs, and what may be."
 )
+_LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with more digits than tell
 _WIDTH = 17  # of a name that was made of data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
@@ -36,18 +39,32 @@ def show_command(
         typer.Option(help="At which epsilon is shown; by default the budget's, or 1e-5."),
     ] = None,
     ledger: LedgerPath = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what was spent of each data set under each relation, and what may be."""
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl.costs.base import check_delta
 
         if delta is not None:
             check_delta(delta)
         book = _opened(ledger)
         if dataset is not None:
-            _print_entries(book, dataset)
+            answer["entries"] = _print_entries(book, dataset)
             return
         _print_accounts(book, delta)
+        answer["accounts"] = [
+            {
+                "dataset": each.dataset,
+                "relation": each.relation,
+                "spent": plainly(each.total, _delta_of(each, delta)),
+                "budget": None if each.budget is None else _plain(each.budget),
+            }
+            for each in book.accounts()
+        ]
+        answer["budgets"] = [
+            {"dataset": name, "relation": relation, **_plain(budget)}
+            for (name, relation), budget in book.budgets().items()
+        ]
 
 
 @_commands.command("budget")
@@ -68,12 +85,13 @@ def budget_command(
         ),
     ] = None,
     ledger: LedgerPath = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say what may be spent of a data set: releases that would cost more are refused.
 
     Example: privrl ledger budget visits --epsilon 1 --delta 1e-5
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl.ledger import Budget, Ledger
 
         book, budget = Ledger(ledger), Budget(epsilon, delta)
@@ -87,6 +105,17 @@ def budget_command(
         if before is not None:
             OUT.print(f"before it was {before}")
         _print_over(book, dataset)
+        answer |= {
+            "dataset": dataset,
+            "relation": words,
+            "budget": _plain(budget),
+            "before": None if before is None else _plain(before),
+            "percent_spent": {
+                each.relation: amount(100 * each.budget.share(each.total), 3)
+                for each in book.accounts()
+                if each.dataset == dataset and each.budget is not None
+            },
+        }
 
 
 @_commands.command("verify")
@@ -96,9 +125,10 @@ def verify_command(
         typer.Option(help="An earlier export: finds entries that were cut off, or all made anew."),
     ] = None,
     ledger: LedgerPath = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check that no entry was changed, moved or left out."""
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl._files import read_bytes
         from privrl._plain import parse_json
 
@@ -113,6 +143,7 @@ def verify_command(
         number, head = _opened(ledger).verify(earlier)
         OUT.print(f"{number} entries, each as it was entered; the last one's link is")
         OUT.print(f"  {head}", soft_wrap=True)
+        answer |= {"entries": number, "link": head}
         if against is None:
             OUT.print(
                 "That shows edits. Entries cut off at the end, or a file made anew, show against "
@@ -125,21 +156,26 @@ def export_command(
     out: Annotated[Path | None, typer.Option(help="File to write; by default printed.")] = None,
     force: Force = False,
     ledger: LedgerPath = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write all entries and the link of the last one, to be kept elsewhere; without the salt."""
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
 
         if out is not None:
             outputs.check_new(out.absolute().parent, [out.name], force=force)
         exported = _opened(ledger).export()
         if out is None:
-            typer.echo(json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False))
+            if as_json:
+                answer.update(exported)
+            else:
+                typer.echo(json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False))
             return
         folder = out.absolute().parent
         text = json.dumps(exported, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         _files.save_all(folder, {out.name: _files.text_writer(text)})
         print_files([out])
+        answer["files"] = named([out])
 
 
 @_commands.command("forget")
@@ -149,9 +185,10 @@ def forget_command(
         bool, typer.Option("--force", help="What was spent is forgotten, for good.")
     ] = False,
     ledger: LedgerPath = None,
+    as_json: AsJson = False,
 ) -> None:
     """Erase what was entered of a data set, for data that exist no more."""
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         book = _opened(ledger)
         if not force:
             raise ValueError(
@@ -163,6 +200,7 @@ def forget_command(
             f"{number} entr{'y' if number == 1 else 'ies'} of {escape(dataset)} erased; that they "
             "were there stays in the chain"
         )
+        answer |= {"dataset": dataset, "erased": number}
 
 
 def _opened(path: Path | None) -> "Ledger":
@@ -207,15 +245,12 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
         table.add_column(head, justify="right", no_wrap=True)
     for each in accounts:
         budget = each.budget
-        at = delta
-        if at is None:
-            at = 1e-5 if budget is None else budget.delta
         said = ("none", "") if budget is None else (_pair(budget), share(budget.share(each.total)))
         table.add_row(
             escape(each.dataset),
             escape(each.relation),
             str(each.total.releases),
-            told(each.total, at),
+            told(each.total, _delta_of(each, delta)),
             *said,
         )
     spent = {(each.dataset, each.relation) for each in accounts}
@@ -229,13 +264,25 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
     )
 
 
+def _delta_of(account: "Account", delta: float | None) -> float | None:
+    """Return the delta at which an account is told: the one that is asked for, or the budget's."""
+    if delta is not None:
+        return delta
+    return 1e-5 if account.budget is None else account.budget.delta
+
+
+def _plain(budget: "Budget") -> dict[str, float | None]:
+    return {"epsilon": budget.epsilon, "delta": budget.delta}
+
+
 def _pair(budget: "Budget") -> str:
     return (
         f"{budget.epsilon!r}" if budget.delta is None else f"({budget.epsilon!r}, {budget.delta!r})"
     )
 
 
-def _print_entries(book: "Ledger", dataset: str) -> None:
+def _print_entries(book: "Ledger", dataset: str) -> list[dict[str, Any]]:
+    """Print what was entered of a data set, and return it."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("entry", justify="right")
     table.add_column("when (UTC)", min_width=10)
@@ -247,6 +294,10 @@ def _print_entries(book: "Ledger", dataset: str) -> None:
         when = entry["time"][:16].replace("T", " ")
         table.add_row(str(entry["number"]), when, escape(_words(entry)))
     OUT.print(table)
+    return [
+        {name: entry[name] for name in ("number", "time")} | {"what": _words(entry)}
+        for entry in found
+    ]
 
 
 def _words(entry: Mapping[str, Any]) -> str:
@@ -256,7 +307,7 @@ def _words(entry: Mapping[str, Any]) -> str:
 
         return f"budget: {Budget.from_plain(entry)}, under {entry['relation'] or 'each relation'}"
     times = "" if entry["count"] == 1 else f"{entry['count']} times "
-    return f"{times}{entry['cost']}"
+    return times + _LONG.sub(lambda found: f"{float(found[0]):.6g}", str(entry["cost"]))
 
 
 def _print_over(book: "Ledger", dataset: str) -> None:

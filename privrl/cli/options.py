@@ -57,6 +57,7 @@ def options_of(
     several: Collection[str] = (),
     overrides: bool = False,
     defaults: Mapping[str, Any] = MappingProxyType({}),
+    told: Mapping[str, str] = MappingProxyType({}),
     panel: str | None = None,
 ) -> list[inspect.Parameter]:
     """Return an option for each field of a spec that has a sentence beside its type.
@@ -71,6 +72,8 @@ def options_of(
         Whether they override another spec, so that none has a default.
     defaults : mapping
         Those of some fields, in place of the spec's.
+    told : mapping
+        What help tells as the defaults of some fields, where it is another spec that has them.
     panel : str, optional
         The heading above them in the command's help.
     """
@@ -81,11 +84,12 @@ def options_of(
             continue
         kind, sentence = get_args(hints[field.name])
         name, default = field.name, None if overrides else defaults.get(field.name, field.default)
+        common: dict[str, Any] = {"rich_help_panel": panel, "show_default": told.get(name, True)}
         if name in several:
             name, kind, sentence = f"{name}s", str, f"Comma-separated: {sentence}"
-        option = typer.Option(help=sentence, rich_help_panel=panel)
+        option = typer.Option(help=sentence, **common)
         if kind == tuple[str, ...]:  # one at a time, and there may be commas in them
-            option = typer.Option(repeated(name), help=sentence, rich_help_panel=panel)
+            option = typer.Option(repeated(name), help=sentence, **common)
             default = None
         made.append(
             inspect.Parameter(
@@ -98,6 +102,27 @@ def options_of(
             )
         )
     return made
+
+
+def told_by(preset: str, specs: Iterable[Any]) -> dict[str, str]:
+    """Return what help tells of each field: what specs of a preset have, each value once."""
+    specs = tuple(specs)
+    told = {}
+    for field in fields(specs[0]):
+        values = dict.fromkeys(_in_help(getattr(spec, field.name)) for spec in specs)
+        if values != {"": None}:
+            told[field.name] = f"{preset}: {', '.join(value or 'none' for value in values)}"
+    return told
+
+
+def _in_help(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join("none" if each is None else _in_help(each) for each in value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def values_of(spec: type, options: Mapping[str, Any]) -> dict[str, Any]:

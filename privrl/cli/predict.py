@@ -2,11 +2,12 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from privrl.cli import outputs, released
+from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Separator
 from privrl.cli.terminal import app, command_line, friendly, print_files
@@ -24,6 +25,7 @@ def predict_command(
     separator: Separator = ",",
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/predict"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict with a private classifier; costs no privacy of those it learned from.
 
@@ -31,7 +33,7 @@ def predict_command(
     and predict.json: what it says of each record is as private as that record.
     Where the file has the classes themselves, tells accuracy and cross-entropy.
     """
-    with friendly(), released.installed():
+    with friendly(), released.installed(), answering(as_json) as answer:
         import pandas as pd
 
         from privrl import _files
@@ -59,8 +61,38 @@ def predict_command(
             out, {"predictions.csv": _files.table_writer(table)}, ("predict.json", about)
         )
         if has_classes:
-            released.print_scores(fitted, schema, records, target_column)
+            answer["scores"] = released.print_scores(fitted, schema, records, target_column)
         print_files(written)
+        answer |= {"predicts": target_column, "records": len(table), "files": named(written)}
+
+
+_MODEL: Final = frozenset(("classes", "naive_bayes"))  # entries of what it takes
+_KNOWN: Final = {  # by an entry that no other file has
+    "guarantee": "what a release cost",
+    "labels": "a histogram",
+    "parents": "a Bayesian network",
+    "columns": "a schema",
+    "spec": "the settings of a run",
+    "action_names": "a policy or a model of a log",
+}
+
+
+def _what_it_is(path: Path) -> str | None:
+    """Return what a file is that is no classifier, if that can be told."""
+    from privrl import _files
+    from privrl._plain import parse_json
+
+    if path.suffix.lower() == ".toml":
+        return "a file of settings, such as a schema"
+    if path.is_fifo():
+        return None  # it gave what it had
+    try:
+        data = parse_json(_files.read_bytes(path).decode())
+    except ValueError:
+        return "no JSON file"
+    if not isinstance(data, dict) or not _MODEL.isdisjoint(data):
+        return None
+    return next((what for entry, what in _KNOWN.items() if entry in data), None)
 
 
 def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, Schema, str]":
@@ -71,6 +103,12 @@ def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, S
     try:
         model = load_classifier(path)
     except ValueError as error:
+        other = _what_it_is(path)
+        if other:
+            raise ValueError(
+                f"model must be a model.json of privrl classify or naive-bayes, got {path.name}, "
+                f"which is {other}."
+            ) from None
         raise ValueError(f"model {error}") from None
     if not isinstance(model.schema, Schema) or not isinstance(model.classes, str):
         raise ValueError(

@@ -55,7 +55,7 @@ def statement_of(
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
-    for own in ("out", "force", "ledger"):  # of this machine, not of the release
+    for own in ("out", "force", "ledger", "as_json"):  # of this machine, not of the release
         options.pop(own, None)
     if only is not None:
         options = {name: value for name, value in options.items() if name in only}
@@ -76,8 +76,30 @@ def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
 
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
     """Check that an option is one of the names that there are."""
+    from privrl._plain import did_you_mean, listed
+
     if name not in known:
-        raise ValueError(f"{option} must be one of {', '.join(map(repr, known))}, got {name!r}.")
+        raise ValueError(
+            f"{option} must be one of {listed(known)}, got {name!r}{did_you_mean(name, known)}"
+        )
+
+
+def check_target(schema: "Schema", name: str) -> None:
+    """Check that a column is one that can be predicted."""
+    from privrl.data.schema import Bins
+    from privrl.data.schema.columns import heading
+
+    check_name("target-column", name, schema.names)
+    column = schema.columns[name]
+    if isinstance(column, Bins):
+        raise ValueError(
+            f"target-column must have categories, got {name!r}, which has bins; predict another."
+        )
+    if column.other:
+        raise ValueError(
+            f"target-column must have known categories alone, got {name!r}, which has a cell for "
+            f"others; in the schema's file, under {heading(name)}: other = false."
+        )
 
 
 @contextmanager
@@ -124,6 +146,7 @@ def records_of(
 
     tests = None if test is None else read_records(test, schema, separator=separator)
     records = read_records(data, schema, separator=separator)
+    schema.encode(records)  # of all columns, what does not fit is told at once
     if tests is not None:
         schema.encode(tests)  # what does not fit is found before anything is spent
         if len(tests) == 0:
@@ -136,8 +159,8 @@ def print_scores(
     schema: "Schema",
     records: "pd.DataFrame",
     target_column: str,
-) -> None:
-    """Print how well a classifier predicts records whose classes are known."""
+) -> dict[str, Any]:
+    """Tell how well a classifier predicts records whose classes are known."""
     import numpy as np
 
     from privrl.data.schema import Categories
@@ -155,3 +178,4 @@ def print_scores(
         f"accuracy {accuracy:.4f}, cross-entropy {entropy:.4f} nats, on {len(classes)} records "
         "that are known exactly: no noise was added, so publish this only if they are public"
     )
+    return {"accuracy": accuracy, "cross_entropy": entropy, "records": len(classes)}

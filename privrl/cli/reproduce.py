@@ -17,6 +17,7 @@ from rich.progress import (
 from rich.table import Table
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, answering
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import ERR, OUT, app, friendly
 
@@ -32,6 +33,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/figures"),
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make figures and tables of the papers, and ours beside them.
 
@@ -41,7 +43,7 @@ def reproduce(
 
     Example: privrl reproduce dps-fig1 --quick
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl.experiments.figures import FIGURES
         from privrl.experiments.figures.reproduce import reproduce as make
 
@@ -52,6 +54,10 @@ def reproduce(
             for figure in FIGURES.values():
                 table.add_row(figure.id, figure.title, figure.source)
             OUT.print(table)
+            answer["figures"] = [
+                {"id": each.id, "title": each.title, "source": each.source}
+                for each in FIGURES.values()
+            ]
             return
         wanted = [name for name in FIGURES if name in ids or "all" in ids]
         endings = ("csv", "png", "svg", "md")
@@ -74,5 +80,6 @@ def reproduce(
         OUT.print(f"\nwrote {len(made)} figures into {out}", soft_wrap=True)
         for name, why in failed.items():
             ERR.print(f"[red]not made:[/] {name}: {why}", soft_wrap=True)
-        if failed:
-            raise typer.Exit(1)
+        answer |= {"made": [each.id for each in made], "failed": failed, "out": str(out)}
+    if failed:
+        raise typer.Exit(1)

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, app, friendly, print_files
 
@@ -22,6 +23,7 @@ def share_command(
     folder: Annotated[Path, typer.Argument(help="A folder that a command of privrl wrote.")],
     to: Annotated[Path, typer.Option(help="The folder to make, with what may be shared of it.")],
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Copy what may be shared of a folder, and nothing else.
 
@@ -31,24 +33,30 @@ def share_command(
 
     Example: privrl share results/histogram --to public/ages
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _copies, _files
 
         _copies.check_place(to, folder, force=force)
         copy = _copies.copy_of(folder)
-        _print_verdicts(copy.verdicts)
+        ordered = sorted(copy.verdicts.items(), key=lambda each: (not each[1].shareable, each[0]))
+        _print_verdicts(ordered)
         if not copy.files:
             raise ValueError(f"nothing of {str(folder)!r} may be shared, and nothing was written.")
         _files.save_folder(to.resolve(), copy.files)
-        print_files([to / name for name in copy.files])
+        written = [to / name for name in copy.files]
+        print_files(written)
+        answer |= {
+            "shared": {name: each.because for name, each in ordered if each.shareable},
+            "left": {name: each.because for name, each in ordered if not each.shareable},
+            "files": named(written),
+        }
 
 
-def _print_verdicts(verdicts: "dict[str, Verdict]") -> None:
+def _print_verdicts(ordered: "list[tuple[str, Verdict]]") -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("file", overflow="fold")
     table.add_column("", no_wrap=True)
     table.add_column("because")
-    ordered = sorted(verdicts.items(), key=lambda each: (not each[1].shareable, each[0]))
     for name, verdict in ordered[:_MOST]:
         shown = name if name.isprintable() else ascii(name)
         word = "[green]shared[/]" if verdict.shareable else "left"

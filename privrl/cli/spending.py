@@ -1,11 +1,12 @@
 """What commands that release something of real data share: each release is entered beforehand."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from privrl.cli.answers import amount
 from privrl.cli.terminal import ERR, OUT
 from privrl.numerics.printing import up
 
@@ -61,15 +62,43 @@ def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
         OUT.print(f"  {share(receipt.budget.share(after))} of the budget, {receipt.budget}")
 
 
-def told(amount: "Amount", delta: float | None) -> str:
+def told(total: "Amount", delta: float | None) -> str:
     """Return what was spent, at a delta, or pure where it is."""
-    epsilon = amount.epsilon(delta)
-    if delta is None and epsilon == float("inf"):
-        delta = 1e-5
-        epsilon = amount.epsilon(delta)
+    epsilon, delta = _at(total, delta)
     if epsilon == float("inf"):
         return "no privacy"
     return up(epsilon) if delta is None else f"({up(epsilon)}, {delta!r})"
+
+
+def spent(accountant: "LedgerAccountant", delta: float | None) -> dict[str, Any]:
+    """Return as plain data what `print_spent` says."""
+    receipt = accountant.receipt
+    assert receipt is not None
+    said: dict[str, Any] = {
+        "entry": receipt.number,
+        "dataset": receipt.dataset if receipt.is_named else None,
+        "relation": str(accountant.relation),
+        "before": plainly(receipt.before, delta),
+        "together": plainly(receipt.after, delta),
+    }
+    if receipt.budget is not None:
+        said["percent_of_budget"] = amount(100 * receipt.budget.share(receipt.after), 3)
+    return said
+
+
+def plainly(total: "Amount", delta: float | None) -> dict[str, Any]:
+    """Return what was spent as plain data, its epsilon as `told` says it."""
+    epsilon, delta = _at(total, delta)
+    return {"epsilon": amount(epsilon), "delta": delta, "releases": total.releases}
+
+
+def _at(total: "Amount", delta: float | None) -> tuple[float, float | None]:
+    """Return an epsilon, and its delta: one that is needed where it is not pure."""
+    epsilon = total.epsilon(delta)
+    if delta is None and epsilon == float("inf"):
+        delta = 1e-5
+        epsilon = total.epsilon(delta)
+    return epsilon, delta
 
 
 def share(part: float) -> str:
@@ -77,6 +106,6 @@ def share(part: float) -> str:
     return f"{up(100 * part, 3)} %"
 
 
-def releases(amount: "Amount") -> str:
+def releases(total: "Amount") -> str:
     """Return how many releases there were."""
-    return f"{amount.releases} release{'s' * (amount.releases != 1)}"
+    return f"{total.releases} release{'s' * (total.releases != 1)}"

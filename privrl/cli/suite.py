@@ -10,8 +10,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
-from privrl.cli.options import options_of, takes_options
+from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from privrl.experiments.suites.report import Column, Report
 
+_PRESET = "steps"  # where none is named
 _DATABASE = "suite.sqlite"
 _FILES = ("suite.csv", "suite.png", "suite.json")
 _PANEL = "Suite"
@@ -27,11 +29,18 @@ _PANEL = "Suite"
 
 def _options() -> list[Parameter]:
     from privrl.experiments.methods import Method
-    from privrl.experiments.suites import SuiteSpec
+    from privrl.experiments.suites import SuiteSpec, preset
 
+    base = preset(_PRESET)
     return [
-        *options_of(SuiteSpec, overrides=True, panel=_PANEL),
-        *options_of(Method, several=SEVERAL, overrides=True, panel="Methods"),
+        *options_of(SuiteSpec, overrides=True, told=told_by(_PRESET, [base]), panel=_PANEL),
+        *options_of(
+            Method,
+            several=SEVERAL,
+            overrides=True,
+            told=told_by(_PRESET, base.methods),
+            panel="Methods",
+        ),
     ]
 
 
@@ -72,6 +81,7 @@ def suite(
     address: Address = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/suite"),
     force: Force = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> None:
     """Compare agents on many tasks: how far each comes from chance, 0, to the optimum, 1.
@@ -82,7 +92,7 @@ def suite(
     agents or budgets, computes only what is missing. Delete that file after a change of the code
     itself.
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl.experiments import suites
         from privrl.experiments.suites.plots import shares_of_the_optimum
@@ -90,7 +100,7 @@ def suite(
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
-        base = {"preset": preset or "steps"} if spec is None else {"spec": str(spec)}
+        base = {"preset": preset or _PRESET} if spec is None else {"spec": str(spec)}
         todo = overridden(suites.SuiteSpec, suites.preset, base, options)
         if tasks is not None:
             todo = replace(todo, tasks=words(tasks))
@@ -122,6 +132,7 @@ def suite(
         )
         _print_suite(results)
         print_files([*written, out / _DATABASE])
+        answer |= {"means": _means(results), "files": named([*written, out / _DATABASE])}
 
 
 def _budgets(text: str) -> tuple[float | None, ...]:
@@ -143,6 +154,22 @@ def _print_suite(results: "pd.DataFrame") -> None:
     OUT.print(conditions_text(results))
     if (results["relation"] == "paper-step").any():
         OUT.print("[yellow]Not a guarantee:[/] the paper's sensitivity is too small.")
+
+
+def _means(results: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the means over runs as plain data."""
+    from privrl.experiments.suites.report import report
+
+    return [
+        {
+            "task": row,
+            "method": column.method,
+            "epsilon": amount(column.epsilon),
+            "learning": float(learning),
+            "final": float(final),
+        }
+        for (row, column), (learning, final) in report(results).shares.items()
+    ]
 
 
 def _tables(made: "Report") -> list[list["Column"]]:

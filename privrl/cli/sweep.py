@@ -10,7 +10,7 @@ from rich.table import Table
 
 from privrl.cli import outputs
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
-from privrl.cli.options import options_of, takes_options
+from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privrl.experiments.sweeps import SweepResult, SweepSpec
 
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
+_PRESET = "quick"  # where none is named
 _DATABASE = "sweep.sqlite"
 _FILES = (
     "results.csv",
@@ -34,11 +35,18 @@ _FILES = (
 
 def _options() -> list[Parameter]:
     from privrl.experiments.methods import Method
-    from privrl.experiments.sweeps import SweepSpec
+    from privrl.experiments.sweeps import SweepSpec, preset
 
+    base = preset(_PRESET)
     return [
-        *options_of(SweepSpec, overrides=True, panel="Sweep"),
-        *options_of(Method, several=SEVERAL, overrides=True, panel="Methods"),
+        *options_of(SweepSpec, overrides=True, told=told_by(_PRESET, [base]), panel="Sweep"),
+        *options_of(
+            Method,
+            several=SEVERAL,
+            overrides=True,
+            told=told_by(_PRESET, base.methods),
+            panel="Methods",
+        ),
     ]
 
 
@@ -81,7 +89,7 @@ def sweep(
 
         if spec is not None and preset is not None:
             raise ValueError("give --preset or --spec, not both.")
-        base = {"preset": preset or "quick"} if spec is None else {"spec": str(spec)}
+        base = {"preset": preset or _PRESET} if spec is None else {"spec": str(spec)}
         todo = overridden(sweeps.SweepSpec, sweeps.preset, base, options)
         outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
         if parquet:

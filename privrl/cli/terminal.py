@@ -1,6 +1,8 @@
 """What commands share: the app, the two consoles, and how they speak."""
 
+import errno
 import shlex
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,19 +23,50 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+from typer.core import TyperGroup
 
 from privrl.numerics.printing import up
 
 MARKUP: Final = "markdown"  # of help
+OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
+# What all errors of Typer's own derive from, which it exports under no name.
+_Misused: Any = typer.BadParameter.__mro__[2]
+
+
+class _OneStyle(TyperGroup):
+    """The group of all commands: what is wrong with a command line is said as all else is."""
+
+    def main(self, args: Any = None, *, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override] # all else by name
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **more)
+        try:
+            code = super().main(args, standalone_mode=False, **more)
+        except _Misused as error:
+            if type(error).__name__ != "NoArgsIsHelpError":  # which has said all
+                _say_misused(error)
+            sys.exit(2)
+        except typer.Abort:
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_misused(error: Any) -> None:
+    context = getattr(error, "ctx", None)
+    command = "privrl" if context is None else context.command_path
+    what = error.format_message().rstrip(".")
+    what += " " if what.endswith("?") else "; "
+    ERR.print(f"[red]error:[/] {escape(what)}see {command} --help.", soft_wrap=True)
+
+
 app = typer.Typer(
     name="privrl",
+    cls=_OneStyle,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # of all commands
     rich_markup_mode=MARKUP,
     help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
 )
-OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
 @contextmanager
@@ -48,13 +81,35 @@ def friendly() -> Iterator[None]:
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError) as error:
-            # Python says nothing where its own memory ends.
-            what = str(error) or "out of memory; ask for less at a time."
+            what = _in_words(error)
             ERR.print(f"[red]error:[/] {escape(what)}", soft_wrap=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
             ERR.print("[yellow]stopped[/]; every file is whole, as it was or as it was to be.")
             raise typer.Exit(130) from stop
+
+
+_REASONS: Final = {
+    errno.ENOENT: "no such file or folder",
+    errno.EACCES: "it may not be read or written by you",
+    errno.EPERM: "it may not be read or written by you",
+    errno.EISDIR: "it is a folder, where a file is needed",
+    errno.ENOTDIR: "a part of its path is a file, where a folder is needed",
+    errno.ENOSPC: "the disk is full",
+    errno.ENAMETOOLONG: "its name is too long",
+}
+
+
+def _in_words(error: BaseException) -> str:
+    """Return what is wrong, without the numbers of the operating system."""
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        reason = _REASONS.get(error.errno, error.strerror[:1].lower() + error.strerror[1:])
+        if error.filename is None:
+            return f"{reason}."
+        name = error.filename
+        return f"{str(name) if isinstance(name, Path) else name!r}: {reason}; look at the path."
+    # Python says nothing where its own memory ends.
+    return str(error) or "out of memory; ask for less at a time."
 
 
 @contextmanager

@@ -12,7 +12,7 @@ where one is an empty field.
 """
 
 import csv
-import re
+import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -29,19 +29,17 @@ from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.entries import Value, entries_of, objects
+from privrl.data.schema.headers import count_numbers, other_separator, with_names
+from privrl.data.schema.texts import TRUTH, WHOLE, number_in
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
-WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
-_NUMBER = re.compile(
-    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE
-)
+_SUGGESTED = 5  # names that others are suggested for
 NOT_UTF8 = "be text in UTF-8; convert it first"
 NOT_RECORDS = (
     "have as many fields in every row as in its header; look for quotes that are not closed or not "
     "doubled, or another --separator"
 )
-_TRUTH = {"true": True, "false": False}
 
 # From different texts to the category of each by its place, −1 where it is none; or to numbers.
 TextReader = Callable[[list[str]], NDArray[Any]]
@@ -86,7 +84,7 @@ def read_records(
         rows = csv.reader(file, delimiter=separator, strict=True)
         try:
             header = trimmed_header(next(rows, []), schema.names)
-            names = _check_header(path, header, schema, optional)
+            names = _check_header(path, header, schema, optional, separator)
             readers = {name: text_reader(name, schema.columns[name]) for name in names}
             parts = [_read(chunk, header, readers) for chunk in _chunks(rows, len(header))]
         except UnicodeDecodeError:
@@ -132,10 +130,12 @@ def check_separator(separator: str) -> str:
     return separator
 
 
-def _check_header(path: Path, header: list[str], schema: Schema, optional: str | None) -> list[str]:
+def _check_header(
+    path: Path, header: list[str], schema: Schema, optional: str | None, separator: str
+) -> list[str]:
     """Return the columns of a schema that a file has, if it has all that it must have, once."""
     names = [name for name in schema.names if name != optional or name in header]
-    return check_columns(path, header, names)
+    return check_columns(path, header, names, separator)
 
 
 def trimmed_header(header: list[str], names: Iterable[str]) -> list[str]:
@@ -145,7 +145,9 @@ def trimmed_header(header: list[str], names: Iterable[str]) -> list[str]:
     return [field.strip() for field in header]
 
 
-def check_columns(path: Path, header: list[str], names: list[str]) -> list[str]:
+def check_columns(
+    path: Path, header: list[str], names: list[str], separator: str = ","
+) -> list[str]:
     """Return names of columns if a header has each of them once."""
     if not header:
         raise ValueError(f"{path.name} must have a header row, and is empty.")
@@ -153,12 +155,33 @@ def check_columns(path: Path, header: list[str], names: list[str]) -> list[str]:
     if absent:
         raise ValueError(
             f"{path.name} must have all columns of the schema in its first row; {listed(absent)} "
-            f"absent from its {len(header)} fields; --separator says what is between fields."
+            f"absent from its {len(header)} field{'s' * (len(header) != 1)}; "
+            f"{_why(path, header, names, absent, separator)}"
         )
     twice = [name for name in names if header.count(name) > 1]
     if twice:
         raise ValueError(f"{path.name} must have each column once; {listed(twice)} there twice.")
     return names
+
+
+def _why(path: Path, header: list[str], names: list[str], absent: list[str], separator: str) -> str:
+    """Return why columns may be absent; of a row that may be a record no field is shown."""
+    other = other_separator(header, separator)
+    if other:
+        return f"{other}."
+    numbers = count_numbers(header)
+    if len(absent) < len(names) and not numbers:  # so that these are names
+        left = [field for field in header if field not in names]
+        near = {name: difflib.get_close_matches(name, left, n=1) for name in absent[:_SUGGESTED]}
+        found = [f"{name!r} may be its {each[0]!r}" for name, each in near.items() if each]
+        return f"{', '.join(found) or 'name them as the schema does'}."
+    if not numbers:
+        return "--separator says what is between fields."
+    about = f"the row is like a record, for {numbers} of its fields are numbers"
+    if len(header) != len(names):
+        return f"{about}: write the columns' names, in their order, above it."
+    write = with_names(path, names, separator)
+    return f"{about}. If its columns are the schema's, in this order, write their names:\n\n{write}"
 
 
 def _read(
@@ -203,12 +226,6 @@ def _frame(parts: dict[str, list[Any]], schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(columns, columns=list(parts))
 
 
-def number_in(text: str) -> float:
-    """Return the number that a field is, NaN where it is none."""
-    short = text.strip()
-    return float(short) if _NUMBER.fullmatch(short) else float("nan")
-
-
 def _dtype(column: Categories) -> Any:
     kinds = {type(value) for value in column.values}
     return {str: object, int: np.int64, bool: np.bool_}[kinds.pop()] if len(kinds) == 1 else None
@@ -238,8 +255,8 @@ def _value(text: str, own: frozenset[str], trimmed: bool) -> Value | None:
     short = text.strip()
     if trimmed and short in own:
         return short
-    if short.lower() in _TRUTH:
-        return _TRUTH[short.lower()]
+    if short.lower() in TRUTH:
+        return TRUTH[short.lower()]
     if len(short) < 25 and WHOLE.fullmatch(short):
         return int(short.partition(".")[0])
     return None

@@ -1,7 +1,7 @@
 """Epsilons in words: never rounded down."""
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import SupportsFloat
 
 
@@ -11,6 +11,12 @@ def up(epsilon: SupportsFloat, digits: int = 4) -> str:
     if not math.isfinite(value):
         return "∞"
     return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))):g}"
+
+
+def down(size: SupportsFloat, digits: int = 6) -> str:
+    """Write a finite number of which less is more private, such as a weight."""
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(float(size)))
+    return f"{float(rounded):.{digits}g}"
 
 
 def up_to_places(epsilon: SupportsFloat, places: int = 2) -> str:

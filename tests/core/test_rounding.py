@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privrl.numerics.printing import up, up_to_places
+from privrl.numerics.printing import down, up, up_to_places
 
 
 def test_no_epsilon_is_rounded_down() -> None:
@@ -12,3 +12,11 @@ def test_no_epsilon_is_rounded_down() -> None:
         assert float(up(epsilon)) <= epsilon * 1.0011
         assert float(up_to_places(epsilon)) >= epsilon
         assert float(up_to_places(epsilon)) < epsilon + 0.0101
+
+
+def test_a_size_is_never_rounded_to_less_privacy() -> None:
+    assert down(1.9999999) == "1.99999"
+    assert down(1.0000000000651377) == "1"
+    assert down(0.5) == "0.5"
+    for size in (1 / 3, 2 / 3, 1e-12 / 7, 123456.7):
+        assert float(down(size)) <= size < float(down(size)) * (1 + 1e-5)

@@ -42,7 +42,7 @@ LEFT_OUT: dict[str, str] = {
             "PaperStepWarning", "PartitionedLog", "PolicyValue", "Receipt", "ReleasedPolicy",
             "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
             "SweepResult", "TrainResult", "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
-            "BayesNet", "Stretch",
+            "BayesNet", "Documentation", "NoHeader", "Stretch", "Written",
         ),
         _RESULT,
     ),
@@ -493,8 +493,8 @@ def table() -> dict[str, Valid]:
     )
 
     # data
-    add("Bins", data.Bins, edges=(0, 1, 2), missing=True)
-    add("Bins.even", data.Bins.even, low=0.0, high=1.0, count=4, missing=False)
+    add("Bins", data.Bins, edges=(0, 1, 2), missing=True, whole=True)
+    add("Bins.even", data.Bins.even, low=0.0, high=1.0, count=4, missing=False, whole=False)
     add("Bins.encode", data.Bins((0, 20, 60)).encode, series=frame["age"])
     add("Bins.decode", data.Bins((0, 20, 60)).decode, codes=[0, 1])
     add("Categories", data.Categories, values=("a", 1, 2), other=True)
@@ -523,11 +523,18 @@ def table() -> dict[str, Valid]:
         schema.read_header,
         lambda: {"path": _file("h.csv", "a,b\n1,2\n"), "separator": ","},
     )
-    add("template", schema.template, names=["a", "b"], numeric={"a": (0, 1)}, bins=4)
+    filled = {"numeric": {"a": (0, 1)}, "categories": {"b": ("x", "y")}, "rest": ["b"], "bins": 4}
+    add("template", schema.template, names=["a", "b"], **filled)
+    add("parse_categories", schema.parse_categories, texts=["job=clerk,smith"])
+    add(
+        "read_documentation",
+        schema.read_documentation,
+        lambda: {"path": _file("d.names", "yes, no.\na: continuous.\nb: x, y.\n")},
+    )
     add(
         "write_template",
         schema.write_template,
-        lambda: {"path": Path("t.toml"), "names": ["a", "b"], "numeric": {"a": (0, 1)}, "bins": 4},
+        lambda: {"path": Path("t.toml"), "names": ["a", "b"], **filled},
     )
     add(
         "LogSchema",

@@ -217,7 +217,7 @@ def judged(
         findings.append(Finding("files", verb, f"left behind: {left}"))
     if code != 0:
         # Judged by entries; an empty ledger may be made where the command is told of one.
-        chosen = [Path(b).parts[0] for a, b in pairwise(trial.argv) if a == "--ledger" and b]
+        chosen = [p[0] for a, b in pairwise(trial.argv) if a == "--ledger" and (p := Path(b).parts)]
         kept = ("ledger", "other.sqlite", "sweep.sqlite", "suite.sqlite", *chosen)
         others = [name for name in changed if not any(each in name for each in kept)]
         others = [

@@ -549,7 +549,7 @@ def test_subset() -> None:
         SMALL.subset(["age", "job"]).encode(PEOPLE), SMALL.encode(PEOPLE)[:, [2, 0]]
     )
     for names, text in [
-        (["agee"], "'agee'; it has 'job'"),
+        (["agee"], "'agee'; did you mean 'age'?"),
         (["age", "age"], "'age' twice"),
         ([], "none"),
         ("age", "one text"),
@@ -663,7 +663,7 @@ def test_a_template_is_refused_until_it_is_filled_in(tmp_path) -> None:
     for name in ("s.toml", "s.json"):
         path = tmp_path / name
         unfilled = write_template(path, ["age", "job", "city"], numeric={"age": (0, 100)}, bins=5)
-        assert unfilled == ("job", "city")
+        assert unfilled.unfilled == ("job", "city")
         with pytest.raises(ValueError, match="'job', 'city' are still to be filled in"):
             Schema.load(path)
         parse = tomllib.loads if name == "s.toml" else json.loads
@@ -674,7 +674,7 @@ def test_a_template_is_refused_until_it_is_filled_in(tmp_path) -> None:
         schema = Schema.load(written(tmp_path, filled, f"filled-{name}"))
         assert schema == Schema(
             {
-                "age": Bins.even(0, 100, 5),
+                "age": Bins.even(0, 100, 5, whole=True),
                 "job": Categories(("a", "b")),
                 "city": Categories(("a", "b")),
             }
@@ -682,13 +682,13 @@ def test_a_template_is_refused_until_it_is_filled_in(tmp_path) -> None:
 
 
 def test_a_template_of_numbers_is_complete(tmp_path) -> None:
-    assert write_template(tmp_path / "s.toml", ["x"], numeric={"x": (-1, 1)}) == ()
+    assert write_template(tmp_path / "s.toml", ["x"], numeric={"x": (-1, 1)}).unfilled == ()
     assert Schema.load(tmp_path / "s.toml") == Schema({"x": Bins.even(-1, 1, 10)})
 
 
 def test_a_template_replaces_nothing(tmp_path) -> None:
     path = written(tmp_path, "filled in")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(ValueError, match="no schema to add to"):
         write_template(path, ["job"])
     assert path.read_text() == "filled in"
 

@@ -404,12 +404,12 @@ BAD = [
     (["--reproducible"], "goes with a seed"),
     (["--separator", "ab"], "separator must be one character"),
     (["--separator", ";"], "--separator"),
-    (["--schema", "none.toml"], "No such file"),
+    (["--schema", "none.toml"], "no such file"),
     (["--schema", "visits.csv"], "must end in .toml or .json"),
     (["--schema", "table.toml"], "table.toml"),
     (["--person", "nobody"], "'nobody' absent"),
     (["--person", ""], "a column's name must be a text that is not empty"),
-    (["--admissible", "none.csv"], "No such file"),
+    (["--admissible", "none.csv"], "no such file"),
     (["--admissible", "visits.csv"], "no header"),
     (["--admissible", "ragged.csv"], "no header"),
     (["--admissible", "half.csv"], "0 or 1 everywhere"),
@@ -418,7 +418,7 @@ BAD = [
     (["--admissible", "broken.npy"], "no header"),
     (["--admissible", "visits.toml"], "must be a file .csv, .npy or .npz"),
     (["--behaviour", "unifrom"], "must be a file .csv, .npy or .npz"),
-    (["--behaviour", "none.npy"], "No such file"),
+    (["--behaviour", "none.npy"], "no such file"),
     (["--behaviour", "half.csv"], "behaviour must be chances of shape (6, 3)"),
     (["--behaviour", "two.npz"], "no header"),
     (["--behaviour", "pickle.npy"], "no header"),
@@ -431,7 +431,7 @@ BAD = [
 MORE = [
     ([*MODEL, "--schema", "unknown.toml"], "outcomes must not be 'unknown'"),
     ([*MODEL, "--schema", "large.toml"], "transitions to make a model of"),
-    (["fit-model", "none.csv", *FIT[1:]], "No such file"),
+    (["fit-model", "none.csv", *FIT[1:]], "no such file"),
     (["fit-model", "visits.toml", *FIT[1:]], "a log's file must end in"),
     (["fit-model", "absent.csv", *FIT[1:]], "'glucose', 'ward', 'dose', 'left' absent"),
     (["fit-model", "twice.csv", *FIT[1:]], "there twice"),
@@ -552,7 +552,7 @@ def test_a_schema_of_a_header(ending: str, folder: Path) -> None:
         filled = LogSchema.load(out)
         assert filled.columns == ("who", "sugar", "dose", "left")
         assert filled.state is not None
-        assert filled.state.columns["sugar"] == Bins((0, 4, 8))
+        assert filled.state.columns["sugar"] == Bins((0, 4, 8), whole=True)
 
 
 def test_policies_are_kept(tmp_path: Path) -> None:
@@ -612,6 +612,22 @@ def test_what_is_no_policy_is_refused(
     with pytest.raises(ValueError, match=r"^p\.json: ") as found:
         load_policy(tmp_path / "p.json")
     assert message in str(found.value)
+
+
+def test_programs_are_told_in_json(folder: Path) -> None:
+    for verb, entries in (
+        ("fit-model", {"states", "actions", "persons", "outcomes", "guarantee", "ledger"}),
+        ("fit-policy", {"states", "actions", "says", "guarantee", "ledger"}),
+    ):
+        result = run(verb, *FIT, "--delta", 1e-5, "--out", verb, "--json")
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout, parse_constant=pytest.fail)
+        assert entries <= set(answer)
+        assert answer["guarantee"]["epsilon_delta"] == 1
+        assert "json" not in json.loads(Path(verb, "release.json").read_text())["command"]
+    result = run("fit-policy", "--from-model", "fit-model", "--out", "planned", "--json")
+    assert result.exit_code == 0, result.output
+    assert set(json.loads(result.stdout)) >= {"states", "guarantee", "files"}
 
 
 def test_a_model_of_a_log_without_outcomes(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.records import WHOLE, number_in, text_reader
+from privrl.data.records import text_reader
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import (
     Entries,
@@ -22,6 +22,7 @@ from privrl.data.schema.entries import (
     number_of,
     refuse_type,
 )
+from privrl.data.schema.texts import WHOLE, number_in
 
 Key = str | int | bool | tuple[str, str | int | bool]
 """What tells persons or episodes apart; with its kind, where a container holds several kinds."""

@@ -1,12 +1,13 @@
 """Schemas of logs to be filled in, made of names and bounds only."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from privrl._files import save_new
+from privrl.data.schema.entries import Value
 from privrl.data.schema.plain import dump
-from privrl.data.schema.templates import template
+from privrl.data.schema.templates import Bounds, template
 
 _ADVICE: Final = """\
 # A schema of a log is public. Fill it in from what everybody may know, not from the data.
@@ -37,7 +38,9 @@ def write_log_template(
     path: str | Path,
     names: Iterable[str],
     *,
-    numeric: Mapping[str, tuple[float, float]] | None = None,
+    numeric: Mapping[str, Bounds] | None = None,
+    categories: Mapping[str, Sequence[Value]] | None = None,
+    rest: Iterable[str] = (),
     bins: int = 10,
 ) -> None:
     """Write a file of a `LogSchema`, ``.toml`` or ``.json``, in which the user fills in the rest.
@@ -46,7 +49,7 @@ def write_log_template(
     ----------
     path : str or pathlib.Path
         Where; a file that is there is not replaced.
-    names, numeric, bins
+    names, numeric, categories, rest, bins
         As for `privrl.data.schema.write_template`.
 
     Raises
@@ -57,7 +60,9 @@ def write_log_template(
         If the file exists: what was filled in is not lost.
     """
     path = Path(path)
-    columns = template(names, numeric=numeric, bins=bins)["columns"]
+    columns = template(names, numeric=numeric, categories=categories, rest=rest, bins=bins)[
+        "columns"
+    ]
     data: dict[str, Any] = {"person": "", "most_steps": 0, "most_episodes": 1}
     content = dump(path, data | {"state": columns, "action": {}})
     if path.suffix.lower() == ".toml":

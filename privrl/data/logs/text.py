@@ -58,7 +58,7 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
             lines = _Lines(file, separator)
             found = next(lines.records(file.readline().removeprefix(BOM_UTF8)), [])
             header = trimmed_header(found, names)
-            check_columns(path, header, names)
+            check_columns(path, header, names, separator)
             yield {name: _part([]) for name in names}
             places = [header.index(name) for name in names]
             for columns in lines.parts(places, len(header)):

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import tomli_w
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, shown
@@ -164,33 +165,50 @@ class Bins:
         first or last bin.
     missing : bool
         Whether one more cell, the last, takes whatever is missing or no number.
+    whole : bool
+        Whether the numbers are whole ones, such as ages in years. Then bins are called so,
+        ``"20-29"``, and what is made up of them is whole numbers. Edges must be whole, below 2^53.
 
     Raises
     ------
     ValueError
-        If the edges are not finite and increasing, or make fewer than two cells.
+        If the edges are not finite and increasing, or make fewer than two cells, or are not whole
+        where the numbers are.
     """
 
     edges: tuple[float, ...]
     missing: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         _check_flag("missing", self.missing)
+        _check_flag("whole", self.whole)
         object.__setattr__(self, "edges", _check_edges(self.edges))
+        broken = [e for e in self.edges if not (e.is_integer() and abs(e) < 2**53)]
+        if self.whole and broken:
+            raise ValueError(
+                f"edges must be whole numbers below 2^53 with whole=True, got {broken[0]!r}; "
+                "round it, or leave whole out."
+            )
         if self.size < 2:
             raise ValueError(
                 f"edges must make at least two cells, got {self.edges!r}; add an edge between."
             )
 
     @classmethod
-    def even(cls, low: float, high: float, count: int, *, missing: bool = False) -> Self:
-        """Return ``count`` bins of equal width, at most `MOST_BINS`, from ``low`` to ``high``."""
+    def even(
+        cls, low: float, high: float, count: int, *, missing: bool = False, whole: bool = False
+    ) -> Self:
+        """Return ``count`` bins of equal width, at most `MOST_BINS`, from ``low`` to ``high``.
+
+        With ``whole``, inner edges are rounded, and widths differ by 1 where that is needed.
+        """
         count = check_count("count", count)
         if count > MOST_BINS:
             raise ValueError(f"count must be at most {MOST_BINS}, got {count}.")
         low, high = _check_edges((low, high))
-        inner = tuple(low + (high - low) * i / count for i in range(1, count))
-        return cls((low, *inner, high), missing)
+        inner = (low + (high - low) * i / count for i in range(1, count))
+        return cls((low, *(map(round, inner) if whole else inner), high), missing, whole)
 
     @property
     def size(self) -> int:
@@ -199,7 +217,11 @@ class Bins:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A different text for each cell, such as ``"[0, 10)"``."""
+        """A different text for each cell, such as ``"[0, 10)"``, or ``"0-9"`` of whole numbers."""
+        if self.whole:
+            between = "-" if self.edges[0] >= 0 else " to "
+            named = (str(a) if a == b else f"{a}{between}{b}" for a, b in self._whole_ends)
+            return (*named, MISSING) if self.missing else tuple(named)
         ends = [f"{edge:.12g}" for edge in self.edges]
         if len(set(ends)) < len(ends):
             ends = [repr(edge) for edge in self.edges]
@@ -209,9 +231,21 @@ class Bins:
 
     @property
     def centres(self) -> tuple[float, ...]:
-        """The middle of each bin; NaN for the cell of missing values."""
-        middles = [a / 2 + b / 2 for a, b in pairwise(self.edges)]
+        """The middle of each bin, rounded down to a whole number where numbers are whole.
+
+        NaN for the cell of missing values.
+        """
+        if self.whole:
+            middles = [float((a + b) // 2) for a, b in self._whole_ends]
+        else:
+            middles = [a / 2 + b / 2 for a, b in pairwise(self.edges)]
         return (*middles, math.nan) if self.missing else tuple(middles)
+
+    @property
+    def _whole_ends(self) -> list[tuple[int, int]]:
+        """The first and last whole number of each bin."""
+        *lows, last = map(int, self.edges)
+        return list(zip(lows, [*(low - 1 for low in lows[1:]), last], strict=True))
 
     def encode(self, series: "ArrayLike | pd.Series[Any]") -> IntArray:
         """Return the cell of every entry of a column.
@@ -247,12 +281,20 @@ class Bins:
         cells = np.searchsorted(self.edges, numbers, side="right") - 1
         return np.where(np.isnan(numbers), -1, np.clip(cells, 0, len(self.edges) - 2))
 
-    def decode(self, codes: IntArray) -> "pd.Series[float]":
-        """Return the middle of the bin of every cell number; NaN where it is missing."""
-        return pd.Series(np.array(self.centres)[_codes(codes, self.size)])
+    def decode(self, codes: IntArray) -> "pd.Series[Any]":
+        """Return the middle of the bin of every cell number; missing where that is."""
+        middles = pd.Series(np.array(self.centres)[_codes(codes, self.size)])
+        if not self.whole:
+            return middles
+        return middles.astype("Int64" if self.missing else np.int64)
 
 
 Column = Categories | Bins
+
+
+def heading(name: object) -> str:
+    """Return the line of a schema's file under which a column is described."""
+    return tomli_w.dumps({"columns": {str(name): {}}}).strip()
 
 
 def _codes(codes: Any, size: int) -> IntArray:
@@ -286,12 +328,15 @@ def encode_column(
         return cells
     if isinstance(column, Categories):
         rest = len(column.values) if column.other else None
-        refusal = "nothing but its categories, and holds something unknown or missing; other=True"
+        flag = "other"
+        refusal = "nothing but its categories, and holds something unknown or missing"
     else:
         rest = len(column.edges) - 1 if column.missing else None
-        refusal = "numbers everywhere, and holds something else or nothing somewhere; missing=True"
+        flag = "missing"
+        refusal = "numbers everywhere, and holds something else or nothing somewhere"
     if rest is None:
-        raise ValueError(f"{called} must hold {refusal} adds a cell for that.")
+        under = "" if name is None else f", or in its file, under {heading(name)}: {flag} = true"
+        raise ValueError(f"{called} must hold {refusal}; {flag}=True adds a cell for that{under}.")
     return np.where(without, rest, cells)
 
 
@@ -321,8 +366,9 @@ def _plain_value(value: Value) -> Value:
         return bool(value)
     if isinstance(value, Integral) and -(2**63) <= value < 2**63:
         return int(value)
-    if isinstance(value, float | np.floating) and value == np.rint(value) and abs(value) < 2**53:
-        return int(value)  # as in the data, a whole number kept as a float
+    number = float(value) if isinstance(value, float | np.floating) else math.nan
+    if number.is_integer() and abs(number) < 2**53:
+        return int(number)  # as in the data, a whole number kept as a float
     raise ValueError(
         "values must be texts, whole numbers of 64 bits or truth values, got "
         f"{value!r}; numbers with decimals go into Bins."

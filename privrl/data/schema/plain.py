@@ -11,19 +11,33 @@ import tomli_w
 
 from privrl._files import read_bytes
 from privrl._plain import check_writable, listed, parse_json
-from privrl.data.schema.columns import Bins, Categories, Column
+from privrl.data.schema.columns import Bins, Categories, Column, heading
+
+_EXAMPLES = {"categories": 'categories = ["one", "another"]', "edges": "edges = [0, 20, 40, 60]"}
+
+
+def example_of(name: object, key: str) -> str:
+    """Return what a file may say of a column of ``"categories"`` or ``"edges"``, to be pasted."""
+    return f"{heading(name)}\n{_EXAMPLES[key]}"
 
 
 def plain(column: Column) -> dict[str, Any]:
     """Return a column as `column_of` reads it."""
     if isinstance(column, Categories):
         return {"categories": list(column.values), "other": column.other}
+    if column.whole:
+        return {"edges": list(map(int, column.edges)), "missing": column.missing, "whole": True}
     return {"edges": list(column.edges), "missing": column.missing}
 
 
 def is_unfilled(column: Any) -> bool:
     """Whether a column is as a template leaves it."""
-    return isinstance(column, Mapping) and column.get("categories") == []
+    return isinstance(column, Mapping) and [] in (column.get("categories"), column.get("edges"))
+
+
+def text_of(name: str, column: Mapping[str, Any]) -> str:
+    """Return what a file says of a column, to be pasted into it."""
+    return tomli_w.dumps({"columns": {str(name): column}}).strip()
 
 
 def column_of(name: str, data: Any) -> Column:
@@ -34,13 +48,14 @@ def column_of(name: str, data: Any) -> Column:
     try:
         if "categories" in keys and keys <= {"categories", "other"}:
             return Categories(_listing(data["categories"]), data.get("other", False))
-        if "edges" in keys and keys <= {"edges", "missing"}:
-            return Bins(_listing(data["edges"]), data.get("missing", False))
+        if "edges" in keys and keys <= {"edges", "missing", "whole"}:
+            flags = data.get("missing", False), data.get("whole", False)
+            return Bins(_listing(data["edges"]), *flags)
     except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from None
     raise ValueError(
         f"column {name!r} must have 'categories' and perhaps 'other', or 'edges' and perhaps "
-        f"'missing', got {listed(data)}."
+        f"'missing' and 'whole', got {listed(data)}; such as\n\n{example_of(name, 'categories')}\n"
     )
 
 

@@ -1,6 +1,6 @@
 """The columns of a table, in order."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -10,20 +10,38 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._plain import listed
+from privrl._plain import did_you_mean, listed
 from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
+from privrl.data.schema.entries import Value
 from privrl.data.schema.others import as_frame
 from privrl.data.schema.plain import (
     check_name,
     check_names,
     column_of,
     dump,
+    example_of,
     is_unfilled,
     plain,
     read,
 )
-from privrl.data.schema.templates import template
+from privrl.data.schema.templates import Bounds, template
+
+
+def _unfilled(columns: Mapping[str, Any]) -> list[str]:
+    """Return what is to be said of columns that are as a template leaves them, if any are."""
+    said = []
+    for key in ("categories", "edges"):
+        names = [
+            name for name, each in columns.items() if is_unfilled(each) and each.get(key) == []
+        ]
+        if names:
+            said.append(
+                f"the {key} of {listed(names)} are still to be filled in; write what each column "
+                "may hold, from public knowledge and not from the data, such as\n\n"
+                f"{example_of(names[0], key)}\n"
+            )
+    return said
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +94,8 @@ class Schema:
         unknown = [name for name in names if name not in self.columns]
         if unknown:
             raise ValueError(
-                f"names must be columns of the schema, got {listed(unknown)}; it has "
-                f"{listed(self.names)}."
+                f"names must be columns of the schema, which are {listed(self.names)}, got "
+                f"{listed(unknown)}{did_you_mean(unknown[0], self.names)}"
             )
         return Schema({name: self.columns[name] for name in names})
 
@@ -98,15 +116,20 @@ class Schema:
         Raises
         ------
         ValueError
-            If a column is absent or there twice, or a value does not fit. The message names the
-            column and does not show the value.
+            If a column is absent or there twice, or values do not fit. The message names all such
+            columns and does not show a value.
         """
         frame = as_frame(frame)
         self._check_columns(frame)
-        codes = np.empty((len(frame), len(self.columns)), np.int64)
+        codes, wrong = np.empty((len(frame), len(self.columns)), np.int64), []
         for k, (name, column) in enumerate(self.columns.items()):
             values = frame[name] if isinstance(frame, pd.DataFrame) else frame[:, k]
-            codes[:, k] = encode_column(column, values, name)
+            try:
+                codes[:, k] = encode_column(column, values, name)
+            except ValueError as error:
+                wrong.append(str(error))
+        if wrong:  # all at once, or people would mend one after the other
+            raise ValueError("\n".join(wrong))
         return codes
 
     def decode(self, codes: ArrayLike) -> pd.DataFrame:
@@ -170,13 +193,16 @@ class Schema:
         columns = data["columns"]
         if not isinstance(columns, Mapping):
             raise ValueError(f"columns must map names to columns, got {columns!r}.")
-        unfilled = [name for name, column in columns.items() if is_unfilled(column)]
-        if unfilled:
-            raise ValueError(
-                f"the categories of {listed(unfilled)} are still to be filled in; write what "
-                "each column may hold, from public knowledge and not from the data."
-            )
-        return cls({name: column_of(name, column) for name, column in columns.items()})
+        made, wrong = {}, _unfilled(columns)
+        for name, column in columns.items():
+            if not is_unfilled(column):
+                try:
+                    made[name] = column_of(name, column)
+                except ValueError as error:
+                    wrong.append(str(error))
+        if wrong:
+            raise ValueError("\n".join(wrong))
+        return cls(made)
 
     def save(self, path: str | Path) -> None:
         """Write the schema to a file ``.toml`` or ``.json``, replacing it.
@@ -207,16 +233,18 @@ class Schema:
     def template(
         names: Iterable[str],
         *,
-        numeric: Mapping[str, tuple[float, float]] | None = None,
+        numeric: Mapping[str, Bounds] | None = None,
+        categories: Mapping[str, Sequence[Value]] | None = None,
+        rest: Iterable[str] = (),
         bins: int = 10,
     ) -> dict[str, Any]:
-        """Return plain data for `from_dict` in which the user fills in the categories.
+        """Return plain data for `from_dict`, in which the user fills in what is left.
 
         See Also
         --------
         privrl.data.schema.template : the same.
         """
-        return template(names, numeric=numeric, bins=bins)
+        return template(names, numeric=numeric, categories=categories, rest=rest, bins=bins)
 
     def __eq__(self, other: object) -> bool:
         """Equal columns in equal order; ``True`` and ``1`` are different categories."""

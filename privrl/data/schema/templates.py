@@ -1,134 +1,283 @@
-"""Schemas to be filled in, made of names and bounds only."""
+"""Schemas to be filled in, made of what is public."""
 
-import csv
+import os
+import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from privrl._checks import check_count, check_is
-from privrl._files import check_ends, save_new
-from privrl._plain import listed
-from privrl.data.schema.columns import Bins
-from privrl.data.schema.plain import check_names, dump, is_unfilled, plain
+from privrl._files import bytes_writer, check_replaced, read_bytes, save_all, save_new
+from privrl._plain import did_you_mean, listed
+from privrl.data.schema.columns import Bins, Categories
+from privrl.data.schema.entries import Value
+from privrl.data.schema.plain import (
+    check_names,
+    column_of,
+    dump,
+    is_unfilled,
+    plain,
+    read,
+    text_of,
+)
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}")
 
 _ADVICE = """\
 # A schema is public. Fill in each empty list of categories from what everybody may know of the
 # column, not from the data: texts in quotes, whole numbers, or true and false, at least two.
 # other = true adds a cell for whatever is unknown or missing, missing = true one for whatever is
 # missing or no number. Without them a record that does not fit stops the reading, which tells of
-# it.
+# it. whole = true says that a column has whole numbers.
 
 """
+
+
+#: Bounds of a numeric column that are still to be filled in are None.
+Bounds = tuple[float, float] | None
 
 
 def template(
     names: Iterable[str],
     *,
-    numeric: Mapping[str, tuple[float, float]] | None = None,
+    numeric: Mapping[str, Bounds] | None = None,
+    categories: Mapping[str, Sequence[Value]] | None = None,
+    rest: Iterable[str] = (),
     bins: int = 10,
 ) -> dict[str, Any]:
-    """Return plain data for `Schema.from_dict` in which the user fills in the categories.
+    """Return plain data for `Schema.from_dict`, in which the user fills in what is left.
 
-    Only names and bounds are asked for, so that nothing is read from the data.
+    Only what is public is asked for, so that nothing is read from the data.
 
     Parameters
     ----------
     names : sequence of str
         The columns.
-    numeric : mapping from str to (float, float)
-        Public bounds of the numeric ones; they are cut into bins of equal width.
+    numeric : mapping from str to (float, float) or None
+        Public bounds of the numeric ones; they are cut into bins of equal width. Where both are
+        ints, no closer than there are bins, the column is of whole numbers, and so are its edges.
+        None where they are to be filled in.
+    categories : mapping from str to sequence of str, int or bool
+        What other columns hold; empty where that is to be filled in.
+    rest : sequence of str
+        Columns that get a cell for whatever is missing or not listed.
     bins : int
         How many bins, >= 2.
 
     Returns
     -------
     dict
-        Columns that are not numeric have an empty list of categories, which `from_dict`
-        refuses by name.
+        Columns of which nothing is said have an empty list of categories, and numeric ones without
+        bounds one of edges: `from_dict` refuses both by name.
 
     Raises
     ------
     ValueError
-        If a name is given twice, bounds are of no column or not increasing, or there are too
-        few bins.
+        If a name is given twice, something is said of what is no column, or said twice of one,
+        bounds are not increasing, categories equal, or there are too few bins. All that is wrong
+        is said at once.
     """
     names = check_names(names)
-    numeric = {} if numeric is None else numeric
     bins = check_count("bins", bins, least=2)
-    known = set(names)
-    unknown = [name for name in numeric if name not in known]
-    if unknown:
-        raise ValueError(
-            f"numeric must name columns, got {listed(unknown)}; the columns are {listed(names)}."
-        )
+    numeric, categories, rest = numeric or {}, categories or {}, frozenset(rest)
+    wrong = [
+        text
+        for option, given in (("numeric", numeric), ("categories", categories), ("missing", rest))
+        for text in _unknown(option, given, names)
+    ]
     columns: dict[str, Any] = {}
     for name in names:
-        if name in numeric:
-            columns[name] = plain(_even(name, numeric[name], bins))
-        else:
-            columns[name] = {"categories": [], "other": False}
+        try:
+            columns[name] = _column(name, numeric, categories, name in rest, bins)
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ValueError("\n".join(wrong))
     return {"columns": columns}
+
+
+def merged(there: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the columns of a schema with those of a template, and which of these are left out.
+
+    Parameters
+    ----------
+    there, made : mapping
+        Plain data of both, as `template` returns them. What is filled in there stays, but that a
+        cell for the rest is added where the template has one.
+
+    Returns
+    -------
+    columns : dict
+        Of both; those that were there come first.
+    kept : list of str
+        Columns of which the template says something else.
+    """
+    columns: dict[str, Any] = dict(there)
+    kept: list[str] = []
+    for name, column in made.items():
+        old = there.get(name)
+        if old is None:
+            columns[name] = column
+        elif is_unfilled(old) and column.get("categories") != []:
+            columns[name] = _with_rest(column, old)
+        else:
+            columns[name] = _with_rest(old, column)
+            if not is_unfilled(column) and _with_rest(column, old) != columns[name]:
+                kept.append(name)
+    return columns, kept
 
 
 def write_template(
     path: str | Path,
     names: Iterable[str],
     *,
-    numeric: Mapping[str, tuple[float, float]] | None = None,
+    numeric: Mapping[str, Bounds] | None = None,
+    categories: Mapping[str, Sequence[Value]] | None = None,
+    rest: Iterable[str] = (),
     bins: int = 10,
-) -> tuple[str, ...]:
-    """Write a schema file, ``.toml`` or ``.json``, in which the user fills in the categories.
+) -> "Written":
+    """Write a schema file, ``.toml`` or ``.json``, in which the user fills in what is left.
+
+    A file that is there is added to, and what is filled in stays, with its comments.
 
     Parameters
     ----------
     path : str or pathlib.Path
-        Where; a file that is there is not replaced.
-    names, numeric, bins
+        Where.
+    names, numeric, categories, rest, bins
         As for `template`.
 
     Returns
     -------
-    tuple of str
+    Written
+        What is left to fill in, and what was kept.
+
+    Raises
+    ------
+    ValueError
+        As `template`, or if the file's name ends otherwise, or there is a file that is no schema.
+    """
+    path = Path(path)
+    made = template(names, numeric=numeric, categories=categories, rest=rest, bins=bins)["columns"]
+    dump(path, {})  # its name is looked at first
+    if not os.path.lexists(path):
+        content, columns = dump(path, {"columns": made}), made
+        kept: list[str] = []
+        if path.suffix.lower() == ".toml":
+            content = _ADVICE.encode() + content
+        save_new(path, content)
+    else:
+        check_replaced(path)
+        there = _there(path)
+        columns, kept = merged(there, made)
+        if columns != there:
+            save_all(path.parent, {path.name: bytes_writer(_merged_file(path, there, columns))})
+    unfilled = tuple(name for name, column in columns.items() if is_unfilled(column))
+    unbounded = tuple(name for name in unfilled if "edges" in columns[name])
+    return Written(unfilled, unbounded, tuple(kept))
+
+
+class Written(NamedTuple):
+    """What became of a file.
+
+    Attributes
+    ----------
+    unfilled : tuple of str
         The columns to be filled in; if none, the file is complete.
-
-    Raises
-    ------
-    ValueError
-        As `template`, or if the file's name ends otherwise.
-    FileExistsError
-        If the file exists: what was filled in is not lost.
+    unbounded : tuple of str
+        Those of them that are numeric.
+    kept : tuple of str
+        Columns that were filled in otherwise than was asked for now, and were left as they are.
     """
-    path = Path(path)
-    data = template(names, numeric=numeric, bins=bins)
-    content = dump(path, data)
-    unfilled = tuple(name for name, column in data["columns"].items() if is_unfilled(column))
-    if path.suffix.lower() == ".toml":
-        content = _ADVICE.encode() + content
-    save_new(path, content)
-    return unfilled
+
+    unfilled: tuple[str, ...]
+    unbounded: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
-def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
-    """Return the column names of a CSV file, from its first row; no other row is used.
+def _there(path: Path) -> dict[str, Any]:
+    """Return the columns of a schema file, some of which may be to be filled in."""
+    try:
+        data = read(path)
+        if not isinstance(data, dict) or set(data) != {"columns"}:
+            raise ValueError("a schema must have one entry, 'columns'")
+        columns = data["columns"]
+        if not isinstance(columns, dict):
+            raise ValueError("columns must map names to columns")
+        for name, column in columns.items():
+            if not is_unfilled(column):
+                column_of(name, column)
+    except ValueError as error:
+        raise ValueError(
+            f"{path.name} is there and is no schema to add to: {str(error).rstrip('.')}. Mend it, "
+            "or write another file: --out."
+        ) from None
+    return columns
 
-    Raises
-    ------
-    ValueError
-        If the file is empty, or a name is empty or there twice.
-    """
-    path = Path(path)
-    check_ends(path)
-    with path.open("rb") as file:
-        lines = (line.decode("utf-8-sig") for line in file)  # no line further than the header
-        try:
-            row = next(csv.reader(lines, delimiter=separator), [])
-        except (UnicodeDecodeError, csv.Error):
-            raise ValueError(
-                f"{path.name} must begin with a header row of a CSV file in UTF-8."
-            ) from None
-    if not row:
-        raise ValueError(f"{path.name} must have a header row, and is empty.")
-    return check_names(row)
+
+def _merged_file(path: Path, there: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
+    """Return the content of a file with other columns; of TOML all that is not about them stays."""
+    anew = dump(path, {"columns": dict(columns)})
+    if path.suffix.lower() == ".json":
+        return anew
+    text = read_bytes(path).decode("utf-8-sig")
+    for name, column in columns.items():
+        if column == there.get(name):
+            continue
+        block = text_of(name, column) + "\n"
+        begin, _, _ = block.partition("\n")
+        found = re.search(rf"^{re.escape(begin)}[ \t]*\n([^\[\n].*\n?)*", text, re.MULTILINE)
+        if found:
+            text = text[: found.start()] + block + text[found.end() :]
+        else:
+            text = text.rstrip("\n") + "\n\n" + block
+    try:
+        if tomllib.loads(text) == {"columns": columns}:
+            return text.encode()
+    except ValueError:
+        pass
+    return _ADVICE.encode() + anew  # it was laid out otherwise
+
+
+def _with_rest(column: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a column with a cell for the rest, if another one has such."""
+    flag = "other" if "categories" in column else "missing"
+    has = other.get("other", False) or other.get("missing", False)
+    return {**column, flag: True} if has else dict(column)
+
+
+def _unknown(option: str, given: Iterable[str], names: Sequence[str]) -> list[str]:
+    known = frozenset(names)
+    unknown = [name for name in given if name not in known]
+    if not unknown:
+        return []
+    return [
+        f"{option} must name columns, got {listed(unknown)}; the columns are {listed(names)}"
+        + did_you_mean(unknown[0], names)
+    ]
+
+
+def _column(
+    name: str,
+    numeric: Mapping[str, Bounds],
+    categories: Mapping[str, Sequence[Value]],
+    rest: bool,
+    bins: int,
+) -> dict[str, Any]:
+    if name in numeric and name in categories:
+        raise ValueError(f"column {name!r} must be in numeric or in categories, got both.")
+    if name not in numeric:
+        values = categories.get(name, ())
+        return (
+            plain(Categories(tuple(values), rest))
+            if values
+            else ({"categories": [], "other": rest})
+        )
+    bounds = numeric[name]
+    if bounds is None:
+        return {"edges": [], "missing": rest}
+    return plain(_even(name, bounds, bins, missing=rest))
 
 
 def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
@@ -145,7 +294,7 @@ def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
         name, _, ends = text.rpartition("=")
         low, _, high = ends.partition(":")
         try:
-            pair = (float(low), float(high))
+            pair = (_bound(low), _bound(high))
         except ValueError:
             pair = None
         if not name or pair is None:
@@ -156,10 +305,17 @@ def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def _even(name: str, bounds: tuple[float, float], bins: int) -> Bins:
+def _bound(text: str) -> float:
+    """Return a bound: an int, where it is written as one."""
+    return int(text) if _WHOLE.fullmatch(text.strip()) else float(text)
+
+
+def _even(name: str, bounds: tuple[float, float], bins: int, *, missing: bool) -> Bins:
     if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
         raise ValueError(f"numeric of {name!r} must be (low, high), got {bounds!r}.")
+    low, high = bounds
+    whole = type(low) is int and type(high) is int and high - low >= bins
     try:
-        return Bins.even(bounds[0], bounds[1], bins)
+        return Bins.even(low, high, bins, missing=missing, whole=whole)
     except ValueError as error:
         raise ValueError(f"numeric of {name!r}: {error}") from None

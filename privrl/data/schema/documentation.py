@@ -1,0 +1,152 @@
+"""What a data set's documentation says of its columns, written as C4.5 and UCI write it.
+
+A line for each column, ``workclass: Private, Self-emp-not-inc.`` or ``age: continuous.``; a line of
+values alone is of the classes. What is behind ``|`` is a comment. Documentation is public; it says
+that a column is of numbers, and not between which bounds.
+
+References
+----------
+J. R. Quinlan. *C4.5: programs for machine learning* (1993), of files called ``.names``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from privrl._checks import check_is
+from privrl._files import read_bytes
+from privrl._plain import listed
+from privrl.data.schema.entries import Value
+from privrl.data.schema.texts import values_in
+
+#: What the classes are called where the documentation has no name for them.
+CLASS: Final = "class"
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """What columns hold.
+
+    Attributes
+    ----------
+    categories : mapping from str to tuple
+        Of each column that holds some values, those; empty where they are not listed.
+    continuous : tuple of str
+        Columns of numbers.
+    names : tuple of str
+        All columns in the file's order, the classes last where they are named by `CLASS`.
+    classes : str, optional
+        The column of classes, where they are listed as such.
+    """
+
+    categories: Mapping[str, tuple[Value, ...]]
+    continuous: tuple[str, ...]
+    names: tuple[str, ...]
+    classes: str | None = None
+
+    def named(self, header: Iterable[str]) -> "Documentation":
+        """Return the same with a file's own names, and without columns that the file has not.
+
+        Upper case, points, blanks, hyphens and lines between words are no difference. The classes
+        may have any name: that of the one column which is not documented.
+        """
+        header = tuple(header)
+        of = {_key(name): name for name in self.names}
+        own = {name: of[_key(name)] for name in header if _key(name) in of}
+        rest = [name for name in header if name not in own]
+        if self.classes is not None and self.classes not in own.values() and len(rest) == 1:
+            own[rest[0]] = self.classes
+        classes = [name for name in own if own[name] == self.classes]
+        return Documentation(
+            {name: self.categories[own[name]] for name in own if own[name] in self.categories},
+            tuple(name for name in own if own[name] in self.continuous),
+            tuple(name for name in header if name in own),
+            classes[0] if classes else None,
+        )
+
+
+def read_documentation(path: str | Path) -> Documentation:
+    """Return what a file of documentation says of columns.
+
+    Raises
+    ------
+    ValueError
+        If a column is there twice, or nothing is said of any.
+    OSError
+        If the file cannot be read.
+    """
+    path = Path(path)
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} must be text in UTF-8; convert it first.") from None
+    categories: dict[str, tuple[Value, ...]] = {}
+    continuous: list[str] = []
+    names: list[str] = []
+    classes: tuple[Value, ...] = ()
+    for line in text.splitlines():
+        entry = line.partition("|")[0].strip()
+        name, colon, said = (part.strip() for part in entry.partition(":"))
+        values = _values(said if colon else entry)
+        if not colon:
+            classes = classes or (values if not names else ())
+            continue
+        if name in names:
+            raise ValueError(f"{path.name} must describe each column once, got {name!r} twice.")
+        if [value.lower() for value in _texts(said)] == ["continuous"]:
+            continuous.append(name)
+        elif re.fullmatch(r"discrete(\s+\d+)?\.?", said):
+            categories[name] = ()
+        elif values:
+            categories[name] = values
+        else:
+            continue  # a sentence with a colon in it, or a column that is to be ignored
+        names.append(name)
+    if not names:
+        raise ValueError(
+            f"{path.name} must have lines such as 'workclass: Private, State-gov.' and "
+            "'age: continuous.', and has none; write the categories by --categories."
+        )
+    if not classes or CLASS in names:
+        return Documentation(categories, tuple(continuous), tuple(names))
+    return Documentation(
+        categories | {CLASS: classes}, tuple(continuous), (*names, CLASS), classes=CLASS
+    )
+
+
+def parse_categories(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """Return the categories that texts like ``"job=clerk,smith"`` state, for `write_template`.
+
+    Raises
+    ------
+    ValueError
+        If a text is of another form, or a column is there twice.
+    """
+    found: dict[str, tuple[Value, ...]] = {}
+    for text in texts:
+        check_is("categories", text, str)
+        name, equals, said = text.partition("=")
+        name, values = name.strip(), [word.strip() for word in said.split(",") if word.strip()]
+        if not name or not equals or not values:
+            raise ValueError(f"categories must be like 'job=clerk,smith,none', got {text!r}.")
+        if name in found:
+            raise ValueError(f"categories must name a column once, got {listed([name])} twice.")
+        found[name] = values_in(values)
+    return found
+
+
+def _values(said: str) -> tuple[Value, ...]:
+    """Return the values that a line lists, if there are two or more."""
+    texts = _texts(said)
+    whole = len(texts) > 1 and all(texts) and len(set(texts)) == len(texts)
+    return values_in(texts) if whole else ()
+
+
+def _texts(said: str) -> list[str]:
+    return [text.strip() for text in said.removesuffix(".").split(",")]
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.casefold())

@@ -1,0 +1,101 @@
+"""The first line of a CSV file: names of columns, or what only looks like them.
+
+Who forgets that a file has ``;`` between its fields, or no names, would get a schema of one column,
+or one whose names are somebody's record. What is said of such a line are numbers of fields and
+separators, never what is in a field.
+"""
+
+import csv
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from privrl._files import check_ends
+from privrl.data.schema.plain import check_names
+from privrl.data.schema.texts import number_in
+
+SEPARATORS: Final = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
+
+
+class NoHeader(ValueError):
+    """A file whose first line is like a record; ``fields`` says of how many."""
+
+    def __init__(self, message: str, fields: int) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
+def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
+    """Return the column names of a CSV file, from its first row; no other row is used.
+
+    Blanks around names are left out.
+
+    Raises
+    ------
+    NoHeader
+        A ValueError: a field is a number, so that the row is taken for a record.
+    ValueError
+        If the file is empty, a name is empty or there twice, or there is one field with another
+        separator in it. No message shows a field.
+    """
+    path = Path(path)
+    check_ends(path)
+    with path.open("rb") as file:
+        lines = (line.decode("utf-8-sig") for line in file)  # no line further than the header
+        try:
+            row = next(csv.reader(lines, delimiter=separator), [])
+        except (UnicodeDecodeError, csv.Error):
+            row = None
+    if row is None:
+        raise ValueError(f"{path.name} must begin with a header row of a CSV file in UTF-8.")
+    if not row:
+        raise ValueError(f"{path.name} must have a header row, and is empty.")
+    row = [field.strip() for field in row]
+    hint = other_separator(row, separator) or _not_names(row)
+    if hint:
+        raise ValueError(f"{path.name} must begin with a header row; {hint}.")
+    numbers = count_numbers(row)
+    if numbers:
+        raise NoHeader(
+            f"{path.name} must begin with a row of names, and its first line is like a record: "
+            f"{numbers} of its {len(row)} fields are numbers. Say what the columns are called: "
+            "--columns age,job,... in their order.",
+            len(row),
+        )
+    return check_names(row)
+
+
+def other_separator(row: Sequence[str], separator: str) -> str:
+    """Return what is to be said where a row of one field has another separator in it."""
+    if len(row) != 1:
+        return ""
+    found = {each: row[0].count(each) for each in SEPARATORS if each != separator}
+    most = max(found, key=lambda each: found[each])
+    if not found[most]:
+        return ""
+    name = SEPARATORS[most]
+    return f"its first line has one field, and {name} in it {found[most]} times: --separator {name}"
+
+
+def count_numbers(row: Iterable[str]) -> int:
+    """Return how many fields are numbers, as names of columns are not."""
+    return sum(number_in(field) == number_in(field) for field in row)  # none is NaN
+
+
+def with_names(path: Path, names: Iterable[str], separator: str = ",") -> str:
+    """Return a command that writes a copy of a file which begins with a row of names."""
+    line, file = shlex.quote(separator.join(names)), shlex.quote(str(path))
+    return f"(echo {line}; cat {file}) > with-names.csv"
+
+
+def _not_names(row: Sequence[str]) -> str:
+    """Return why fields cannot be names, without showing one."""
+    empty = [str(place) for place, field in enumerate(row, 1) if not field]
+    if empty:
+        return f"field {', '.join(empty)} of {len(row)} is empty, and a column needs a name"
+    first: dict[str, int] = {}
+    for place, field in enumerate(row, 1):
+        if first.setdefault(field, place) != place:
+            return f"its fields {first[field]} and {place} are the same, and would be named twice"
+    return ""

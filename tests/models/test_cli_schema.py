@@ -1,0 +1,378 @@
+"""From a file and its documentation to a schema, by hand and in few steps; no record is shown."""
+
+import json
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privrl.data.records import read_records
+from privrl.data.schema import (
+    Bins,
+    Categories,
+    NoHeader,
+    Schema,
+    parse_categories,
+    read_documentation,
+    read_header,
+    template,
+    write_template,
+)
+from privrl.data.schema.templates import merged
+
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+
+from typer.testing import CliRunner
+
+from privrl.cli import app
+
+RUNNER = CliRunner()
+NAMES = """\
+| Census data. | Convert Unknown to "?"
+
+>50K, <=50K.
+
+age: continuous.
+workclass: Private, State-gov.   | and no others
+education-num: continuous.
+member: true, false.
+children: 0, 1, 2.
+code: 01, 02.
+town: discrete 40.
+Note: this is a sentence.
+id: ignore.
+"""
+SECRET = "Xq7secret"
+
+
+def run(line: str):
+    return RUNNER.invoke(app, shlex.split(line), env={"COLUMNS": "80", "TERM": "dumb"})
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A documentation, and records of a few of its columns, without a header and with one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIVRL_LEDGER", str(tmp_path / "ledger.sqlite"))
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{rng.integers(100)}, {rng.choice(['Private', 'State-gov', '?'])}, "
+        f"{rng.choice(['>50K', '<=50K'])}"
+        for _ in range(200)
+    ]
+    Path("people.data").write_text("\n".join(rows) + "\n")
+    Path("people.csv").write_text("\n".join(["age,workclass,income", *rows]) + "\n")
+    Path("people.names").write_text(
+        ">50K, <=50K.\nage: continuous.\nworkclass: Private, State-gov.\n"
+    )
+    return tmp_path
+
+
+# Documentation ------------------------------------------------------------------------------------
+
+
+def test_documentation_is_read_as_uci_writes_it(tmp_path: Path) -> None:
+    (tmp_path / "a.names").write_text(NAMES)
+    found = read_documentation(tmp_path / "a.names")
+    assert found.continuous == ("age", "education-num")
+    assert found.categories == {
+        "workclass": ("Private", "State-gov"),
+        "member": (True, False),
+        "children": (0, 1, 2),
+        "code": ("01", "02"),  # no number is written so
+        "town": (),
+        "class": (">50K", "<=50K"),
+    }
+    assert found.names[-1] == found.classes == "class"
+    assert "id" not in found.names
+    assert "Note" not in found.names
+
+
+def test_documentation_takes_the_names_of_the_file(tmp_path: Path) -> None:
+    """As other people's copies of the same file write them; the classes have any name."""
+    (tmp_path / "a.names").write_text(NAMES)
+    found = read_documentation(tmp_path / "a.names")
+    own = found.named(["age", "education.num", "income"])
+    assert own.continuous == ("age", "education.num")
+    assert own.categories == {"income": (">50K", "<=50K")}
+    assert own.classes == "income"
+    unknown = found.named(["age", "income", "wage"])  # which of them are the classes?
+    assert unknown.names == ("age",)
+    assert unknown.classes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing of the kind\n", "--categories"),
+        ("age: continuous.\nage: 1, 2.\n", "'age' twice"),
+    ],
+)
+def test_what_is_no_documentation(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.names").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_documentation(tmp_path / "a.names")
+
+
+def test_categories_from_the_command_line() -> None:
+    assert parse_categories(["job=clerk, smith", "n=1,2"]) == {
+        "job": ("clerk", "smith"),
+        "n": (1, 2),
+    }
+    for text in ("job", "job=", "=a,b"):
+        with pytest.raises(ValueError, match="categories must be like 'job=clerk,smith,none'"):
+            parse_categories([text])
+    with pytest.raises(ValueError, match="'a' twice"):
+        parse_categories(["a=1,2", "a=3,4"])
+
+
+# The first line -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"{SECRET};job;1", "';' in it 2 times: --separator ';'"),
+        (f"{SECRET}\tjob", "tab in it 1 times: --separator tab"),
+        (f"{SECRET},,b", "field 2 of 3 is empty"),
+        (f"{SECRET},b,{SECRET}", "its fields 1 and 3 are the same"),
+        (f"39,{SECRET},77516,1e3", "3 of its 4 fields are numbers"),
+    ],
+)
+def test_a_line_that_is_no_header_is_refused_and_not_shown(tmp_path, line, message) -> None:
+    (tmp_path / "p.csv").write_text(f"{line}\n1,2,3\n")
+    with pytest.raises(ValueError, match=message) as caught:
+        read_header(tmp_path / "p.csv")
+    assert SECRET not in str(caught.value)
+    assert isinstance(caught.value, NoHeader) == ("numbers" in message)
+    out = tmp_path / "s.toml"
+    result = run(f"schema --csv {tmp_path / 'p.csv'} --out {out}")
+    assert result.exit_code == 2
+    assert SECRET not in result.output
+    assert not out.exists()
+
+
+def test_blanks_around_names_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("age, job ,x\n")
+    assert read_header(tmp_path / "p.csv") == ("age", "job", "x")
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        (f"{SECRET};b", "--separator ';'"),
+        (f"{SECRET},3", "(echo age,job; cat "),
+        (f"{SECRET},3,x", "write the columns' names, in their order, above it"),
+        ("age,jobb", "'job' may be its 'jobb'"),
+        (f"age,{SECRET}", "name them as the schema does"),
+        (f"{SECRET},jobb", "--separator says what is between fields"),
+    ],
+)
+def test_records_without_their_columns_say_what_to_write(tmp_path, first, message) -> None:
+    schema = Schema({"age": Bins((0, 1, 2)), "job": Categories(("a", "b"))})
+    (tmp_path / "p.csv").write_text(f"{first}\n")
+    with pytest.raises(ValueError, match="must have all columns") as caught:
+        read_records(tmp_path / "p.csv", schema)
+    assert message in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+# A schema file ------------------------------------------------------------------------------------
+
+
+def test_what_is_filled_in_stays(tmp_path: Path) -> None:
+    """With its comments; and what is added is what the options say."""
+    path = tmp_path / "s.toml"
+    write_template(path, ["age", "job", "town"], categories={"job": ("clerk", "smith")})
+    path.write_text(path.read_text().replace('"smith"', '"smith" # of any metal\n'))
+    again = write_template(
+        path,
+        ["age", "job", "wage"],
+        numeric={"age": (0, 100), "wage": None},
+        categories={"job": ("other",)},
+        rest=["age", "job"],
+    )
+    assert again.unfilled == ("town", "wage")
+    assert again.unbounded == ("wage",)
+    assert again.kept == ("job",)
+    columns = tomllib.loads(path.read_text())["columns"]
+    assert columns["job"] == {"categories": ["clerk", "smith"], "other": True}
+    assert columns["age"]["edges"][1] == 10
+    assert columns["age"]["missing"]
+    assert list(columns) == ["age", "job", "town", "wage"]
+    assert columns["wage"] == {"edges": [], "missing": False}
+    before = path.read_text()
+    write_template(path, ["age", "job", "wage"])
+    assert path.read_text() == before
+
+
+def test_comments_stay_where_columns_do_not_change(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('# mine\n[columns.job]\ncategories = ["a", # first\n"b"]\n\n[columns.age]\n'
+                    "categories = []\n")  # fmt: skip
+    write_template(path, ["age", "size"], numeric={"age": (0, 100)}, categories={"size": (1, 2)})
+    text = path.read_text()
+    assert text.startswith('# mine\n[columns.job]\ncategories = ["a", # first\n"b"]\n')
+    assert Schema.load(path).names == ("job", "age", "size")
+
+
+def test_a_file_laid_out_otherwise_holds_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('columns = {job = {categories = ["a", "b"]}, age = {categories = []}}\n')
+    write_template(path, ["age"], numeric={"age": (0, 100)})
+    assert Schema.load(path) == Schema(
+        {"job": Categories(("a", "b")), "age": Bins.even(0, 100, 10, whole=True)}
+    )
+    path = tmp_path / "s.json"
+    path.write_text('{"columns": {"job": {"categories": []}}}')
+    write_template(path, ["job"], categories={"job": ("a", "b")})
+    assert Schema.load(path) == Schema({"job": Categories(("a", "b"))})
+
+
+@pytest.mark.parametrize("text", ["filled in", "person = 'p'\n", "columns = 3\n",
+                                  "[columns.a]\nsize = 3\n"])  # fmt: skip
+def test_what_is_no_schema_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="is no schema to add to"):
+        write_template(path, ["job"])
+    assert path.read_text() == text
+
+
+def test_merging_keeps_a_cell_for_the_rest() -> None:
+    there = template(["a", "b"], rest=["a", "b"])["columns"]
+    made = template(["a", "b"], numeric={"a": (0, 100)}, categories={"b": (1, 2)})["columns"]
+    columns, kept = merged(there, made)
+    assert kept == []
+    assert columns["a"]["missing"]
+    assert columns["b"] == {"categories": [1, 2], "other": True}
+    again, kept = merged(columns, template(["a"], numeric={"a": (0, 90)})["columns"])
+    assert again == columns
+    assert kept == ["a"]
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="did you mean 'job'") as caught:
+        template(["age", "job", "n"], numeric={"agee": (0, 1), "n": (1, 0)}, categories={"jop": ()})
+    for words in ("numeric must name columns, got 'agee'", "got 'jop'", "numeric of 'n'"):
+        assert words in str(caught.value)
+    path = tmp_path / "s.toml"
+    path.write_text("[columns.a]\nedges = []\n[columns.'b c']\ncategories = []\n"
+                    "[columns.d]\nedges = [3, 2]\n[columns.e]\nsize = 1\n")  # fmt: skip
+    with pytest.raises(ValueError, match="still to be filled in") as caught:
+        Schema.load(path)
+    for words in ("[columns.a]\nedges = [", '[columns."b c"]\ncategories = [', "'d'", "'e'"):
+        assert words in str(caught.value)
+    for pasted in str(caught.value).split("\n\n")[1::2]:
+        tomllib.loads(pasted)
+    schema = Schema({"a": Bins((0, 1, 2)), "b": Categories((1, 2)), "c": Categories((1, 2))})
+    table = np.array([[None, 1, 7]], object)
+    with pytest.raises(ValueError, match=r"under \[columns.a\]: missing = true") as caught:
+        schema.encode(table)
+    assert "under [columns.c]: other = true" in str(caught.value)
+    assert "'b'" not in str(caught.value)
+
+
+# Whole numbers ------------------------------------------------------------------------------------
+
+
+def test_bins_of_whole_numbers_are_called_so() -> None:
+    bins = Bins.even(0, 100, 4, whole=True, missing=True)
+    assert bins.labels == ("0-24", "25-49", "50-74", "75-100", "(missing)")
+    codes = np.arange(5)
+    made = bins.decode(codes)
+    assert made.tolist()[:4] == [12, 37, 62, 87]
+    assert made.isna().tolist() == [False] * 4 + [True]
+    np.testing.assert_array_equal(bins.encode(made), codes)
+    assert Bins((-3, -1, 0, 1), whole=True).labels == ("-3 to -2", "-1", "0 to 1")
+    assert Bins((17, 24, 90), whole=True).decode(np.array([0, 1])).dtype == np.int64
+    for edges in ((0, 0.5, 1), (0, 2.0**53)):
+        with pytest.raises(ValueError, match="edges must be whole numbers"):
+            Bins(edges, whole=True)
+    with pytest.raises(ValueError, match="whole must be True or False"):
+        Bins((0, 1, 2), whole=1)
+
+
+def test_whole_bounds_are_cut_at_whole_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    numeric = {"age": (17, 90), "share": (0, 1), "heat": (0.0, 100.0)}
+    write_template(path, list(numeric), numeric=numeric)
+    columns = Schema.load(path).columns
+    assert columns["age"] == Bins.even(17, 90, 10, whole=True)
+    assert all(edge.is_integer() for edge in columns["age"].edges)
+    assert columns["share"] == Bins.even(0, 1, 10)
+    assert columns["heat"] == Bins.even(0, 100, 10)
+    assert Schema.from_dict(Schema.load(path).to_dict()) == Schema.load(path)
+
+
+# The newcomer's route -----------------------------------------------------------------------------
+
+
+def test_from_raw_data_to_a_private_model_in_two_tries(folder: Path) -> None:
+    first = run("schema --csv people.data --from-documentation people.names")
+    assert first.exit_code == 0, first.output
+    assert "(echo age,workclass,class; cat people.data) > with-names.csv" in said(first)
+    assert "--numeric age=LOW:HIGH" in said(first)
+    assert "--missing all" in said(first)
+    Path("with-names.csv").write_text("age,workclass,class\n" + Path("people.data").read_text())
+    second = run(
+        "schema --csv with-names.csv --from-documentation people.names --numeric age=0:100 "
+        "--missing all"
+    )
+    assert "Nothing is left to fill in" in said(second)
+    assert not Schema.load("schema.toml").columns["class"].other
+    model = run("naive-bayes with-names.csv --schema schema.toml --target-column class")
+    assert model.exit_code == 0, model.output
+    made = run("bayes-net with-names.csv --schema schema.toml --network n.toml --synthetic 50")
+    assert made.exit_code == 2
+    Path("n.toml").write_text("[parents]\nage = []\nclass = ['age']\n")
+    made = run("bayes-net with-names.csv --schema schema.toml --network n.toml --synthetic 50")
+    assert made.exit_code == 0, made.output
+    lines = Path("results/bayes-net/synthetic.csv").read_text().splitlines()
+    ages = [line.split(",")[0] for line in lines[1:]]
+    assert all(age == "" or age.isdigit() for age in ages)
+
+
+def test_every_column_with_records_that_do_not_fit_is_named(folder: Path) -> None:
+    run("schema --csv people.csv --categories workclass=Private,State-gov --categories income=a,b "
+        "--numeric age=0:100")  # fmt: skip
+    result = run("naive-bayes people.csv --schema schema.toml --target-column income")
+    assert result.exit_code == 2
+    for name in ("workclass", "income"):
+        assert f"under [columns.{name}]: other = true" in said(result)
+    assert "?" not in said(result)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--target-column incom", "did you mean 'income'?"),
+        ("--target-column age", "got 'age', which has bins"),
+        ("--target-column workclass", "under [columns.workclass]: other = false"),
+    ],
+)
+def test_a_target_that_cannot_be_predicted(folder: Path, options: str, message: str) -> None:
+    run("schema --csv people.csv --from-documentation people.names --numeric age=0:100 "
+        "--missing all")  # fmt: skip
+    for verb in ("classify", "naive-bayes"):
+        result = run(f"{verb} people.csv --schema schema.toml {options}")
+        assert result.exit_code == 2
+        assert message in said(result)
+    assert not Path("results").exists()
+
+
+def test_the_names_of_a_documentation_are_enough(folder: Path) -> None:
+    result = run("schema --from-documentation people.names --out s.json")
+    assert result.exit_code == 0, result.output
+    assert list(json.loads(Path("s.json").read_text())["columns"]) == ["age", "workclass", "class"]
+    result = run("schema --csv people.csv --from-documentation people.names --numeric age=0:9.5")
+    assert Schema.load("schema.toml").columns["income"] == Categories((">50K", "<=50K"))
+    assert "The classes of the documentation are taken to be income." in said(result)
+    result = run("schema --columns age,shoe,hat --from-documentation people.names --out t.toml")
+    assert "The documentation says nothing of shoe, hat." in said(result)
