@@ -112,7 +112,7 @@ def _rows(axes: Axes, made: Report, places: dict[str, float], height: float) -> 
 
 
 def _method(axes: Axes, made: Report, places: dict[str, float], column: Column, lane: int) -> None:
-    look = _look(lane)
+    look = look(lane)
     for row, top in places.items():
         found = made.shares.get((row, column))
         if found is None:
@@ -137,7 +137,7 @@ _OPEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _look(lane: int) -> dict[str, Any]:
+def look(lane: int) -> dict[str, Any]:
     return {"color": _COLOURS[lane % len(_COLOURS)], "marker": _MARKERS[lane % len(_MARKERS)]}
 
 
@@ -152,7 +152,7 @@ def _headings(figure: Figure, made: Report, tops: dict[str, float]) -> None:
 
 def _legends(figure: Figure, made: Report, high: float, abreast: int) -> None:
     methods = [
-        Line2D([], [], label=name, markersize=6, linestyle="none", **_look(lane))
+        Line2D([], [], label=name, markersize=6, linestyle="none", **look(lane))
         for lane, name in enumerate(made.names.values())
     ]
     figure.legend(

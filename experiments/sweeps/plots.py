@@ -46,7 +46,7 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
     figure = Figure(figsize=(8.6, 5.2), layout="constrained")
     axes = figure.subplots()
     groups = table.groupby("method", sort=False)
-    styles = _styles(table)
+    styles = styles(table)
     for label, rows in groups:
         at_each = rows.groupby("epsilon")[column]
         mean, band = at_each.mean().to_numpy(), 1.96 * at_each.sem().fillna(0.0).to_numpy()
@@ -79,7 +79,7 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
     return figure, axes
 
 
-def _styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return a look for each method: a colour each, and a dash and marker beyond six."""
     styles: dict[str, dict[str, Any]] = {}
     greys = 0
