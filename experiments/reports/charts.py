@@ -7,7 +7,7 @@ from typing import Any
 from privrl.experiments.palette import GREY
 from privrl.experiments.reports.parts import Cells, Chart, Level, Series
 
-_HEIGHT, _ROW, _FRAME = 360, 26, 70  # pixels: of lines; of a row, and of what is around rows
+_HEIGHT, _ROW, _FRAME = 360, 26, 64  # pixels: of lines; of a row, and of what is around rows
 _LANE = 9  # pixels of a row for each series in it
 _INK, _GRID = "#222222", "#DDDDDD"
 _LETTERS = 22  # of a label beside a row
@@ -38,7 +38,7 @@ def _figure(chart: Chart) -> Any:
         tools="",
         min_border_right=16,
         x_axis_label=_unread(chart.x),
-        y_axis_label=None if lying else _unread(chart.y),
+        y_axis_label=_unread(chart.y),
         outline_line_color=None,
     )
     draw = {"lines": _lines, "bars": _bars, "dots": _dots, "grid": _grid}[chart.kind]
@@ -54,8 +54,7 @@ def _lines(figure: Any, chart: Chart) -> None:
     for level in chart.levels:
         figure.add_layout(_span(models, level))
     seen = []
-    for series in chart.series:
-        assert isinstance(series, Series)
+    for series in _series(chart):
         source = _source(models, series)
         if series.low:
             figure.varea("x", "low", "high", source=source, fill_alpha=0.15, color=series.colour)
@@ -68,21 +67,15 @@ def _lines(figure: Any, chart: Chart) -> None:
                            marker=series.marker or "circle", **look)
         )  # fmt: skip
     _hover(figure, chart, seen, "@y{0.[0000]}", "@x{0.[000]}", interval=True)
-    numbers = [
-        value
-        for series in chart.series
-        if isinstance(series, Series)
-        for value in (*series.y, *series.low, *series.high)
-    ]
-    numbers += [level.y for level in chart.levels]
-    if chart.floor is not None:
-        numbers.append(chart.floor)
+    numbers = [level.y for level in chart.levels] + [0.0] * chart.from_zero
+    for series in _series(chart):
+        numbers += (*series.y, *series.low, *series.high)
     low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
     pad = 0.05 * ((high - low) or 1.0)
-    start = low if low == chart.floor else low - pad
+    start = low if low == 0 and chart.from_zero else low - pad
     figure.y_range = models.Range1d(start, high + pad)
     if chart.log_x:
-        ticks = sorted({x for each in chart.series if isinstance(each, Series) for x in each.x})
+        ticks = sorted({x for series in _series(chart) for x in series.x})
         figure.xaxis.ticker = models.FixedTicker(ticks=ticks)
         figure.xaxis.major_label_overrides = {x: f"{x:g}" for x in ticks}
     else:
@@ -92,8 +85,7 @@ def _lines(figure: Any, chart: Chart) -> None:
 def _bars(figure: Any, chart: Chart) -> None:
     models = import_module("bokeh.models")
     seen = []
-    for series in chart.series:
-        assert isinstance(series, Series)
+    for series in _series(chart):
         source = _source(models, series, chart.labels, middle=0.5)
         seen.append(
             figure.hbar("y", right="x", left=0, height=0.7, source=source, color=series.colour,
@@ -101,7 +93,7 @@ def _bars(figure: Any, chart: Chart) -> None:
         )  # fmt: skip
         if series.low:
             figure.segment("low", "y", "high", "y", source=source, color=_INK, line_width=2)
-    _hover(figure, chart, seen, "@row", "@x{0.[0000]}", interval=bool(chart.series[0].low))  # type: ignore[union-attr] # of series
+    _hover(figure, chart, seen, "@row", "@x{0.[0000]}", interval=_has_intervals(chart))
     figure.x_range.start = 0
 
 
@@ -113,19 +105,24 @@ def _dots(figure: Any, chart: Chart) -> None:
             models.BoxAnnotation(bottom=place, top=place + 1, fill_color="#F4F4F4", line_width=0,
                                  level="underlay")
         )  # fmt: skip
-    for series in chart.series:
-        assert isinstance(series, Series)
+    for series in _series(chart):
         source = _source(models, series, chart.labels)
         if series.low:
-            figure.segment("low", "y", "high", "y", source=source, color=series.colour, line_width=2)
+            figure.segment(
+                "low", "y", "high", "y", source=source, color=series.colour, line_width=2
+            )
             figure.scatter("high", "y", source=source, color=series.colour, marker="dash", size=8,
                            angle=1.5707963, line_width=2)  # fmt: skip
         seen.append(
             figure.scatter("x", "y", source=source, color=series.colour, marker=series.marker,
                            size=9)
         )  # fmt: skip
-    interval = any(isinstance(each, Series) and each.low for each in chart.series)
-    _hover(figure, chart, seen, "@row", "@x{0.[000]}", interval=interval)
+    _hover(figure, chart, seen, "@row", "@x{0.[000]}", interval=_has_intervals(chart))
+    numbers = [0.0]
+    for series in _series(chart):
+        numbers += (*series.x, *series.low, *series.high)
+    pad = 0.04 * ((max(numbers) - min(numbers)) or 1.0)
+    figure.x_range = models.Range1d(min(numbers) - pad, max(numbers) + pad)
     figure.add_layout(_span(models, Level("", 0.0, "solid"), dimension="height"))
 
 
@@ -173,13 +170,19 @@ def _hover(
 ) -> None:
     """Say what is under the pointer. Bokeh escapes what it puts for a column's name."""
     models = import_module("bokeh.models")
-    is_row = first == "@row"
-    tips = [("", "@name")] if len(chart.series) > 1 or not is_row else []
-    heads = (chart.y, chart.x) if is_row else (chart.y, chart.x)
-    tips += [(_label(heads[0]), first), (_label(heads[1]), second)]
+    tips = [("", "@name")] if len(chart.series) > 1 else []
+    tips += [(_label(chart.y), first), (_label(chart.x), second)]
     if interval:
         tips.append(("", "@low{0.[0000]} to @high{0.[0000]}"))
     figure.add_tools(models.HoverTool(renderers=seen, tooltips=tips))
+
+
+def _series(chart: Chart) -> list[Series]:
+    return [each for each in chart.series if isinstance(each, Series)]
+
+
+def _has_intervals(chart: Chart) -> bool:
+    return any(series.low for series in _series(chart))
 
 
 def _source(

@@ -108,12 +108,14 @@ def _part(part: Part, pictures: list[tuple[str, Chart]]) -> str:
         return _table(part)
     target = f"picture-{len(pictures)}"
     pictures.append((target, part))
-    numbers = _table(_numbers(part))
+    caption = escape(part.caption)
+    numbers = "" if part.kind == "grid" else (
+        "<details><summary>Numbers of this picture</summary>"
+        f"{_table(_numbers(part))}</details>"
+    )  # fmt: skip
     return (
-        f'<figure><div id="{target}" class="picture" role="img" '
-        f'aria-label="{escape(part.caption)}"></div>{_legend(part)}'
-        f"<figcaption>{escape(part.caption)}</figcaption></figure>"
-        f"<details><summary>Numbers of this picture</summary>{numbers}</details>"
+        f'<figure><div id="{target}" class="picture" role="img" aria-label="{caption}"></div>'
+        f"{_legend(part)}<figcaption>{caption}</figcaption></figure>{numbers}"
     )
 
 
@@ -126,15 +128,14 @@ def _table(table: Table) -> str:
         f'<th scope="col"{_aligned(is_number)}><button type="button">{escape(head)}</button></th>'
         for head, is_number in zip(table.heads, numeric, strict=True)
     )
-    rows = "".join(
-        "<tr>" + "".join(map(_cell, row, numeric)) + "</tr>" for row in table.rows
-    )
+    rows = "".join("<tr>" + "".join(map(_cell, row, numeric)) + "</tr>" for row in table.rows)
     rest = f'<p class="rest">{escape(table.left_out)}</p>' if table.left_out else ""
     caption = escape(table.caption)
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}"><table>'
-        f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        f"</div>{rest}"
+    return (  # the caption is beside the table, lest it be as wide and scroll with it
+        f'<p class="caption">{caption}</p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">'
+        f'<table aria-label="{caption}"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>'
+        f"</table></div>{rest}"
     )
 
 
@@ -151,31 +152,21 @@ def _cell(cell: Cell, is_number: bool) -> str:
 
 
 def _numbers(chart: Chart) -> Table:
-    """Return the numbers of a picture."""
+    """Return the numbers of a picture of series; a grid has a table of its own beside it."""
     rows: list[tuple[Cell, ...]] = []
-    if chart.kind == "grid":
-        heads = (chart.y, "from", "to", "what")
-        for cells in chart.series:
-            assert isinstance(cells, Cells)
-            for row, start, end in zip(cells.rows, cells.starts, cells.ends, strict=True):
-                rows.append((chart.labels[row], int(start), int(end) - 1, cells.name))
-    else:
-        ends = any(isinstance(series, Series) and series.low for series in chart.series)
-        x, y = (chart.x, chart.y) if chart.kind == "lines" else (chart.y, chart.x)
-        heads = ("", x, y, *(("from", "to") if ends else ()))
-        for series in chart.series:
-            assert isinstance(series, Series)
-            for place in range(len(series.x)):
-                here: list[Cell] = [series.x[place], series.y[place]]
-                if chart.kind != "lines":
-                    here = [chart.labels[int(series.y[place])], series.x[place]]
-                if ends:
-                    here += [series.low[place], series.high[place]] if series.low else [None, None]
-                rows.append((series.name, *here))
+    ends = any(isinstance(series, Series) and series.low for series in chart.series)
+    first, second = (chart.x, chart.y) if chart.kind == "lines" else (chart.y, chart.x)
+    for series in chart.series:
+        assert isinstance(series, Series)
+        for place, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+            here: tuple[Cell, ...] = (x, y) if chart.kind == "lines" else (chart.labels[int(y)], x)
+            if ends:
+                here += (series.low[place], series.high[place]) if series.low else (None, None)
+            rows.append((series.name, *here))
     left = len(rows) - _POINTS
     return Table(
         f"Numbers of the picture: {chart.caption}",
-        heads,
+        ("of", first, second, *(("from", "to") if ends else ())),
         tuple(rows[:_POINTS]),
         left_out=f"{left:,} more points are in the picture." if left > 0 else "",
     )

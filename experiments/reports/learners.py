@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
@@ -27,10 +26,10 @@ from privrl.experiments.suites.report import (
     report,
     spent_text,
 )
-from privrl.experiments.sweeps.plots import styles
+from privrl.experiments.sweeps.plots import budget_colour, styles
 from privrl.numerics.printing import up
 
-_BLOCKS = 60  # of a learning curve
+_BLOCKS, _BLOCK = 40, 10  # of a learning curve; the fewest episodes of each
 _STATES = 40  # in the picture of a policy
 _ROWS = 500  # of a table
 _PANELS = 12  # learning curves of a sweep
@@ -69,13 +68,13 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     if "record.csv" in found.files:
         sections.append(_learned(_frame(found.files["record.csv"]), worth))
     names = [f"state {state}" for state in range(policy.shape[1])]
-    actions = [f"action {action}" for action in range(int(policy.max()) + 1)]
+    actions = {action: f"action {action}" for action in range(int(policy.max()) + 1)}
     sections.append(Section("The policy", policy_parts(policy, names, actions, "policy.npy")))
     return f"Private training: {spec['env']}", sections
 
 
 def policy_parts(
-    policy: NDArray[np.intp], states: list[str], actions: list[str], file: str
+    policy: NDArray[np.intp], states: list[str], actions: Mapping[int, str], file: str
 ) -> tuple[Part, ...]:
     """Return picture and table of a policy.
 
@@ -83,24 +82,25 @@ def policy_parts(
     ----------
     policy : array, shape (H, S)
         An action for each step and state.
-    states, actions : list of str
+    states : list of str
         What they are called.
+    actions : mapping of int to str
+        What each is called; -1 is what is done there already.
     file : str
         Where all of it is.
     """
     runs = [(state, *run) for state in range(len(states)) for run in _runs(policy[:, state])]
     shown = [run for run in runs if run[0] < _STATES]
-    colours = (*COLOURS, GREY)
     series = []
-    for action, name in enumerate(actions):
+    for action, name in actions.items():
         mine = [run for run in shown if run[3] == action]
         if mine:
             rows, starts, ends, _ = zip(*mine, strict=True)
-            series.append(Cells(name, colours[action % len(colours)], rows, starts, ends))
+            series.append(Cells(name, _colour(action), rows, starts, ends))
     rest = len(states) - _STATES
     picture = Chart(
         "grid",
-        f"What the policy does in each state, from step 0 to step {len(policy)}"
+        f"What the policy does in each state, from step 0 to step {len(policy) - 1}"
         + (f": the first {_STATES} states, of {len(states)}." if rest > 0 else "."),
         x="step of an episode",
         y="state",
@@ -114,6 +114,10 @@ def policy_parts(
         left_out=f"{len(runs) - _ROWS} more rows: {file}" if len(runs) > _ROWS else "",
     )
     return picture, table
+
+
+def _colour(action: int) -> str:
+    return GREY if action < 0 else COLOURS[action % len(COLOURS)]
 
 
 def sweep(found: Contents) -> tuple[str, list[Section]]:
@@ -164,9 +168,7 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
         if math.isfinite(epsilon):
             what += f", as (ε, δ) {spent_text(results, epsilon)}"
         parts.append(_dots(made.names, made.shares, rows, columns, what))
-        heads = [
-            f"{made.names[c.method]}, {w}" for c in columns for w in ("learning", "final")
-        ]
+        heads = [f"{made.names[c.method]}, {w}" for c in columns for w in ("learning", "final")]
         parts.append(
             Table(
                 f"Share of the way from chance to the optimum, {what}; learning: {LEARNING}; "
@@ -265,18 +267,19 @@ def _kept(
             )
         )
     if is_share:
-        levels.append(Level("optimum", 1.0, "solid"))
+        levels.append(Level("optimum", 1.0, "dotted"))
     order = f"Rényi order {spec['order']:g}"
     picture = Chart(
         "lines",
         "Reward kept at each privacy budget of a whole run; further left is more private. Bands "
-        "are 95 % confidence intervals of the mean over runs.",
+        "are 95 % confidence intervals of the mean over runs. The table says what each budget comes "
+        "to as (ε, δ).",
         x=f"privacy budget ε (nats, {order})",
         y=reward,
         series=tuple(series),
         levels=tuple(levels),
         log_x=True,
-        floor=0.0 if is_share else None,
+        from_zero=is_share,
     )
     table = Table(
         "Means over runs, of each method at each budget",
@@ -291,8 +294,10 @@ def _curves(
     curves: pd.DataFrame, spec: Mapping[str, Any], scale: float, reward: str, *, is_share: bool
 ) -> Iterator[Part]:
     budgets = sorted(e for e in curves["epsilon"].unique() if math.isfinite(e))
-    levels = (Level("optimum", 1.0, "solid"),) if is_share else ()
-    none = [m for m, rows in curves.groupby("method", sort=False) if np.isinf(rows["epsilon"]).all()]
+    levels = (Level("optimum", 1.0, "dotted"),) if is_share else ()
+    none = [
+        m for m, rows in curves.groupby("method", sort=False) if np.isinf(rows["epsilon"]).all()
+    ]
     methods = [m for m in curves["method"].unique() if m not in none] or none
     yield (
         "Reward of each episode, as it was: the bands are 95 % confidence intervals of the mean "
@@ -315,7 +320,7 @@ def _curves(
             y=reward,
             series=(*lines, *beside),
             levels=levels,
-            floor=0.0 if is_share else None,
+            from_zero=is_share,
         )
     if len(methods) > _PANELS:
         yield f"And {len(methods) - _PANELS} more methods, in curves.csv."
@@ -328,8 +333,7 @@ def _curve(
     half = 1.96 * (rows["standard_error"] / scale).abs().fillna(0.0)
     colour = GREY
     if math.isfinite(epsilon):
-        place = budgets.index(epsilon) / max(len(budgets) - 1, 1)
-        colour = to_hex(colormaps["viridis_r"](0.1 + 0.85 * place))
+        colour = to_hex(budget_colour(epsilon, budgets))
     return Series(
         name or ("no privacy" if math.isinf(epsilon) else f"ε = {up(epsilon)}"),
         x=_floats(rows["episode"]),
@@ -360,13 +364,13 @@ def _worth(worth: Mapping[str, Any]) -> Section:
 def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None) -> Section:
     """Return the learning curve: means of blocks of episodes."""
     rewards = record["reward"].to_numpy(float)
-    blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // 5)))
+    blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // _BLOCK)))
     ends = np.cumsum([len(block) for block in blocks])
     mean = np.array([block.mean() for block in blocks])
     half = np.array([_half_width(block) for block in blocks])
     levels = () if worth is None else (
-        Level("optimum", float(worth["optimum"]), "solid"),
-        Level("actions at random", float(worth["random"]), "dotted"),
+        Level("optimum", float(worth["optimum"]), "dotted"),
+        Level("actions at random", float(worth["random"]), "dashed"),
     )  # fmt: skip
     size = len(blocks[0])
     picture = Chart(

@@ -33,11 +33,10 @@ figcaption { max-width: 44rem; margin-top: .5rem; color: var(--quiet); font-size
 details { margin: 0 0 2rem; }
 summary { display: inline-block; padding: .4rem 0; color: var(--link); cursor: pointer;
   font-size: .95rem; }
-.scroll { overflow-x: auto; max-height: 34rem; overflow-y: auto; margin: 0 0 1rem; }
+.scroll { overflow-x: auto; max-height: 40rem; overflow-y: auto; margin: 0 0 1.5rem; }
 table { border-collapse: collapse; min-width: min(100%, 24rem); font-size: .95rem;
   font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-caption { position: sticky; left: 0; padding: 0 0 .5rem; color: var(--quiet); text-align: left;
-  max-width: 44rem; }
+.caption { margin: 1.25rem 0 .5rem; color: var(--quiet); font-size: .95rem; }
 th { position: sticky; top: 0; z-index: 1; padding: 0; background: var(--soft); text-align: left;
   vertical-align: bottom; }
 th button { width: 100%; min-height: 2.5rem; padding: .4rem .75rem; border: 0; background: none;
@@ -48,7 +47,10 @@ th[aria-sort=ascending] button::after { content: "\\2191"; color: inherit; }
 th[aria-sort=descending] button::after { content: "\\2193"; color: inherit; }
 td { padding: .4rem .75rem; border-bottom: 1px solid var(--line); vertical-align: top;
   max-width: 26rem; }
-.number { text-align: right; white-space: nowrap; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
+th, td { min-width: 5.5rem; }
+th:first-child, td:first-child { min-width: 8rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; column-gap: 1.5rem; }
 dl div { display: contents; }
 dt { color: var(--quiet); }

@@ -69,9 +69,9 @@ def _all_say(found: Contents) -> list[Section]:
     files = statement["files"]
     table = Table(
         "Files, whether each may be shared, and why",
-        ("file", "may be shared", "because", "SHA-256"),
+        ("file", "may be shared", "because", "SHA-256 begins"),
         tuple(
-            (name, "yes" if files[name]["shareable"] else "no", files[name]["because"], digest)
+            (name, "yes" if files[name]["shareable"] else "no", files[name]["because"], digest[:12])
             for name, digest in statement["sha256"].items()
         ),
     )
@@ -109,4 +109,4 @@ def _said(value: Any) -> str:
     """Write a setting."""
     if value is None:
         return "no privacy"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

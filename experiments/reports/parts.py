@@ -115,8 +115,8 @@ class Chart:
         Lines to compare with.
     log_x : bool
         Whether the horizontal axis is logarithmic.
-    floor : float, optional
-        Where the axis of values begins at the most, such as 0 for shares.
+    from_zero : bool
+        Whether the vertical axis of lines has 0 on it, as for shares. Others have it always.
     """
 
     kind: Literal["lines", "bars", "dots", "grid"]
@@ -127,7 +127,7 @@ class Chart:
     labels: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     log_x: bool = False
-    floor: float | None = None
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
         parts.append(f"This is NOT a guarantee: {'; '.join(caveats)}.")
     parts.append(f"{budget[0].upper()}{budget[1:]}.")
     parts.append(
-        f"The unit that is protected: {guarantee.get('unit') or relation}. Two data sets are "
-        f"neighbours if one becomes the other when you {relation}; what was released would have "
-        "looked nearly the same from either."
+        f"What is protected is {guarantee.get('unit') or f'one {_unit(relation)}'}. Two data sets "
+        f"are neighbours if one becomes the other when you {relation}: what was released would "
+        "have looked nearly the same from either."
     )
     pair = _pair(guarantee)
     if pair is not None:
@@ -75,7 +75,7 @@ def guess_text(epsilon: float, delta: float) -> str:
     return (
         "In a game: somebody who knows everything else about the data, sees all that was released "
         "and has to say which of two neighbours it was made of, each as likely beforehand, is "
-        f"right at most {text} % of the time; whoever guesses blindly, 50 %.{least}"
+        f"right at most {text}\u00a0% of the time; whoever guesses blindly, 50\u00a0%.{least}"
     )
 
 
@@ -87,7 +87,7 @@ def _pair(guarantee: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _not_covered(relation: str) -> tuple[str, ...]:
-    unit = next((u for u in ("person", "episode", "transition", "step") if u in relation), "record")
+    unit = _unit(relation)
     more = () if unit == "person" else (
         f"more than one {unit} at once: of a person who is in several, the whole is protected by "
         "less, as many times this ε at worst",
@@ -99,3 +99,9 @@ def _not_covered(relation: str) -> tuple[str, ...]:
         "settings",
         "what is true of everyone: a fact about all can be learned, and then holds for each",
     )
+
+
+def _unit(relation: str) -> str:
+    """Return what a relation changes, in a word."""
+    known = ("person", "episode", "transition", "step")
+    return next((unit for unit in known if unit in relation), "record")

@@ -19,7 +19,6 @@ from privrl.offline.saving import ReleasedPolicy
 _CELLS = 60  # in the picture of a distribution
 _FEATURES = 12  # that have a picture
 _ROWS = 500  # of a table
-_LINES = (*COLOURS,)
 _PERSONS = ("actions that change what persons do later: what is learned then is another release",)
 
 
@@ -53,7 +52,6 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
                    low=ends[0], high=ends[1], colour=BLUE),
         ),
         labels=tuple(made.labels[:_CELLS]),
-        floor=0.0,
     )  # fmt: skip
     columns = [list(each)[:_ROWS] for each in rows]
     table = Table(
@@ -85,12 +83,13 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
     ]
     if made.facts is not None:
         facts = made.facts
-        outcomes = (f"{name}: {part:.3f}" for name, part in facts.outcomes.items())
+        outcomes = zip(made.outcomes, facts.outcomes, strict=True)
+        shares = (f"{name}: {part:.3f}" for name, part in outcomes)
         rows = (
             ("persons", f"about {facts.persons:,.0f}"),
             ("episodes of a person", f"about {facts.episodes:.3g}"),
             ("steps of an episode", f"about {facts.steps:.3g}"),
-            ("outcomes", ", ".join(outcomes)),
+            ("outcomes", ", ".join(shares)),
         )
         sections.append(Section("What the log is like", (Facts(rows),)))
     if made.kind != "behaviour":
@@ -101,7 +100,7 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
 def _policy(made: ReleasedPolicy) -> Iterator[Part]:
     states = [made.state_label(state) for state in range(made.n_states)]
     if made.is_by_step:
-        actions = [made.action_label(action) for action in range(made.n_actions)]
+        actions = {action: made.action_label(action) for action in range(-1, made.n_actions)}
         yield from policy_parts(np.asarray(made.action), states, actions, "policy.json")
         return
     rows = zip(states, (made.action_label(int(a)) for a in made.action), strict=True)
@@ -194,7 +193,14 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
     for node, above in list(parents.items())[:_FEATURES]:
         column, table = schema.columns[node], data["probabilities"][node]
         if not above:
-            parts.append(_bars(f"{node}.", column.labels, np.asarray(table[0]), node))
+            parts.append(
+                _bars(
+                    f"How probable each value of {node} is.",
+                    column.labels,
+                    np.asarray(table[0]),
+                    node,
+                )
+            )
             continue
         given = [
             _combination(place, [schema.columns[each] for each in above])
@@ -276,7 +282,6 @@ def _bars(what: str, labels: Sequence[str], chances: Any, name: str) -> Chart:
         y=name,
         series=(Series("probability", x=shown, y=tuple(range(len(shown))), colour=BLUE),),
         labels=tuple(labels[:_CELLS]),
-        floor=0.0,
     )
 
 
@@ -290,20 +295,17 @@ def _rows(
             label,
             x=tuple(map(float, values[:n])),
             y=tuple(place + 0.1 + 0.8 * (lane + 0.5) / len(classes) for place in range(n)),
-            colour=_LINES[lane % len(_LINES)],
+            colour=COLOURS[lane % len(COLOURS)],
             marker=("circle", "square", "triangle", "diamond")[lane % 4],
         )
         for lane, (label, values) in enumerate(zip(classes, rows, strict=True))
     )
-    floor = 0.0 if np.min(rows) >= 0 else None
-    return Chart("dots", what, x=x, y=name, series=series, labels=tuple(labels[:n]), floor=floor)
+    return Chart("dots", what, x=x, y=name, series=series, labels=tuple(labels[:n]))
 
 
 def _with_rest(heading: str, parts: list[Part], n: int) -> Section:
     rest = n - len(parts)
-    return Section(
-        heading, (*parts, *((f"And {rest} more, in model.json.",) if rest > 0 else ()))
-    )
+    return Section(heading, (*parts, *((f"And {rest} more, in model.json.",) if rest > 0 else ())))
 
 
 def _json(found: Contents, name: str) -> Any:

@@ -154,13 +154,18 @@ def _curve(
     if np.isinf(epsilon):
         colour, label = _NO_PRIVACY, "no privacy"
     else:
-        place = sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1)
-        colour, label = colormaps["viridis_r"](0.1 + 0.85 * place), f"ε = {epsilon:.12g}"
+        colour, label = budget_colour(epsilon, epsilons), f"ε = {epsilon:.12g}"
     mean = _shares(line["reward_per_episode"], optimum).to_numpy()
     band = 1.96 * np.abs(_shares(line["standard_error"], optimum).to_numpy())
     episode = line["episode"].to_numpy()
     axes.plot(episode, mean, color=colour, label=label, lw=1.4)
     axes.fill_between(episode, mean - band, mean + band, color=colour, alpha=0.2, lw=0)
+
+
+def budget_colour(epsilon: float, epsilons: Sequence[float]) -> tuple[float, float, float, float]:
+    """Return the colour of one of several budgets; the larger, the darker."""
+    place = sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1)
+    return colormaps["viridis_r"](0.2 + 0.75 * place)
 
 
 def _shares(reward: "pd.Series[float]", optimum: float) -> "pd.Series[float]":

@@ -8,6 +8,7 @@ import typer
 
 from privrl.cli import outputs, released, spending
 from privrl.cli.outputs import Force
+from privrl.cli.report import Report, write_report
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
@@ -43,6 +44,7 @@ def bayes_net_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
     force: Force = False,
+    report: Report = False,
 ) -> None:
     """Fit the probabilities of a Bayesian network, whose structure is public, privately.
 
@@ -98,6 +100,8 @@ def bayes_net_command(
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
+        if report:
+            write_report(out)
 
 
 def _load_network(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli import outputs, released, spending
+from privrl.cli.report import write_report
 from privrl.cli.seeds import check_seed
 from privrl.cli.terminal import OUT, friendly, print_cost, print_files
 
@@ -66,3 +67,5 @@ def fit_classifier(
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
+        if given["report"]:
+            write_report(out)

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from privrl.cli import logs, outputs, released, spending
 from privrl.cli.outputs import Force
+from privrl.cli.report import Report, write_report
 from privrl.cli.released import Epsilon, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
@@ -39,6 +40,7 @@ def fit_model_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
     force: Force = False,
+    report: Report = False,
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
@@ -94,3 +96,5 @@ def fit_model_command(
         path = json.dumps(str(out), ensure_ascii=False)
         play = f'gymnasium.make("privrl.envs:privrl/Released-v0", path={path})'
         OUT.print(f"  {escape(play)}", soft_wrap=True)
+        if report:
+            write_report(out)

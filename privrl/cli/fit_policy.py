@@ -10,6 +10,7 @@ from rich.table import Table
 
 from privrl.cli import logs, outputs, released, spending
 from privrl.cli.outputs import Force
+from privrl.cli.report import Report, write_report
 from privrl.cli.released import Epsilon, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 _FILES = ("policy.json", "release.json")
 _MOST_SHOWN = 20  # states that are printed
 _MOST_STATES = 1_000_000  # that a text should have a line for
-_OF_MODELS = {"from_model", "discount", "out", "force"}  # options that go with --from-model
+_OF_MODELS = {
+    "from_model",
+    "discount",
+    "out",
+    "force",
+    "report",
+}  # options that go with --from-model
 
 
 @app.command("fit-policy")
@@ -57,6 +64,7 @@ def fit_policy_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
     force: Force = False,
+    report: Report = False,
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 
@@ -105,6 +113,8 @@ def fit_policy_command(
         else:
             _print_statement(policy.statement)
         print_files(written)
+        if report:
+            write_report(out)
 
 
 def _check_alone(context: typer.Context) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from privrl.cli import outputs, released, spending
 from privrl.cli.outputs import Force
+from privrl.cli.report import Report, write_report
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
@@ -58,6 +59,7 @@ def histogram_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
     force: Force = False,
+    report: Report = False,
 ) -> None:
     """Release a private histogram of one column.
 
@@ -110,6 +112,8 @@ def histogram_command(
         print_cost("histogram.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
+        if report:
+            write_report(out)
 
 
 def _print_histogram(name: str, found: "PrivateHistogram") -> None:

@@ -7,6 +7,7 @@ import typer
 
 from privrl.cli.classifiers import TargetColumn, Test, fit_classifier
 from privrl.cli.outputs import Force
+from privrl.cli.report import Report
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
 from privrl.cli.seeds import Reproducible, Seed
 from privrl.cli.spending import LedgerPath, Name
@@ -37,6 +38,7 @@ def naive_bayes_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/naive-bayes"),
     force: Force = False,
+    report: Report = False,
 ) -> None:
     """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
 

@@ -13,6 +13,7 @@ import typer
 from privrl.cli import outputs
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
+from privrl.cli.report import Report, write_report
 from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
@@ -38,6 +39,7 @@ def train(
     reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
     force: Force = False,
+    report: Report = False,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
@@ -113,6 +115,8 @@ def train(
             "for research on simulations; keep it to yourself where an episode is a person's",
             soft_wrap=True,
         )
+        if report:
+            write_report(out)
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:
