@@ -164,8 +164,9 @@ LOADS = {
 #: Heavy or about something else: named one by one, so that what NumPy and the others bring along
 #: need not be.
 HEAVY = {
-    "bokeh", "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib", "networkx",
-    "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn", "tomli_w", "typer",
+    "bokeh", "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib",
+    "networkx", "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn", "tomli_w",
+    "typer",
 }  # fmt: skip
 
 

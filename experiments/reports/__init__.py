@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from privrl.experiments.reports.contents import NAMES, Audience, contents_of
-from privrl.experiments.reports.html import check_bokeh, html
+from privrl.experiments.reports.markup import check_bokeh, html
 from privrl.experiments.reports.page import page_of
 
 __all__ = ["NAMES", "Audience", "check_bokeh", "report"]

@@ -10,9 +10,10 @@ import pandas as pd
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from privrl.experiments.palette import BLUE, COLOURS, GREY
+from privrl.experiments.palette import BLUE, GREY
 from privrl.experiments.reports.contents import Contents
-from privrl.experiments.reports.parts import Cells, Chart, Level, Part, Section, Series, Table
+from privrl.experiments.reports.parts import Cell, Chart, Level, Part, Section, Series, Table
+from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import HEADING, promise
 from privrl.experiments.suites.plots import look
 from privrl.experiments.suites.report import (
@@ -30,8 +31,6 @@ from privrl.experiments.sweeps.plots import budget_colour, styles
 from privrl.numerics.printing import up
 
 _BLOCKS, _BLOCK = 40, 10  # of a learning curve; the fewest episodes of each
-_STATES = 40  # in the picture of a policy
-_ROWS = 500  # of a table
 _PANELS = 12  # learning curves of a sweep
 _DASHES = {"-": "solid", "--": "dashed", ":": "dotted", "-.": "dashdot"}
 _MARKERS = {
@@ -71,53 +70,6 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     actions = {action: f"action {action}" for action in range(int(policy.max()) + 1)}
     sections.append(Section("The policy", policy_parts(policy, names, actions, "policy.npy")))
     return f"Private training: {spec['env']}", sections
-
-
-def policy_parts(
-    policy: NDArray[np.intp], states: list[str], actions: Mapping[int, str], file: str
-) -> tuple[Part, ...]:
-    """Return picture and table of a policy.
-
-    Parameters
-    ----------
-    policy : array, shape (H, S)
-        An action for each step and state.
-    states : list of str
-        What they are called.
-    actions : mapping of int to str
-        What each is called; -1 is what is done there already.
-    file : str
-        Where all of it is.
-    """
-    runs = [(state, *run) for state in range(len(states)) for run in _runs(policy[:, state])]
-    shown = [run for run in runs if run[0] < _STATES]
-    series = []
-    for action, name in actions.items():
-        mine = [run for run in shown if run[3] == action]
-        if mine:
-            rows, starts, ends, _ = zip(*mine, strict=True)
-            series.append(Cells(name, _colour(action), rows, starts, ends))
-    rest = len(states) - _STATES
-    picture = Chart(
-        "grid",
-        f"What the policy does in each state, from step 0 to step {len(policy) - 1}"
-        + (f": the first {_STATES} states, of {len(states)}." if rest > 0 else "."),
-        x="step of an episode",
-        y="state",
-        series=tuple(series),
-        labels=tuple(states[:_STATES]),
-    )
-    table = Table(
-        "The policy, step by step: an action holds until the next one of its state",
-        ("state", "from step", "to step", "action"),
-        tuple((states[s], start, end - 1, actions[a]) for s, start, end, a in runs[:_ROWS]),
-        left_out=f"{len(runs) - _ROWS} more rows: {file}" if len(runs) > _ROWS else "",
-    )
-    return picture, table
-
-
-def _colour(action: int) -> str:
-    return GREY if action < 0 else COLOURS[action % len(COLOURS)]
 
 
 def sweep(found: Contents) -> tuple[str, list[Section]]:
@@ -237,13 +189,15 @@ def _kept(
 ) -> tuple[Part, ...]:
     kept = results.assign(kept=results["total_reward"] / results["episodes"] / scale)
     looks = styles(results)
-    series, levels, rows = [], [], []
+    series: list[Series] = []
+    levels: list[Level] = []
+    rows: list[tuple[Cell, ...]] = []
     for (method, epsilon), group in kept.groupby(["method", "epsilon"], sort=False):
-        spent = group["epsilon_delta"].max()
-        half = 1.96 * group["kept"].sem() if len(group) > 1 else None
+        means = group[["kept", "regret", "epsilon_delta"]].to_numpy(float)
+        width = _half_width(means[:, 0]) if len(group) > 1 else None
         rows.append(
-            (str(method), up(epsilon), up(spent), float(group["kept"].mean()), half,
-             float(group["regret"].mean()), int(group["draws"].iloc[0]), len(group))
+            (str(method), up(float(str(epsilon))), up(means[:, 2].max()), float(means[:, 0].mean()),
+             width, float(means[:, 1].mean()), int(group["draws"].iloc[0]), len(group))
         )  # fmt: skip
     for method, group in kept.groupby("method", sort=False):
         style = looks[str(method)]
@@ -272,8 +226,8 @@ def _kept(
     picture = Chart(
         "lines",
         "Reward kept at each privacy budget of a whole run; further left is more private. Bands "
-        "are 95 % confidence intervals of the mean over runs. The table says what each budget comes "
-        "to as (ε, δ).",
+        "are 95 % confidence intervals of the mean over runs. The table says what each budget "
+        "comes to as (ε, δ).",
         x=f"privacy budget ε (nats, {order})",
         y=reward,
         series=tuple(series),
@@ -296,7 +250,9 @@ def _curves(
     budgets = sorted(e for e in curves["epsilon"].unique() if math.isfinite(e))
     levels = (Level("optimum", 1.0, "dotted"),) if is_share else ()
     none = [
-        m for m, rows in curves.groupby("method", sort=False) if np.isinf(rows["epsilon"]).all()
+        str(m)
+        for m, rows in curves.groupby("method", sort=False)
+        if np.isinf(rows["epsilon"]).all()
     ]
     methods = [m for m in curves["method"].unique() if m not in none] or none
     yield (
@@ -305,8 +261,8 @@ def _curves(
     )
     for method in methods[:_PANELS]:
         lines = [
-            _curve(rows, epsilon, budgets, scale)
-            for epsilon, rows in curves[curves["method"] == method].groupby("epsilon")
+            _curve(rows, float(rows["epsilon"].iloc[0]), budgets, scale)
+            for _, rows in curves[curves["method"] == method].groupby("epsilon")
         ]
         beside = [
             _curve(rows, math.inf, budgets, scale, str(other))
@@ -397,13 +353,6 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None) -> Section:
 
 def _half_width(values: NDArray[np.float64]) -> float:
     return 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-
-
-def _runs(actions: NDArray[np.intp]) -> Iterator[tuple[int, int, int]]:
-    """Return from which step, before which, what is done."""
-    starts = [0, *(np.flatnonzero(np.diff(actions)) + 1).tolist(), len(actions)]
-    for start, end in zip(starts, starts[1:], strict=False):
-        yield start, end, int(actions[start])
 
 
 def _frame(content: bytes) -> pd.DataFrame:

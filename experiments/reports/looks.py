@@ -80,7 +80,8 @@ document.querySelectorAll("th button").forEach((button) => {
     const rows = Array.from(body.rows, (row) => [key(row), row]);
     rows.sort(([[text, number]], [[other, than]]) => {
       if (text === "" || other === "") return (text === "") - (other === "");
-      if (number !== null && than !== null) return number === than ? 0 : sign * (number < than ? -1 : 1);
+      if (number === than && number !== null) return 0;
+      if (number !== null && than !== null) return number < than ? -sign : sign;
       return sign * text.localeCompare(other, "en", { numeric: true });
     });
     head.parentElement.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));

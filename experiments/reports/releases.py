@@ -10,8 +10,8 @@ from privrl.data.schema import Schema
 from privrl.envs.released_files import released_of
 from privrl.experiments.palette import BLUE, COLOURS
 from privrl.experiments.reports.contents import Contents
-from privrl.experiments.reports.learners import policy_parts
 from privrl.experiments.reports.parts import Chart, Facts, Part, Section, Series, Table
+from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import promise
 from privrl.models.histograms import PrivateHistogram, mechanism_name
 from privrl.offline.saving import ReleasedPolicy
@@ -154,7 +154,7 @@ def _probabilities(data: Mapping[str, Any]) -> Section:
         labels, chances = schema.columns[name].labels, np.exp(rows)
         if len(parts) < _FEATURES:
             parts.append(
-                _rows(f"{name} in each class.", labels, classes, chances, "probability", name)
+                _rows(f"{name} in each class.", labels, classes, chances, ("probability", name))
             )
     return _with_rest("What each feature is like", parts, len(data["feature_names"]))
 
@@ -170,7 +170,7 @@ def _weights(data: Mapping[str, Any]) -> Section:
             parts.append(
                 _rows(
                     f"Weights of {name}: beyond 0 it speaks for a class, below 0 against it.",
-                    labels, classes, weights, "weight (nats)", name,
+                    labels, classes, weights, ("weight (nats)", name),
                 )
             )  # fmt: skip
     return _with_rest("What each value says", parts, len(inner["feature_names"]))
@@ -286,7 +286,7 @@ def _bars(what: str, labels: Sequence[str], chances: Any, name: str) -> Chart:
 
 
 def _rows(
-    what: str, labels: Sequence[str], classes: Sequence[str], rows: Any, x: str, name: str
+    what: str, labels: Sequence[str], classes: Sequence[str], rows: Any, axes: tuple[str, str]
 ) -> Chart:
     """Return a row for each label, and a mark in it for each class."""
     n = min(len(labels), _CELLS)
@@ -300,7 +300,7 @@ def _rows(
         )
         for lane, (label, values) in enumerate(zip(classes, rows, strict=True))
     )
-    return Chart("dots", what, x=x, y=name, series=series, labels=tuple(labels[:n]))
+    return Chart("dots", what, x=axes[0], y=axes[1], series=series, labels=tuple(labels[:n]))
 
 
 def _with_rest(heading: str, parts: list[Part], n: int) -> Section:

@@ -46,12 +46,12 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
     figure = Figure(figsize=(8.6, 5.2), layout="constrained")
     axes = figure.subplots()
     groups = table.groupby("method", sort=False)
-    styles = styles(table)
+    looks = styles(table)
     for label, rows in groups:
         at_each = rows.groupby("epsilon")[column]
         mean, band = at_each.mean().to_numpy(), 1.96 * at_each.sem().fillna(0.0).to_numpy()
         epsilons = at_each.mean().index.to_numpy()
-        style = styles[str(label)]
+        style = looks[str(label)]
         if np.isinf(epsilons).all():
             axes.axhline(mean[0], color=style["color"], linestyle=style["linestyle"], label=label)
             axes.axhspan(
@@ -81,19 +81,19 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
 
 def styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return a look for each method: a colour each, and a dash and marker beyond six."""
-    styles: dict[str, dict[str, Any]] = {}
+    looks: dict[str, dict[str, Any]] = {}
     greys = 0
     for label, rows in table.groupby("method", sort=False):
         if np.isinf(rows["epsilon"]).all():
-            styles[str(label)] = {"color": _NO_PRIVACY, "linestyle": _LINES[greys % 4]}
+            looks[str(label)] = {"color": _NO_PRIVACY, "linestyle": _LINES[greys % 4]}
             greys += 1
             continue
-        turn, colour = divmod(len(styles) - greys, len(COLOURS))
-        styles[str(label)] = {
+        turn, colour = divmod(len(looks) - greys, len(COLOURS))
+        looks[str(label)] = {
             "color": COLOURS[colour], "linestyle": _LINES[turn % 4],
             "marker": _MARKERS[colour % 4],
         }  # fmt: skip
-    return styles
+    return looks
 
 
 def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from privrl.cli import logs, outputs, released, spending
 from privrl.cli.outputs import Force
-from privrl.cli.report import Report, write_report
 from privrl.cli.released import Epsilon, Separator
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
@@ -40,7 +40,7 @@ def fit_model_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
     force: Force = False,
-    report: Report = False,
+    report: WithReport = False,
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from privrl.cli import logs, outputs, released, spending
 from privrl.cli.outputs import Force
-from privrl.cli.report import Report, write_report
 from privrl.cli.released import Epsilon, Separator
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
@@ -64,7 +64,7 @@ def fit_policy_command(
     ledger: LedgerPath = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
     force: Force = False,
-    report: Report = False,
+    report: WithReport = False,
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 

@@ -22,7 +22,7 @@ def _checked(wanted: bool) -> bool:
     return wanted
 
 
-Report = Annotated[
+WithReport = Annotated[
     bool,
     typer.Option("--report", callback=_checked, help="Write a page about it too: privrl report."),
 ]

@@ -13,7 +13,7 @@ from privrl.cli import outputs
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options
 from privrl.cli.outputs import Force
-from privrl.cli.report import Report, write_report
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def suite(
     address: Address = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/suite"),
     force: Force = False,
-    report: Report = False,
+    report: WithReport = False,
     **options: Any,
 ) -> None:
     """Compare agents on many tasks: how far each comes from chance, 0, to the optimum, 1.

@@ -12,7 +12,7 @@ from privrl.cli import outputs
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options
 from privrl.cli.outputs import Force
-from privrl.cli.report import Report, write_report
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
@@ -65,7 +65,7 @@ def sweep(
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
     force: Force = False,
-    report: Report = False,
+    report: WithReport = False,
     **options: Any,
 ) -> None:
     """Sweep reward against privacy budget, for several methods at once.

@@ -13,7 +13,7 @@ import typer
 from privrl.cli import outputs
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
-from privrl.cli.report import Report, write_report
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
@@ -39,7 +39,7 @@ def train(
     reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/train"),
     force: Force = False,
-    report: Report = False,
+    report: WithReport = False,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(

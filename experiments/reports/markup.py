@@ -85,7 +85,8 @@ def _body(page: Page, pictures: list[tuple[str, Chart]]) -> Iterator[str]:
     )
     yield f'<nav aria-label="Contents"><ul>{links}</ul></nav><main id="main" tabindex="-1">'
     for place, section in enumerate(page.sections):
-        yield f'<section aria-labelledby="s{place}"><h2 id="s{place}">{escape(section.heading)}</h2>'
+        yield f'<section aria-labelledby="s{place}">'
+        yield f'<h2 id="s{place}">{escape(section.heading)}</h2>'
         for part in section.parts:
             yield _part(part, pictures)
         yield "</section>"
