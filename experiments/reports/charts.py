@@ -73,13 +73,13 @@ def _lines(figure: Any, chart: Chart) -> None:
     low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
     pad = 0.05 * ((high - low) or 1.0)
     start = low if low == 0 and chart.from_zero else low - pad
-    figure.y_range = models.Range1d(start, high + pad)
+    figure.update(y_range=models.Range1d(start, high + pad))
     if chart.log_x:
         ticks = sorted({x for series in _series(chart) for x in series.x})
-        figure.xaxis.ticker = models.FixedTicker(ticks=ticks)
-        figure.xaxis.major_label_overrides = {x: f"{x:g}" for x in ticks}
+        labels = {x: f"{x:g}" for x in ticks}
+        figure.xaxis[0].update(ticker=models.FixedTicker(ticks=ticks), major_label_overrides=labels)
     else:
-        figure.xaxis.formatter = models.NumeralTickFormatter(format="0,0")
+        figure.xaxis[0].update(formatter=models.NumeralTickFormatter(format="0,0"))
 
 
 def _bars(figure: Any, chart: Chart) -> None:
@@ -88,13 +88,12 @@ def _bars(figure: Any, chart: Chart) -> None:
     for series in _series(chart):
         source = _source(models, series, chart.labels, middle=0.5)
         seen.append(
-            figure.hbar("y", right="x", left=0, height=0.7, source=source, color=series.colour,
-                        alpha=0.85)
+            figure.hbar("y", right="x", left=0, height=0.7, source=source, color=series.colour)
         )  # fmt: skip
         if series.low:
             figure.segment("low", "y", "high", "y", source=source, color=_INK, line_width=2)
     _hover(figure, chart, seen, "@row", "@x{0.[0000]}", interval=_has_intervals(chart))
-    figure.x_range.start = 0
+    figure.x_range.update(start=0)
 
 
 def _dots(figure: Any, chart: Chart) -> None:
@@ -122,7 +121,7 @@ def _dots(figure: Any, chart: Chart) -> None:
     for series in _series(chart):
         numbers += (*series.x, *series.low, *series.high)
     pad = 0.04 * ((max(numbers) - min(numbers)) or 1.0)
-    figure.x_range = models.Range1d(min(numbers) - pad, max(numbers) + pad)
+    figure.update(x_range=models.Range1d(min(numbers) - pad, max(numbers) + pad))
     figure.add_layout(_span(models, Level("", 0.0, "solid"), dimension="height"))
 
 
@@ -148,21 +147,21 @@ def _grid(figure: Any, chart: Chart) -> None:
             tooltips=[("", "@row"), ("steps", "@start to @last"), ("does", "@name")],
         )
     )
-    figure.x_range.range_padding = 0
-    figure.x_range.start = 0
+    figure.x_range.update(range_padding=0, start=0)
 
 
 def _label_rows(figure: Any, chart: Chart) -> None:
     models = import_module("bokeh.models")
     n = len(chart.labels)
-    figure.y_range = models.Range1d(n, 0)
+    figure.update(y_range=models.Range1d(n, 0))
     middles = [place + 0.5 for place in range(n)]
-    figure.yaxis.ticker = models.FixedTicker(ticks=middles)
-    figure.yaxis.major_label_overrides = {
-        middle: _unread(_short(label)) for middle, label in zip(middles, chart.labels, strict=True)
-    }
-    figure.yaxis.major_tick_line_color = None
-    figure.ygrid.grid_line_color = None
+    labels = map(_unread, map(_short, chart.labels))
+    figure.yaxis[0].update(
+        ticker=models.FixedTicker(ticks=middles),
+        major_label_overrides=dict(zip(middles, labels, strict=True)),
+        major_tick_line_color=None,
+    )
+    figure.ygrid[0].update(grid_line_color=None)
 
 
 def _hover(
@@ -209,13 +208,18 @@ def _span(models: Any, level: Level, dimension: str = "width") -> Any:
 def _plain_look(figure: Any) -> None:
     """Make letters large enough to be read on a phone, and the rest quiet."""
     for axis in (*figure.xaxis, *figure.yaxis):
-        axis.axis_label_text_font_style = "normal"
-        axis.axis_label_text_font_size = axis.major_label_text_font_size = "13px"
-        axis.axis_label_text_color = axis.major_label_text_color = _INK
-        axis.axis_line_color = axis.minor_tick_line_color = None
+        axis.update(
+            axis_label_text_font_style="normal",
+            axis_label_text_font_size="13px",
+            axis_label_text_color=_INK,
+            major_label_text_font_size="13px",
+            major_label_text_color=_INK,
+            axis_line_color=None,
+            minor_tick_line_color=None,
+        )
     for grid in (*figure.xgrid, *figure.ygrid):
         if grid.grid_line_color is not None:
-            grid.grid_line_color = _GRID
+            grid.update(grid_line_color=_GRID)
 
 
 def _label(text: str) -> str:
