@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from privrl._checks import check_between, check_count, check_is
+from privrl._html import InHtml
 from privrl.accounting.targets import Rdp
 from privrl.envs import TabularMDP
 from privrl.envs.arrival import tables_hold
@@ -122,7 +123,7 @@ class TrainSpec(Spec):
 
 
 @dataclass(frozen=True)
-class TrainResult:
+class TrainResult(InHtml):
     """What a training run leaves.
 
     Attributes
