@@ -22,7 +22,7 @@ from privrl.experiments.reports.parts import (
     Table,
 )
 
-_POINTS = 2000  # that the table below a picture has
+_POINTS = 500  # that the table below a picture has
 
 
 def check_bokeh() -> None:

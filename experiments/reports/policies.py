@@ -29,7 +29,8 @@ def policy_parts(
     file : str
         Where all of it is.
     """
-    runs = [(state, *run) for state in range(len(states)) for run in _runs(policy[:, state])]
+    within = range(min(len(states), _ROWS))  # a state has a row at least
+    runs = [(state, *run) for state in within for run in _runs(policy[:, state])]
     shown = [run for run in runs if run[0] < _STATES]
     series = []
     for action, name in actions.items():
@@ -51,7 +52,7 @@ def policy_parts(
         "The policy, step by step: an action holds until the next one of its state",
         ("state", "from step", "to step", "action"),
         tuple((states[s], start, end - 1, actions[a]) for s, start, end, a in runs[:_ROWS]),
-        left_out=f"{len(runs) - _ROWS} more rows: {file}" if len(runs) > _ROWS else "",
+        left_out=f"all of it: {file}" if max(len(runs), len(states)) > _ROWS else "",
     )
     return picture, table
 

@@ -18,6 +18,7 @@ from privrl.offline.saving import ReleasedPolicy
 
 _CELLS = 60  # in the picture of a distribution
 _FEATURES = 12  # that have a picture
+_CLASSES = 12  # in it
 _ROWS = 500  # of a table
 _PERSONS = ("actions that change what persons do later: what is learned then is another release",)
 
@@ -290,15 +291,19 @@ def _rows(
 ) -> Chart:
     """Return a row for each label, and a mark in it for each class."""
     n = min(len(labels), _CELLS)
+    if len(classes) > _CLASSES:
+        what = f"{what} The first {_CLASSES} classes of {len(classes)}."
     series = tuple(
         Series(
             label,
             x=tuple(map(float, values[:n])),
-            y=tuple(place + 0.1 + 0.8 * (lane + 0.5) / len(classes) for place in range(n)),
+            y=tuple(
+                place + 0.1 + 0.8 * (lane + 0.5) / min(len(classes), _CLASSES) for place in range(n)
+            ),
             colour=COLOURS[lane % len(COLOURS)],
             marker=("circle", "square", "triangle", "diamond")[lane % 4],
         )
-        for lane, (label, values) in enumerate(zip(classes, rows, strict=True))
+        for lane, (label, values) in enumerate(zip(classes[:_CLASSES], rows, strict=False))
     )
     return Chart("dots", what, x=axes[0], y=axes[1], series=series, labels=tuple(labels[:n]))
 

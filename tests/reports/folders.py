@@ -1,6 +1,8 @@
 """Folders as commands write them, with texts in them that would like to be more."""
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,12 +11,16 @@ from privrl import _files
 from privrl._sharing import SECRET, SEEDED
 from privrl.accounting import Rdp
 from privrl.cli.released import guarantee_of, plain_writer
-from privrl.data.schema import Categories
+from privrl.costs import Cost
+from privrl.data.schema import Bins, Categories, Schema
+from privrl.envs import Released, TabularMDP, privacy_statement
+from privrl.envs.released_files import writers
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, run_sweep
 from privrl.experiments.training import TrainSpec
 from privrl.models.histograms import PrivateHistogram, histogram
 from privrl.numerics.randomness import secret_rng
+from privrl.offline.saving import ReleasedPolicy, policy_writer
 
 EVIL = '</script><script>document.title = "run"</script><b> $$x^2$$ @y{safe} &amp;'
 
@@ -91,3 +97,70 @@ def saved_sweep(out: Path) -> pd.DataFrame:
         ),
     )
     return result.results
+
+
+def _saved(out: Path, model: dict[str, Any], cost: Cost) -> None:
+    guarantee = guarantee_of(cost, Rdp(2, 1), 1e-5, None)
+    statement = {"command": "privrl", "guarantee": guarantee}
+    _files.save_all(out, {"model.json": plain_writer(model)}, ("release.json", statement))
+
+
+SCHEMA = Schema({"age": Bins((0, 30, 60, 100)), EVIL: Categories(("no", "yes"))})
+
+
+def records() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rich = np.where(rng.random(80) < 0.4, "yes", "no")
+    return pd.DataFrame({"age": rng.uniform(0, 100, 80), EVIL: rich})
+
+
+def saved_classifier(out: Path, kind: str) -> Any:
+    """Write a classifier of a kind, whose class has such a name."""
+    made = importlib.import_module(f"privrl.models.{kind}")
+    name = {"naive_bayes": "PrivateNaiveBayes", "logistic_regression": "PrivateLogisticRegression"}
+    data = records()
+    model = getattr(made, name[kind])(SCHEMA, classes=EVIL, target=Rdp(2, 1))
+    model.fit(data[["age"]], data[EVIL])
+    _saved(out, model.to_dict(), model.cost_)
+    return model
+
+
+def saved_network(out: Path) -> Any:
+    """Write a network of two columns."""
+    made = importlib.import_module("privrl.models.bayes_net")
+    plan = made.PrivateBayesNet(parents={"age": [EVIL], EVIL: []}, schema=SCHEMA, target=Rdp(2, 1))
+    net = plan.fit(records(), secret_rng())
+    _saved(out, net.to_dict(), net.cost)
+    return net
+
+
+def saved_world(out: Path) -> Released:
+    """Write a model of a log, with labels of which one has such a name."""
+    transition = np.zeros((3, 2, 3))
+    transition[0] = [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]]
+    transition[1] = [[0, 0.4, 0.6], [0, 0, 1]]
+    transition[2, :, 2] = 1
+    reward = np.array([[0, 0.5], [1, 0], [0, 0]])
+    statement = privacy_statement(
+        unit="a person: all episodes", relation="add or remove one person", epsilon=1.0, delta=0.0,
+        released="sums", randomness=SECRET,
+    )  # fmt: skip
+    mdp = TabularMDP(transition, reward, np.array([1.0, 0, 0]), 4)
+    made = Released(
+        mdp=mdp, statement=statement, outcomes=("well",), state_names=("<b>ill</b>", "mild"),
+        action_names=("wait", "treat"),
+    )  # fmt: skip
+    guarantee = {
+        "unit": statement["unit"], "relation": statement["relation"], "order": None,
+        "epsilon": None, "delta": 0.0, "epsilon_delta": 1.0, "randomness": SECRET, "caveats": [],
+    }  # fmt: skip
+    _files.save_all(out, writers(made), ("release.json", {"command": "", "guarantee": guarantee}))
+    return made
+
+
+def saved_policy(out: Path) -> ReleasedPolicy:
+    """Write the policy that is best in that model."""
+    made = ReleasedPolicy.of_model(saved_world(out / "model"))
+    statement = {"command": "", "guarantee": made.statement}
+    _files.save_all(out, {"policy.json": policy_writer(made)}, ("release.json", statement))
+    return made

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from folders import EVIL, evil_histogram, evil_training, saved_sweep
+from folders import (
+    EVIL,
+    evil_histogram,
+    evil_training,
+    saved_classifier,
+    saved_network,
+    saved_policy,
+    saved_sweep,
+    saved_world,
+)
 from typer.testing import CliRunner
 
 pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
@@ -242,6 +251,89 @@ def test_a_sweep_is_drawn_as_its_tables_say(tmp_path: Path) -> None:
     assert [level.name for level in picture.levels][-1] == "optimum"
     assert len(curves) == 1
     assert "These are rewards of simulated runs" in words(there)
+
+
+@pytest.mark.parametrize("kind", ["naive_bayes", "logistic_regression"])
+def test_a_classifier_is_drawn_as_it_was_released(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+    made = saved_classifier(tmp_path, kind)
+    there = page(tmp_path)
+    assert there.shareable
+    classes, feature = found(there, Chart)
+    nested = made.to_dict().get("naive_bayes", made.to_dict())
+    assert list(classes.series[0].x) == pytest.approx(np.exp(nested["class_log_prior"]).tolist())
+    rows = (
+        np.exp(nested["feature_log_prob"][0])
+        if kind == "naive_bayes"
+        else np.asarray(made.to_dict()["weights"][0]).T
+    )
+    assert [list(each.x) for each in feature.series] == [
+        pytest.approx(row) for row in rows.tolist()
+    ]
+    assert [each.name for each in feature.series] == ["no", "yes"]
+    assert EVIL not in report(tmp_path)[1]
+
+
+def test_a_network_shows_its_tables(tmp_path: Path) -> None:
+    pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
+    net = saved_network(tmp_path)
+    there = page(tmp_path)
+    tables = [each for each in found(there, Table) if each.caption.startswith("age, by")]
+    if net.parents["age"]:  # the fit may drop the edge
+        shown = [row[1:] for row in tables[0].rows]
+        assert shown == [pytest.approx(tuple(row)) for row in net.probabilities["age"].tolist()]
+        assert [row[0] for row in tables[0].rows] == ["no", "yes"]
+    else:
+        assert not tables
+    assert EVIL not in report(tmp_path)[1]
+
+
+def test_a_model_of_a_log_says_what_is_likely(tmp_path: Path) -> None:
+    saved_world(tmp_path)
+    (table, *_) = found(page(tmp_path), Table)
+    assert table.rows[1] == ("<b>ill</b>", "treat", "mild", pytest.approx(0.8), 0.5)
+    assert table.rows[2] == ("mild", "wait", "well", pytest.approx(0.6), 1.0)
+    text = report(tmp_path)[1]
+    assert "<b>" not in text
+    assert len(text) < 50_000  # without pictures there is no need of their script
+
+
+def test_a_policy_of_a_log_says_what_to_do(tmp_path: Path) -> None:
+    made = saved_policy(tmp_path)
+    there = page(tmp_path)
+    assert made.says in words(there)
+    table = found(there, Table)[0]
+    for state, start, last, do in table.rows:
+        place = ["<b>ill</b>", "mild"].index(str(state))
+        actions = made.action[int(start or 0) : int(last or 0) + 1, place]
+        assert {made.action_label(int(a)) for a in actions} == {do}
+
+
+def test_a_suite_is_drawn_as_its_table_says(tmp_path: Path) -> None:
+    rows = [
+        {"task": task, "half": "set", "episodes": 10, "method": method, "agent": method,
+         "relation": "replace-step", "order": 2.0, "epsilon": epsilon, "delta": 1e-5,
+         "epsilon_delta": 4.4 if epsilon < 9 else epsilon, "run": run, "learning": 0.1 + run / 5,
+         "final": 0.5 + run / 5}
+        for task in ("one", EVIL) for method in ("psrl", "ucbvi")
+        for epsilon in (1.0, math.inf) for run in (0, 1)
+    ]  # fmt: skip
+    _files.save_all(
+        tmp_path,
+        {"suite.csv": _files.table_writer(pd.DataFrame(rows))},
+        ("suite.json", {"command": "privrl suite", "spec": {"epsilons": [None, 1.0]}}),
+    )
+    there = page(tmp_path)
+    pictures = found(there, Chart)
+    assert [picture.kind for picture in pictures] == ["dots", "dots"]
+    for series, colour in zip(pictures[0].series, COLOURS, strict=False):
+        assert list(series.low) == pytest.approx([0.2] * len(series.low))
+        assert list(series.high) == pytest.approx([0.6] * len(series.low))
+        assert series.colour == colour  # as in suite.png
+    text = report(tmp_path)[1]
+    assert EVIL not in text
+    assert "epsilons" in text
+    assert "no privacy, 1" in text
 
 
 # The command -------------------------------------------------------------------------------------
