@@ -38,7 +38,7 @@ def _figure(chart: Chart) -> Any:
         tools="",
         min_border_right=16,
         x_axis_label=_unread(chart.x),
-        y_axis_label=_unread(chart.y),
+        y_axis_label=_unread(_short(chart.y) if lying else chart.y),
         outline_line_color=None,
     )
     draw = {"lines": _lines, "bars": _bars, "dots": _dots, "grid": _grid}[chart.kind]
@@ -148,6 +148,8 @@ def _grid(figure: Any, chart: Chart) -> None:
         )
     )
     figure.x_range.update(range_padding=0, start=0)
+    ticker = models.BasicTicker(mantissas=[1, 2, 5], min_interval=1)
+    figure.xaxis[0].update(ticker=ticker)
 
 
 def _label_rows(figure: Any, chart: Chart) -> None:
