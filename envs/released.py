@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from privrl._html import InHtml
 from privrl._plain import listed
 from privrl._typing import BoolArray, FloatArray
 from privrl._version import __version__
@@ -23,7 +24,7 @@ _DEEPEST = 4  # lists and tables within ``details``
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Released:
+class Released(InHtml):
     """A Markov decision process that was released from private data, with its privacy statement.
 
     Parameters

@@ -109,7 +109,17 @@ def load_released(path: str | PathLike[str]) -> Released:
     OSError
         If there is no such folder, or it cannot be read.
     """
-    page, raw = _read_files(Path(path))
+    return released_of(*_read_files(Path(path)))
+
+
+def released_of(page: Any, raw: bytes) -> Released:
+    """Return the model of a page, plain data, and the content of the file of its tables.
+
+    Raises
+    ------
+    ValueError
+        As `load_released`.
+    """
     try:
         page = _checked_page(page)
     except ValueError as error:

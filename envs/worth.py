@@ -7,12 +7,13 @@ import gymnasium as gym
 import numpy as np
 
 from privrl._checks import check_is
+from privrl._html import InHtml
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.arrival import tables_hold
 
 
 @dataclass(frozen=True)
-class Worth:
+class Worth(InHtml):
     """Expected sums of rewards over an episode, exact.
 
     Attributes

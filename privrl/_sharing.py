@@ -75,6 +75,10 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "suite.csv": _RUNS,
     "suite.png": _RUNS,
     "suite.sqlite": _RUNS,
+    "report-public.html": Verdict(
+        False, "a page of what is shared, which may go with it: privrl report makes one of the copy"
+    ),
+    "report-researcher.html": Verdict(False, "a page with all that is here, and the command line"),
 }
 #: Statements, and which of their entries may be shared. The others name files of one machine.
 STATEMENTS: Final[Mapping[str, tuple[str, ...]]] = {

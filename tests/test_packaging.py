@@ -45,6 +45,7 @@ FLOORS = (
     ("privrl.experiments.training",),
     ("privrl.experiments.sweeps", "privrl.experiments.uci"),
     ("privrl.experiments.suites", "privrl.experiments.logs", "privrl.experiments.figures"),
+    ("privrl.experiments.reports",),
     ("privrl.cli",),
 )
 FLOOR = {package: number for number, floor in enumerate(FLOORS) for package in floor}
@@ -157,13 +158,15 @@ LOADS = {
     "privrl.experiments.sweeps": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.suites": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.logs": TABLES | {"gymnasium", "joblib", "matplotlib"},
+    "privrl.experiments.reports": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.cli": {"rich", "typer"},
 }
 #: Heavy or about something else: named one by one, so that what NumPy and the others bring along
 #: need not be.
 HEAVY = {
-    "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib", "networkx",
-    "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn", "tomli_w", "typer",
+    "bokeh", "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib",
+    "networkx", "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn", "tomli_w",
+    "typer",
 }  # fmt: skip
 
 

@@ -112,16 +112,16 @@ def _rows(axes: Axes, made: Report, places: dict[str, float], height: float) -> 
 
 
 def _method(axes: Axes, made: Report, places: dict[str, float], column: Column, lane: int) -> None:
-    look = _look(lane)
+    style = look(lane)
     for row, top in places.items():
         found = made.shares.get((row, column))
         if found is None:
             continue
         y = top + _BETWEEN / 2 + _lane(made) * (lane + 0.5)
         ends = [_WORSE if _is_worse(share) else min(max(share, 0.0), 1.0) for share in found]
-        axes.plot(ends, [y, y], color=look["color"], lw=1.1, zorder=2)
-        for share, x, style in zip(found, ends, (_FILLED, _OPEN), strict=True):
-            shape = look | style | ({"marker": "<"} if _is_worse(share) else {})
+        axes.plot(ends, [y, y], color=style["color"], lw=1.1, zorder=2)
+        for share, x, filling in zip(found, ends, (_FILLED, _OPEN), strict=True):
+            shape = style | filling | ({"marker": "<"} if _is_worse(share) else {})
             axes.plot(x, y, **shape, clip_on=False)
 
 
@@ -137,7 +137,8 @@ _OPEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _look(lane: int) -> dict[str, Any]:
+def look(lane: int) -> dict[str, Any]:
+    """Return the colour and the marker of the method that comes at this place."""
     return {"color": _COLOURS[lane % len(_COLOURS)], "marker": _MARKERS[lane % len(_MARKERS)]}
 
 
@@ -152,7 +153,7 @@ def _headings(figure: Figure, made: Report, tops: dict[str, float]) -> None:
 
 def _legends(figure: Figure, made: Report, high: float, abreast: int) -> None:
     methods = [
-        Line2D([], [], label=name, markersize=6, linestyle="none", **_look(lane))
+        Line2D([], [], label=name, markersize=6, linestyle="none", **look(lane))
         for lane, name in enumerate(made.names.values())
     ]
     figure.legend(

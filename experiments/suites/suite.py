@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_count, check_is
+from privrl._html import InHtml
 from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
@@ -90,7 +91,7 @@ class SuiteSpec(Comparison):
 
 
 @dataclass(frozen=True)
-class SuiteResult:
+class SuiteResult(InHtml):
     """What a suite found.
 
     Attributes

@@ -46,12 +46,12 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
     figure = Figure(figsize=(8.6, 5.2), layout="constrained")
     axes = figure.subplots()
     groups = table.groupby("method", sort=False)
-    styles = _styles(table)
+    looks = styles(table)
     for label, rows in groups:
         at_each = rows.groupby("epsilon")[column]
         mean, band = at_each.mean().to_numpy(), 1.96 * at_each.sem().fillna(0.0).to_numpy()
         epsilons = at_each.mean().index.to_numpy()
-        style = styles[str(label)]
+        style = looks[str(label)]
         if np.isinf(epsilons).all():
             axes.axhline(mean[0], color=style["color"], linestyle=style["linestyle"], label=label)
             axes.axhspan(
@@ -79,21 +79,21 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
     return figure, axes
 
 
-def _styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return a look for each method: a colour each, and a dash and marker beyond six."""
-    styles: dict[str, dict[str, Any]] = {}
+    looks: dict[str, dict[str, Any]] = {}
     greys = 0
     for label, rows in table.groupby("method", sort=False):
         if np.isinf(rows["epsilon"]).all():
-            styles[str(label)] = {"color": _NO_PRIVACY, "linestyle": _LINES[greys % 4]}
+            looks[str(label)] = {"color": _NO_PRIVACY, "linestyle": _LINES[greys % 4]}
             greys += 1
             continue
-        turn, colour = divmod(len(styles) - greys, len(COLOURS))
-        styles[str(label)] = {
+        turn, colour = divmod(len(looks) - greys, len(COLOURS))
+        looks[str(label)] = {
             "color": COLOURS[colour], "linestyle": _LINES[turn % 4],
             "marker": _MARKERS[colour % 4],
         }  # fmt: skip
-    return styles
+    return looks
 
 
 def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:
@@ -154,13 +154,18 @@ def _curve(
     if np.isinf(epsilon):
         colour, label = _NO_PRIVACY, "no privacy"
     else:
-        place = sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1)
-        colour, label = colormaps["viridis_r"](0.1 + 0.85 * place), f"ε = {epsilon:.12g}"
+        colour, label = budget_colour(epsilon, epsilons), f"ε = {epsilon:.12g}"
     mean = _shares(line["reward_per_episode"], optimum).to_numpy()
     band = 1.96 * np.abs(_shares(line["standard_error"], optimum).to_numpy())
     episode = line["episode"].to_numpy()
     axes.plot(episode, mean, color=colour, label=label, lw=1.4)
     axes.fill_between(episode, mean - band, mean + band, color=colour, alpha=0.2, lw=0)
+
+
+def budget_colour(epsilon: float, epsilons: Sequence[float]) -> tuple[float, float, float, float]:
+    """Return the colour of one of several budgets; the larger, the darker."""
+    place = sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1)
+    return colormaps["viridis_r"](0.2 + 0.75 * place)
 
 
 def _shares(reward: "pd.Series[float]", optimum: float) -> "pd.Series[float]":

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_count, check_is, check_positive
+from privrl._html import InHtml
 from privrl.envs import TabularMDP
 from privrl.experiments.methods import Method
 from privrl.experiments.names import make_env
@@ -78,7 +79,7 @@ class SweepSpec(Comparison):
 
 
 @dataclass(frozen=True)
-class SweepResult:
+class SweepResult(InHtml):
     """What a sweep found.
 
     Attributes

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_between, check_count, check_is
+from privrl._html import InHtml
 from privrl.accounting.targets import Rdp
 from privrl.agents.policies import Policy
 from privrl.agents.resuming import Checkpoint
@@ -124,7 +125,7 @@ class TrainSpec(Spec):
 
 
 @dataclass(frozen=True)
-class TrainResult:
+class TrainResult(InHtml):
     """What a training run leaves.
 
     Attributes

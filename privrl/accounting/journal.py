@@ -11,11 +11,11 @@ from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
-from html import escape
 from threading import RLock
 from time import time
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
+from privrl._html import table
 from privrl.costs.base import Cost, Together, is_fixed
 from privrl.costs.relations import Relation
 
@@ -90,16 +90,8 @@ class Journal(Sequence[Entry]):
         return "\n".join([title, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
-        caption = escape(f"Journal: {self._size}, {self._relation}" if self else repr(self))
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEAD)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        return (
-            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
-        )
+        caption = f"Journal: {self._size}, {self._relation}" if self else repr(self)
+        return table(caption, self._rows(), _HEAD)
 
     @property
     def _relation(self) -> str:
@@ -279,12 +271,7 @@ class KeepsJournal(ABC):
         return f"<{type(self).__name__} {shown}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>"
-            for name, fact in self._facts().items()
-        )
-        caption = escape(type(self).__name__)
-        return f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"
+        return table(type(self).__name__, self._facts().items())
 
     def _facts(self) -> dict[str, str]:
         budget = self.budget

@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import as_floats, check_between, check_count, check_is, check_rng
+from privrl._html import InHtml
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation
@@ -64,7 +65,7 @@ _TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditResult:
+class AuditResult(InHtml):
     """What an audit has shown, with probability at least ``confidence``.
 
     Parameters

@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import as_floats, check_between, check_is, check_numbers, check_positive
+from privrl._html import InHtml
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
@@ -115,7 +116,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LawResult:
+class LawResult(InHtml):
     """What a law test has found.
 
     Parameters

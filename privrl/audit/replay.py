@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._html import InHtml
 from privrl.accounting import gate
 from privrl.audit.coverage import changes_between, covers, listed, tables_of
 from privrl.costs.base import Cost, together
@@ -43,7 +44,7 @@ _ORDERS = np.array([1.5, 2.0, 8.0])  # at which releases are held against the ch
 
 
 @dataclass(frozen=True)
-class ReplayResult:
+class ReplayResult(InHtml):
     """What record and replay found.
 
     Attributes

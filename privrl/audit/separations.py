@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_numbers, check_positive
+from privrl._html import InHtml
 from privrl.numerics.scipy_lazily import special
 
 _LEAST_CLAIMED = 1e-100
@@ -26,7 +27,7 @@ _LARGEST = 1e100  # score, whose square floats hold
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeparationResult:
+class SeparationResult(InHtml):
     """How far apart two histories were found.
 
     Parameters

@@ -10,6 +10,7 @@ from privrl.cli import outputs, released, spending
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
@@ -45,6 +46,7 @@ def bayes_net_command(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
     force: Force = False,
     as_json: AsJson = False,
+    report: WithReport = False,
 ) -> None:
     """Fit the probabilities of a Bayesian network, whose structure is public, privately.
 
@@ -106,6 +108,8 @@ def bayes_net_command(
             "ledger": spending.spent(accountant, delta),
             "files": named(written),
         }
+        if report:
+            write_report(out)
 
 
 def _load_network(path: Path) -> dict[str, Any]:

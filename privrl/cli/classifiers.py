@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from privrl.cli import outputs, released, spending
 from privrl.cli.answers import answering, guaranteed, named
+from privrl.cli.report import write_report
 from privrl.cli.seeds import check_seed
 from privrl.cli.terminal import OUT, friendly, print_cost, print_files
 
@@ -76,3 +77,5 @@ def fit_classifier(
             "ledger": spending.spent(accountant, delta),
             "files": named(written),
         }
+        if given["report"]:
+            write_report(out)

@@ -9,6 +9,7 @@ from privrl.cli.answers import AsJson
 from privrl.cli.classifiers import TargetColumn, Test, fit_classifier
 from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
+from privrl.cli.report import WithReport
 from privrl.cli.seeds import Reproducible, Seed
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import app
@@ -39,6 +40,7 @@ def classify_command(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/classify"),
     force: Force = False,
     as_json: AsJson = False,
+    report: WithReport = False,
 ) -> None:
     """Fit a private classifier of the kind that suits the budget: the place to begin.
 

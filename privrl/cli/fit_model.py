@@ -12,6 +12,7 @@ from privrl.cli import logs, outputs, released, spending
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Epsilon, Separator
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
@@ -41,6 +42,7 @@ def fit_model_command(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-model"),
     force: Force = False,
     as_json: AsJson = False,
+    report: WithReport = False,
 ) -> None:
     """Release a private model of a log: an environment to share, to play and to plan in.
 
@@ -109,3 +111,5 @@ def fit_model_command(
             "ledger": spending.spent(accountant, budget.reported),
             "files": named(written),
         }
+        if report:
+            write_report(out)

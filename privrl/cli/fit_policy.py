@@ -12,6 +12,7 @@ from privrl.cli import logs, outputs, released, spending
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Epsilon, Separator
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
@@ -33,6 +34,7 @@ _OF_MODELS = {
     "out",
     "force",
     "as_json",
+    "report",
 }  # options that go with --from-model
 
 
@@ -65,6 +67,7 @@ def fit_policy_command(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
     force: Force = False,
     as_json: AsJson = False,
+    report: WithReport = False,
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 
@@ -121,6 +124,8 @@ def fit_policy_command(
             "guarantee": guaranteed(guarantee),
             "files": named(written),
         }
+        if report:
+            write_report(out)
 
 
 def _check_alone(context: typer.Context) -> None:

@@ -12,6 +12,7 @@ from privrl.cli import outputs, released, spending
 from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
@@ -60,6 +61,7 @@ def histogram_command(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
     force: Force = False,
     as_json: AsJson = False,
+    report: WithReport = False,
 ) -> None:
     """Release a private histogram of one column.
 
@@ -123,6 +125,8 @@ def histogram_command(
             "ledger": spending.spent(accountant, delta),
             "files": named(written),
         }
+        if report:
+            write_report(out)
 
 
 def _print_histogram(name: str, found: "PrivateHistogram") -> None:

@@ -55,7 +55,7 @@ def statement_of(
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
-    for own in ("out", "force", "ledger", "as_json"):  # of this machine, not of the release
+    for own in ("out", "force", "ledger", "as_json", "report"):  # of this machine, not the release
         options.pop(own, None)
     if only is not None:
         options = {name: value for name, value in options.items() if name in only}

@@ -14,6 +14,7 @@ from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.terminal import OUT, command_line, friendly, numbers, print_files, words
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def suite(
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/suite"),
     force: Force = False,
     as_json: AsJson = False,
+    report: WithReport = False,
     **options: Any,
 ) -> None:
     """Compare agents on many tasks: how far each comes from chance, 0, to the optimum, 1.
@@ -133,6 +135,8 @@ def suite(
         _print_suite(results)
         print_files([*written, out / _DATABASE])
         answer |= {"means": _means(results), "files": named([*written, out / _DATABASE])}
+        if report:
+            write_report(out)
 
 
 def _budgets(text: str) -> tuple[float | None, ...]:

@@ -12,6 +12,7 @@ from privrl.cli import outputs
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
@@ -72,6 +73,7 @@ def sweep(
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
     force: Force = False,
+    report: WithReport = False,
     **options: Any,
 ) -> None:
     """Sweep reward against privacy budget, for several methods at once.
@@ -113,6 +115,8 @@ def sweep(
         written = _files.save_all(out, files, ("sweep.json", saved))
         _print_sweep(result.results, result.optimal_value)
         print_files([*written, out / _DATABASE])
+        if report:
+            write_report(out)
 
 
 def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from privrl.cli import outputs
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
 from privrl.cli.playing import DEFAULT_OUT, print_shares
+from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, check_seed
 from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, print_files
 
@@ -41,6 +42,7 @@ def train(
     reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = DEFAULT_OUT,
     force: Force = False,
+    report: WithReport = False,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
@@ -129,6 +131,8 @@ def train(
             soft_wrap=True,
         )
         _print_next(out)
+        if report:
+            write_report(out)
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:

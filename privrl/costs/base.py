@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import as_floats, check_orders, shown
+from privrl._html import InHtml
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair, product_profile
@@ -90,7 +91,7 @@ def have_bulk(costs: tuple[Cost, ...]) -> TypeGuard[tuple[InBulk, ...]]:
     return all("bulk" in vars(type(cost)) for cost in costs)
 
 
-class PairsCost(ABC):
+class PairsCost(InHtml, ABC):
     """What costs share that are those of products of dominating pairs."""
 
     sharp_end: ClassVar[bool] = True
@@ -122,7 +123,7 @@ class PairsCost(ABC):
 
 
 @dataclass(frozen=True)
-class NoPrivacy:
+class NoPrivacy(InHtml):
     """No guarantee: the cost is infinite, so every budget refuses it."""
 
     relation: Relation
@@ -200,7 +201,7 @@ class Together(PairsCost):
 
 
 @dataclass(frozen=True)
-class BatchCost:
+class BatchCost(InHtml):
     """Costs of independent runs, side by side: one leading axis, nothing is added up.
 
     Raises

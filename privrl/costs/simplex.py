@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_orders, check_positive
+from privrl._html import InHtml
 from privrl.costs.base import check_epsilons, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation
@@ -29,7 +30,7 @@ def simplex_relation(distance: float, n_vectors: int = 1) -> Relation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimplexCost:
+class SimplexCost(InHtml):
     """One draw ``y ~ Dirichlet(weight * p)`` of a vector p of the unit simplex: SIM's guarantee.
 
     The vector, or the average of several, has sensitive components (the paper's W) that are

@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_orders, shown
+from privrl._html import InHtml
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import check_epsilons, smallest_epsilon
@@ -277,7 +278,7 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
 
 
 @dataclass(frozen=True)
-class ExponentialCost:
+class ExponentialCost(InHtml):
     """One release of a `PosteriorExponentialMechanism`, at its exact cost.
 
     All numbers are those of the mechanism's own matrix of probabilities, the worst over all

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
+from privrl._html import InHtml
+
 CHOSEN: Final = 2.0  # times as far below, where it is the largest of many noisy values
 DEVIATIONS: Final = 2.2  # on each side of 95 in 100, of normal laws and of Laplace's
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(InHtml):
     """What an episode earns in the mean, from what was released: nothing more leaves.
 
     Attributes

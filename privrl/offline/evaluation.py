@@ -25,6 +25,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from privrl._checks import check_between, check_is, check_rng
+from privrl._html import InHtml
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
@@ -45,7 +46,7 @@ _FAR: Final = 700.0  # logarithm of the largest weight
 
 
 @dataclass(frozen=True)
-class PolicyValue:
+class PolicyValue(InHtml):
     """The value of a policy: released.
 
     Attributes

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from privrl._html import InHtml
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
@@ -16,7 +17,7 @@ SHARE: Final = 0.02  # of the budget
 
 
 @dataclass(frozen=True)
-class LogFacts:
+class LogFacts(InHtml):
     """Means over the persons of a log, noisy: released.
 
     Attributes

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import numpy as np
 
 from privrl._checks import check_is, check_rng
+from privrl._html import InHtml
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
@@ -36,7 +37,7 @@ LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
 @dataclass(frozen=True, eq=False)
-class LoggedPolicy:
+class LoggedPolicy(InHtml):
     """A policy from a log, and what left on the way to it.
 
     Attributes

@@ -10,6 +10,7 @@ import numpy as np
 
 from privrl._checks import check_count
 from privrl._files import Write, check_stated, read_bytes, save_all, text_writer
+from privrl._html import InHtml
 from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
 from privrl._typing import IntArray
@@ -41,7 +42,7 @@ _ENTRIES: Final = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReleasedPolicy:
+class ReleasedPolicy(InHtml):
     """A policy that was released privately, with its privacy statement: public.
 
     Parameters

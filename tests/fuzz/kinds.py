@@ -685,7 +685,8 @@ def _change_line(r: Random, given: list[str]) -> None:
 # Nothing outside of the case's folder: what is asked for is written, see `fence`.
 _PLACES = (".", "..", "null", "zero", "nowhere", "a/b/c")
 _FLAGS = {
-    "--force", "--reproducible", "--parquet", "--log", "--quick", "--support", "--help", "--json",
+    "--force", "--reproducible", "--parquet", "--log", "--quick", "--report", "--support", "--help",
+    "--json",
 }  # fmt: skip
 
 

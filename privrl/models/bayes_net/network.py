@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_count, check_numbers, check_rng, shown
+from privrl._html import InHtml
 from privrl._plain import listed
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray, IntArray
@@ -43,7 +44,7 @@ _ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
 
 
 @dataclass(frozen=True, eq=False)
-class BayesNet(Saved):
+class BayesNet(InHtml, Saved):
     """A Bayesian network: a structure, and a table of conditional probabilities for each node.
 
     Made by `PrivateBayesNet.fit`, or of tables that are known. It can be pickled.

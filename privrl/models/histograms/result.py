@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
+from privrl._html import table
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
@@ -350,6 +351,16 @@ class PrivateHistogram(Saved):
         if len(shown) < self.column.size:
             lines.append(f"  ... {self.column.size - len(shown)} more")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        facts = repr(self).split("\n")[:2]
+        left = self.column.size - _SHOWN
+        rows = [
+            (label, f"{p:.4f}")
+            for label, p in zip(self.labels[:_SHOWN], self.probabilities, strict=False)
+        ]
+        rows += [(f"... {left} more", "")] if left > 0 else []
+        return table("; ".join(facts), rows, ("cell", "probability"))
 
 
 def _numbers(name: str, values: Any, size: int) -> FloatArray:

@@ -1,0 +1,367 @@
+"""What a page says of training, of sweeps and of suites."""
+
+import io
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import to_hex
+from numpy.typing import NDArray
+
+from privrl.experiments.palette import BLUE, GREY
+from privrl.experiments.reports.contents import Contents
+from privrl.experiments.reports.parts import Cell, Chart, Level, Part, Section, Series, Table
+from privrl.experiments.reports.policies import policy_parts
+from privrl.experiments.reports.promise import HEADING, promise
+from privrl.experiments.suites.plots import look
+from privrl.experiments.suites.report import (
+    FINAL,
+    HALVES,
+    LEARNING,
+    Column,
+    budget_text,
+    by_budget,
+    conditions_text,
+    report,
+    spent_text,
+)
+from privrl.experiments.sweeps.plots import budget_colour, styles
+from privrl.numerics.printing import up
+
+_BLOCKS, _BLOCK = 40, 10  # of a learning curve; the fewest episodes of each
+_PANELS = 12  # learning curves of a sweep
+_DASHES = {"-": "solid", "--": "dashed", ":": "dotted", "-.": "dashdot"}
+_MARKERS = {
+    "o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "inverted_triangle",
+    "P": "plus", "X": "x", "*": "star",
+}  # fmt: skip
+_SIMULATED = (
+    "Nothing here is a release. These are rewards of simulated runs, as they were, from a known "
+    "seed. A budget says what its policy would cost those whose data an agent learned from, if it "
+    "came from secret randomness."
+)
+
+
+def training(found: Contents) -> tuple[str, list[Section]]:
+    """Return the title and the sections of a run of training."""
+    statement, spec = found.statement, found.statement["spec"]
+    method, policy = spec["method"], _array(found.files["policy.npy"])
+    sections = [
+        Section(
+            "What was asked",
+            (
+                f"An agent, {method['label']}, learned {spec['env']} in {spec['episodes']:,} "
+                f"episodes of at most {len(policy)} steps, and its last policy was released.",
+            ),
+        ),
+        promise(
+            statement["guarantee"],
+            also_not=("record.csv and the learning curve: what each episode earned, as it was",),
+        ),
+    ]
+    worth = statement.get("worth")
+    if worth is not None:
+        sections.append(_worth(worth))
+    if "record.csv" in found.files:
+        sections.append(_learned(_frame(found.files["record.csv"]), worth))
+    names = [f"state {state}" for state in range(policy.shape[1])]
+    actions = {action: f"action {action}" for action in range(int(policy.max()) + 1)}
+    sections.append(Section("The policy", policy_parts(policy, names, actions, "policy.npy")))
+    return f"Private training: {spec['env']}", sections
+
+
+def sweep(found: Contents) -> tuple[str, list[Section]]:
+    """Return the title and the sections of a sweep."""
+    spec, optimum = found.statement["spec"], float(found.statement["optimal_value"])
+    results, curves = _frame(found.files["results.csv"]), _frame(found.files["curves.csv"])
+    is_share = optimum > 0
+    scale = optimum if is_share else 1.0
+    reward = "reward, share of the optimum" if is_share else "reward of an episode"
+    methods = results["method"].nunique()
+    budgets = sorted(e for e in results["epsilon"].unique() if math.isfinite(e))
+    unit = spec["relation"]
+    said = [_SIMULATED, f"The unit of the budgets: {unit}."]
+    if unit == "paper-step":
+        said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
+    sections = [
+        Section(
+            "What was asked",
+            (
+                f"How much reward is kept on {spec['env']} when all of an agent's learning has to "
+                f"keep within a privacy budget: {methods} methods at {len(budgets)} budgets, "
+                f"{spec['runs']} runs each of {spec['episodes']:,} episodes of {spec['horizon']} "
+                "steps.",
+            ),
+        ),
+        Section(HEADING, tuple(said)),
+        Section("Reward at each budget", _kept(results, spec, scale, reward, is_share=is_share)),
+        Section("Learning curves", tuple(_curves(curves, spec, scale, reward, is_share=is_share))),
+    ]
+    return f"Privacy and reward: {spec['env']}", sections
+
+
+def suite(found: Contents) -> tuple[str, list[Section]]:
+    """Return the title and the sections of a suite."""
+    results = _frame(found.files["suite.csv"])
+    made = report(results)
+    n_tasks, runs = results["task"].nunique(), results["run"].nunique()
+    said = [_SIMULATED, conditions_text(results)]
+    if (results["relation"] == "paper-step").any():
+        said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
+    parts: list[Part] = [
+        "0 is chance, 1 the optimum. " + " ".join(f"{h}: {HALVES[h]}." for h in made.rows)
+    ]
+    rows = [row for rows in made.rows.values() for row in rows]
+    for columns in by_budget(made.columns):
+        epsilon = columns[0].epsilon
+        what = budget_text(epsilon)
+        if math.isfinite(epsilon):
+            what += f", as (ε, δ) {spent_text(results, epsilon)}"
+        parts.append(_dots(made.names, made.shares, rows, columns, what))
+        heads = [f"{made.names[c.method]}, {w}" for c in columns for w in ("learning", "final")]
+        parts.append(
+            Table(
+                f"Share of the way from chance to the optimum, {what}; learning: {LEARNING}; "
+                f"final: {FINAL}",
+                ("task", *heads),
+                tuple(
+                    (row, *(s for c in columns for s in made.shares.get((row, c), (None, None))))
+                    for row in rows
+                ),
+            )
+        )
+    asked = (
+        f"How far {len(made.names)} agents come from chance to the optimum on {n_tasks} "
+        f"task{'s' * (n_tasks != 1)}, {runs} run{'s' * (runs != 1)} each."
+    )
+    sections = [
+        Section("What was asked", (asked,)),
+        Section(HEADING, tuple(said)),
+        Section("How far they come", tuple(parts)),
+    ]
+    return "Private agents on a suite of tasks", sections
+
+
+def _dots(
+    names: Mapping[str, str],
+    shares: Mapping[tuple[str, Column], tuple[float, float]],
+    rows: list[str],
+    columns: list[Column],
+    what: str,
+) -> Chart:
+    """Return where each method is in each row, while learning and in the end."""
+    lanes = {method: lane for lane, method in enumerate(names)}
+    series = []
+    for column in columns:
+        there = [(row, shares[row, column]) for row in rows if (row, column) in shares]
+        if not there:
+            continue
+        lane = lanes[column.method]
+        # Rows are counted from above; the lanes of a row share four fifths of it.
+        down = [rows.index(row) + 0.1 + 0.8 * (lane + 0.5) / len(lanes) for row, _ in there]
+        style = look(lane)
+        series.append(
+            Series(
+                names[column.method],
+                x=tuple(learning for _, (learning, _) in there),
+                y=tuple(down),
+                low=tuple(learning for _, (learning, _) in there),
+                high=tuple(final for _, (_, final) in there),
+                colour=style["color"],
+                marker=_MARKERS[style["marker"]],
+            )
+        )
+    return Chart(
+        "dots",
+        f"Share of the way from chance to the optimum, {what}. A mark: {LEARNING}; the other end "
+        f"of its line: {FINAL}.",
+        x="share: 0 is chance, 1 the optimum",
+        y="task",
+        series=tuple(series),
+        labels=tuple(rows),
+    )
+
+
+def _kept(
+    results: pd.DataFrame, spec: Mapping[str, Any], scale: float, reward: str, *, is_share: bool
+) -> tuple[Part, ...]:
+    kept = results.assign(kept=results["total_reward"] / results["episodes"] / scale)
+    looks = styles(results)
+    series: list[Series] = []
+    levels: list[Level] = []
+    rows: list[tuple[Cell, ...]] = []
+    for (method, epsilon), group in kept.groupby(["method", "epsilon"], sort=False):
+        means = group[["kept", "regret", "epsilon_delta"]].to_numpy(float)
+        width = _half_width(means[:, 0]) if len(group) > 1 else None
+        rows.append(
+            (str(method), up(float(str(epsilon))), up(means[:, 2].max()), float(means[:, 0].mean()),
+             width, float(means[:, 1].mean()), int(group["draws"].iloc[0]), len(group))
+        )  # fmt: skip
+    for method, group in kept.groupby("method", sort=False):
+        style = looks[str(method)]
+        at_each = group.groupby("epsilon")["kept"]
+        mean, half = at_each.mean(), 1.96 * at_each.sem().fillna(0.0)
+        if np.isinf(mean.index).all():
+            levels.append(Level(str(method), float(mean.iloc[0]), _DASHES[style["linestyle"]]))
+            continue
+        finite = np.isfinite(mean.index)
+        mean, half = mean[finite], half[finite]
+        series.append(
+            Series(
+                str(method),
+                x=_floats(mean.index),
+                y=_floats(mean),
+                low=_floats(mean - half),
+                high=_floats(mean + half),
+                colour=style["color"],
+                dash=_DASHES[style["linestyle"]],
+                marker=_MARKERS[style["marker"]],
+            )
+        )
+    if is_share:
+        levels.append(Level("optimum", 1.0, "dotted"))
+    order = f"Rényi order {spec['order']:g}"
+    picture = Chart(
+        "lines",
+        "Reward kept at each privacy budget of a whole run; further left is more private. Bands "
+        "are 95 % confidence intervals of the mean over runs. The table says what each budget "
+        "comes to as (ε, δ).",
+        x=f"privacy budget ε (nats, {order})",
+        y=reward,
+        series=tuple(series),
+        levels=tuple(levels),
+        log_x=True,
+        from_zero=is_share,
+    )
+    table = Table(
+        "Means over runs, of each method at each budget",
+        ("method", f"budget ε ({order})", f"ε at δ = {spec['delta']!r}", reward, "95 % ±",
+         "regret", "draws", "runs"),
+        tuple(rows),
+    )  # fmt: skip
+    return picture, table
+
+
+def _curves(
+    curves: pd.DataFrame, spec: Mapping[str, Any], scale: float, reward: str, *, is_share: bool
+) -> Iterator[Part]:
+    budgets = sorted(e for e in curves["epsilon"].unique() if math.isfinite(e))
+    levels = (Level("optimum", 1.0, "dotted"),) if is_share else ()
+    none = [
+        str(m)
+        for m, rows in curves.groupby("method", sort=False)
+        if np.isinf(rows["epsilon"]).all()
+    ]
+    methods = [m for m in curves["method"].unique() if m not in none] or none
+    yield (
+        "Reward of each episode, as it was: the bands are 95 % confidence intervals of the mean "
+        "over runs. Below each picture are its numbers."
+    )
+    for method in methods[:_PANELS]:
+        lines = [
+            _curve(rows, float(rows["epsilon"].iloc[0]), budgets, scale)
+            for _, rows in curves[curves["method"] == method].groupby("epsilon")
+        ]
+        beside = [
+            _curve(rows, math.inf, budgets, scale, str(other))
+            for other, rows in curves[curves["method"].isin(none[:1])].groupby("method")
+            if other != method
+        ]
+        yield Chart(
+            "lines",
+            f"Learning of {method}, at each budget ε (nats, Rényi order {spec['order']:g}).",
+            x="episode",
+            y=reward,
+            series=(*lines, *beside),
+            levels=levels,
+            from_zero=is_share,
+        )
+    if len(methods) > _PANELS:
+        yield f"And {len(methods) - _PANELS} more methods, in curves.csv."
+
+
+def _curve(
+    rows: pd.DataFrame, epsilon: float, budgets: list[float], scale: float, name: str = ""
+) -> Series:
+    mean = rows["reward_per_episode"] / scale
+    half = 1.96 * (rows["standard_error"] / scale).abs().fillna(0.0)
+    colour = GREY
+    if math.isfinite(epsilon):
+        colour = to_hex(budget_colour(epsilon, budgets))
+    return Series(
+        name or ("no privacy" if math.isinf(epsilon) else f"ε = {up(epsilon)}"),
+        x=_floats(rows["episode"]),
+        y=_floats(mean),
+        low=_floats(mean - half),
+        high=_floats(mean + half),
+        colour=colour,
+        dash="dashed" if math.isinf(epsilon) else "solid",
+    )
+
+
+def _worth(worth: Mapping[str, Any]) -> Section:
+    span = worth["optimum"] - worth["random"]
+    share = worth.get("share")
+    said = "" if share is None else (
+        f" That is {100 * share:.3g} % of the way from chance to the optimum."
+    )  # fmt: skip
+    return Section(
+        "What the policy is worth",
+        (
+            "By the environment's own tables, which are public, an episode of the released policy "
+            f"is worth {worth['policy']:.4g}, of the best one {worth['optimum']:.4g}, and of "
+            f"actions at random {worth['random']:.4g}.{said if span > 0 else ''}",
+        ),
+    )
+
+
+def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None) -> Section:
+    """Return the learning curve: means of blocks of episodes."""
+    rewards = record["reward"].to_numpy(float)
+    blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // _BLOCK)))
+    ends = np.cumsum([len(block) for block in blocks])
+    mean = np.array([block.mean() for block in blocks])
+    half = np.array([_half_width(block) for block in blocks])
+    levels = () if worth is None else (
+        Level("optimum", float(worth["optimum"]), "dotted"),
+        Level("actions at random", float(worth["random"]), "dashed"),
+    )  # fmt: skip
+    size = len(blocks[0])
+    picture = Chart(
+        "lines",
+        f"Reward while learning: means of {size} episode{'s' * (size > 1)} each, as they were. "
+        "Bands are their 95 % confidence intervals.",
+        x="episode",
+        y="reward of an episode",
+        series=(
+            Series(
+                "agent", x=_floats(ends), y=_floats(mean), low=_floats(mean - half),
+                high=_floats(mean + half), colour=BLUE,
+            ),
+        ),
+        levels=levels,
+    )  # fmt: skip
+    last = rewards[-max(1, len(rewards) // 10) :]
+    text = (
+        f"An episode earned {rewards.mean():.4g} on average, and {last.mean():.4g} over the last "
+        f"{len(last)}. These are rewards without any noise: they are for research on simulations."
+    )
+    return Section("How it learned", (text, picture))
+
+
+def _half_width(values: NDArray[np.float64]) -> float:
+    return 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def _frame(content: bytes) -> pd.DataFrame:
+    return pd.read_csv(io.BytesIO(content))
+
+
+def _array(content: bytes) -> NDArray[np.intp]:
+    return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(np.asarray(values, float).tolist())

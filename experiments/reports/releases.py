@@ -1,0 +1,317 @@
+"""What a page says of what was released from data: histograms, models and policies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from privrl._plain import parse_json
+from privrl.data.schema import Schema
+from privrl.envs.released_files import released_of
+from privrl.experiments.palette import BLUE, COLOURS
+from privrl.experiments.reports.contents import Contents
+from privrl.experiments.reports.parts import Chart, Facts, Part, Section, Series, Table
+from privrl.experiments.reports.policies import policy_parts
+from privrl.experiments.reports.promise import promise
+from privrl.models.histograms import PrivateHistogram, mechanism_name
+from privrl.offline.saving import ReleasedPolicy
+
+_CELLS = 60  # in the picture of a distribution
+_FEATURES = 12  # that have a picture
+_CLASSES = 12  # in it
+_ROWS = 500  # of a table
+_PERSONS = ("actions that change what persons do later: what is learned then is another release",)
+
+
+def histogram(found: Contents) -> tuple[str, list[Section]]:
+    """Return the title and the sections of a histogram."""
+    made = PrivateHistogram.from_dict(_json(found, "histogram.json"))
+    frame = made.to_frame()
+    about = "" if made.is_size_public else "about "
+    asked = (
+        f"How {about}{made.n_records:,.0f} records are spread over {made.column.size} cells of one "
+        f"column; noise: {mechanism_name(made.mechanism)}."
+    )
+    heads, rows = ["cell", "probability", "count"], [made.labels, frame["probability"]]
+    rows.append(frame["count"])
+    ends: tuple[tuple[float, ...], ...] = ((), ())
+    if "lower" in frame:
+        heads += ["95 %: from", "to"]
+        rows += [frame["lower"], frame["upper"]]
+        ends = tuple(tuple(frame[name].to_list()[:_CELLS]) for name in ("lower", "upper"))
+    count = tuple(frame["count"].to_list())
+    rest = len(count) - _CELLS
+    picture = Chart(
+        "bars",
+        "Records in each cell, as estimated from what was released"
+        + ("; lines are 95 % intervals" if ends[0] else "")
+        + (f"; the first {_CELLS} cells of {len(count)}." if rest > 0 else "."),
+        x="records",
+        y="cell",
+        series=(
+            Series("records", x=count[:_CELLS], y=tuple(range(len(count[:_CELLS]))),
+                   low=ends[0], high=ends[1], colour=BLUE),
+        ),
+        labels=tuple(made.labels[:_CELLS]),
+    )  # fmt: skip
+    columns = [list(each)[:_ROWS] for each in rows]
+    table = Table(
+        "Each cell: its probability, and the count that this makes",
+        tuple(heads),
+        tuple(zip(*columns, strict=True)),
+        left_out=f"{len(count) - _ROWS} more: histogram.csv" if len(count) > _ROWS else "",
+    )
+    return "A private histogram", [
+        Section("What was asked", (asked,)),
+        promise(found.statement["guarantee"]),
+        Section("The histogram", (picture, table)),
+    ]
+
+
+def policy(found: Contents) -> tuple[str, list[Section]]:
+    """Return the title and the sections of a policy from a log or from a model."""
+    made = ReleasedPolicy.from_dict(_json(found, "policy.json"))
+    sections = [
+        Section(
+            "What was asked",
+            (
+                f"What to do in each of {made.n_states} states, of {made.n_actions} actions, "
+                "learned from a log of persons.",
+                made.says,
+            ),
+        ),
+        promise(found.statement["guarantee"], also_not=_PERSONS),
+    ]
+    if made.facts is not None:
+        facts = made.facts
+        outcomes = zip(made.outcomes, facts.outcomes, strict=True)
+        shares = (f"{name}: {part:.3f}" for name, part in outcomes)
+        rows = (
+            ("persons", f"about {facts.persons:,.0f}"),
+            ("episodes of a person", f"about {facts.episodes:.3g}"),
+            ("steps of an episode", f"about {facts.steps:.3g}"),
+            ("outcomes", ", ".join(shares)),
+        )
+        sections.append(Section("What the log is like", (Facts(rows),)))
+    if made.kind != "behaviour":
+        sections.append(Section("The policy", tuple(_policy(made))))
+    return "A private policy from a log", sections
+
+
+def _policy(made: ReleasedPolicy) -> Iterator[Part]:
+    states = [made.state_label(state) for state in range(made.n_states)]
+    if made.is_by_step:
+        actions = {action: made.action_label(action) for action in range(-1, made.n_actions)}
+        yield from policy_parts(np.asarray(made.action), states, actions, "policy.json")
+        return
+    rows = zip(states, (made.action_label(int(a)) for a in made.action), strict=True)
+    left = len(states) - _ROWS
+    yield Table(
+        "What to do in each state",
+        ("state", "do"),
+        tuple(rows)[:_ROWS],
+        left_out=f"{left} more states: policy.json" if left > 0 else "",
+    )
+
+
+def model(found: Contents) -> tuple[str, list[Section]]:
+    """Return the title and the sections of a ``model.json``, whatever it is of."""
+    data = _json(found, "model.json")
+    kind = str(data["format"]).rpartition(" ")[0]
+    if kind == "privrl.PrivateNaiveBayes":
+        return _classifier(found, data, "naive Bayes", [_probabilities(data)])
+    if kind == "privrl.PrivateLogisticRegression":
+        return _classifier(found, data["naive_bayes"], "logistic regression", [_weights(data)])
+    if kind == "privrl.BayesNet":
+        return _network(found, data)
+    return _world(found, data)
+
+
+def _classifier(
+    found: Contents, naive_bayes: Mapping[str, Any], called: str, more: list[Section]
+) -> tuple[str, list[Section]]:
+    schema, target = Schema.from_dict(naive_bayes["schema"]), naive_bayes["classes"]
+    asked = (
+        f"A classifier, {called}, that says {target} of a record by "
+        f"{', '.join(naive_bayes['feature_names'])}, made from {naive_bayes['n_records']:,} "
+        "records."
+    )
+    classes, priors = schema.columns[target].labels, np.exp(naive_bayes["class_log_prior"])
+    return f"A private classifier of {target}", [
+        Section("What was asked", (asked,)),
+        promise(found.statement["guarantee"]),
+        Section(
+            "Classes", (_bars(f"How frequent each class of {target} is.", classes, priors, target),)
+        ),
+        *more,
+    ]
+
+
+def _probabilities(data: Mapping[str, Any]) -> Section:
+    """Return what each feature is like in each class."""
+    schema, parts = Schema.from_dict(data["schema"]), list[Part]()
+    classes = schema.columns[data["classes"]].labels
+    for name, rows in zip(data["feature_names"], data["feature_log_prob"], strict=True):
+        labels, chances = schema.columns[name].labels, np.exp(rows)
+        if len(parts) < _FEATURES:
+            parts.append(
+                _rows(f"{name} in each class.", labels, classes, chances, ("probability", name))
+            )
+    return _with_rest("What each feature is like", parts, len(data["feature_names"]))
+
+
+def _weights(data: Mapping[str, Any]) -> Section:
+    """Return what each value of a feature says of the classes."""
+    inner = data["naive_bayes"]
+    schema, parts = Schema.from_dict(inner["schema"]), list[Part]()
+    classes = schema.columns[inner["classes"]].labels
+    for name, rows in zip(inner["feature_names"], data["weights"], strict=True):
+        labels, weights = schema.columns[name].labels, np.asarray(rows).T
+        if len(parts) < _FEATURES:
+            parts.append(
+                _rows(
+                    f"Weights of {name}: beyond 0 it speaks for a class, below 0 against it.",
+                    labels, classes, weights, ("weight (nats)", name),
+                )
+            )  # fmt: skip
+    return _with_rest("What each value says", parts, len(inner["feature_names"]))
+
+
+def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:
+    schema, parents = Schema.from_dict(data["schema"]), data["parents"]
+    edges = sum(map(len, parents.values()))
+    asked = f"The probabilities of a Bayesian network of {len(parents)} columns and {edges} edges."
+    rows = tuple(
+        (node, schema.columns[node].size, ", ".join(above) or "none")
+        for node, above in parents.items()
+    )
+    structure = Table(
+        "Each column of the network, and the columns that it depends on",
+        ("column", "values", "depends on"),
+        rows,
+    )
+    parts: list[Part] = []
+    for node, above in list(parents.items())[:_FEATURES]:
+        column, table = schema.columns[node], data["probabilities"][node]
+        if not above:
+            parts.append(
+                _bars(
+                    f"How probable each value of {node} is.",
+                    column.labels,
+                    np.asarray(table[0]),
+                    node,
+                )
+            )
+            continue
+        given = [
+            _combination(place, [schema.columns[each] for each in above])
+            for place in range(min(len(table), _ROWS))
+        ]
+        parts.append(
+            Table(
+                f"{node}, by {', '.join(above)}",
+                (*above, *column.labels),
+                tuple((*key, *row) for key, row in zip(given, table, strict=False)),
+                left_out=f"{len(table) - _ROWS} more: model.json" if len(table) > _ROWS else "",
+            )
+        )
+    return "A private Bayesian network", [
+        Section("What was asked", (asked, structure)),
+        promise(found.statement["guarantee"]),
+        _with_rest("Probabilities", parts, len(parents)),
+    ]
+
+
+def _combination(place: int, columns: Sequence[Any]) -> tuple[str, ...]:
+    """Return the values of parents in a row of a table; the last one changes first."""
+    places = np.unravel_index(place, [column.size for column in columns])
+    return tuple(column.labels[int(at)] for column, at in zip(columns, places, strict=True))
+
+
+def _world(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:
+    made = released_of(data, found.files["tables.npz"])
+    mdp, details = made.mdp, made.statement.get("details", {})
+    facts = [
+        ("states", f"{mdp.n_states}"),
+        ("actions", f"{mdp.n_actions}"),
+        ("longest episode", f"{mdp.horizon} steps"),
+        ("outcomes", ", ".join(made.outcomes)),
+    ]
+    if "persons" in details:
+        facts.append(("persons", f"about {details['persons']:,}"))
+    rows: list[tuple[str | float, ...]] = []
+    n = mdp.n_states
+    states = made.state_names or tuple(f"state {s}" for s in range(n - len(made.outcomes)))
+    labels = (*states, *made.outcomes)
+    actions = made.action_names or tuple(f"action {a}" for a in range(mdp.n_actions))
+    for place in range(min(n * mdp.n_actions, _ROWS)):
+        state, action = divmod(place, mdp.n_actions)
+        after = mdp.transition[state, action]
+        likely = int(after.argmax())
+        rows.append(
+            (labels[state], actions[action], labels[likely], float(after[likely]),
+             float(np.sum(after * mdp.reward[state, action])))
+        )  # fmt: skip
+    left = n * mdp.n_actions - _ROWS
+    return "A private model of a log", [
+        Section(
+            "What was asked",
+            ("An environment to play and to plan in, made from a log of persons.",
+             Facts(tuple(facts))),
+        ),
+        promise(found.statement["guarantee"], also_not=_PERSONS),
+        Section(
+            "The model",
+            (
+                Table(
+                    "What is most likely after each state and action",
+                    ("state", "action", "most likely next", "probability", "mean reward"),
+                    tuple(rows),
+                    left_out=f"{left} more: tables.npz" if left > 0 else "",
+                ),
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _bars(what: str, labels: Sequence[str], chances: Any, name: str) -> Chart:
+    shown = tuple(map(float, chances[:_CELLS]))
+    return Chart(
+        "bars",
+        what if len(chances) <= _CELLS else f"{what} The first {_CELLS} values.",
+        x="probability",
+        y=name,
+        series=(Series("probability", x=shown, y=tuple(range(len(shown))), colour=BLUE),),
+        labels=tuple(labels[:_CELLS]),
+    )
+
+
+def _rows(
+    what: str, labels: Sequence[str], classes: Sequence[str], rows: Any, axes: tuple[str, str]
+) -> Chart:
+    """Return a row for each label, and a mark in it for each class."""
+    n = min(len(labels), _CELLS)
+    if len(classes) > _CLASSES:
+        what = f"{what} The first {_CLASSES} classes of {len(classes)}."
+    series = tuple(
+        Series(
+            label,
+            x=tuple(map(float, values[:n])),
+            y=tuple(
+                place + 0.1 + 0.8 * (lane + 0.5) / min(len(classes), _CLASSES) for place in range(n)
+            ),
+            colour=COLOURS[lane % len(COLOURS)],
+            marker=("circle", "square", "triangle", "diamond")[lane % 4],
+        )
+        for lane, (label, values) in enumerate(zip(classes[:_CLASSES], rows, strict=False))
+    )
+    return Chart("dots", what, x=axes[0], y=axes[1], series=series, labels=tuple(labels[:n]))
+
+
+def _with_rest(heading: str, parts: list[Part], n: int) -> Section:
+    rest = n - len(parts)
+    return Section(heading, (*parts, *((f"And {rest} more, in model.json.",) if rest > 0 else ())))
+
+
+def _json(found: Contents, name: str) -> Any:
+    return parse_json(found.files[name].decode())
