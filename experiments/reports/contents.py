@@ -17,7 +17,7 @@ NAMES: Final[Mapping[Audience, str]] = {
 }
 #: Files whose numbers a page shows. Pictures, Parquet, synthetic records and databases are not.
 _SHOWN: Final = frozenset(
-    ("histogram.json", "model.json", "tables.npz", "policy.json", "policy.npy", "record.csv",
+    ("histogram.json", "model.json", "tables.npz", "policy.json", "record.csv",
      "results.csv", "curves.csv", "suite.csv")
 )  # fmt: skip
 

@@ -10,6 +10,8 @@ import pandas as pd
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
+from privrl._plain import parse_json
+from privrl.agents.policies import Policy
 from privrl.experiments.palette import BLUE, GREY
 from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Cell, Chart, Level, Part, Section, Series, Table
@@ -47,13 +49,14 @@ _SIMULATED = (
 def training(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a run of training."""
     statement, spec = found.statement, found.statement["spec"]
-    method, policy = spec["method"], _array(found.files["policy.npy"])
+    method = spec["method"]
+    policy = Policy.from_dict(parse_json(found.files["policy.json"].decode()))
     sections = [
         Section(
             "What was asked",
             (
                 f"An agent, {method['label']}, learned {spec['env']} in {spec['episodes']:,} "
-                f"episodes of at most {len(policy)} steps, and its last policy was released.",
+                f"episodes of at most {policy.horizon} steps, and its last policy was released.",
             ),
         ),
         promise(
@@ -66,10 +69,16 @@ def training(found: Contents) -> tuple[str, list[Section]]:
         sections.append(_worth(worth))
     if "record.csv" in found.files:
         sections.append(_learned(_frame(found.files["record.csv"]), worth))
-    names = [f"state {state}" for state in range(policy.shape[1])]
-    actions = {action: f"action {action}" for action in range(int(policy.max()) + 1)}
-    sections.append(Section("The policy", policy_parts(policy, names, actions, "policy.npy")))
+    names = [f"state {state + policy.first_state}" for state in range(policy.n_states)]
+    actions = {action: _called(policy, action) for action in np.unique(policy.actions).tolist()}
+    parts = policy_parts(policy.actions, names, actions, "policy.json")
+    sections.append(Section("The policy", parts))
     return f"Private training: {spec['env']}", sections
+
+
+def _called(policy: Policy, action: int) -> str:
+    name = policy.action_name(action)
+    return f"action {name}" if name.isdecimal() else name
 
 
 def sweep(found: Contents) -> tuple[str, list[Section]]:
@@ -357,10 +366,6 @@ def _half_width(values: NDArray[np.float64]) -> float:
 
 def _frame(content: bytes) -> pd.DataFrame:
     return pd.read_csv(io.BytesIO(content))
-
-
-def _array(content: bytes) -> NDArray[np.intp]:
-    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def _floats(values: Any) -> tuple[float, ...]:

@@ -109,7 +109,7 @@ def bayes_net_command(
             "files": named(written),
         }
         if report:
-            write_report(out)
+            answer.update(write_report(out))
 
 
 def _load_network(path: Path) -> dict[str, Any]:

@@ -78,4 +78,4 @@ def fit_classifier(
             "files": named(written),
         }
         if given["report"]:
-            write_report(out)
+            answer.update(write_report(out))

@@ -112,4 +112,4 @@ def fit_model_command(
             "files": named(written),
         }
         if report:
-            write_report(out)
+            answer.update(write_report(out))

@@ -125,7 +125,7 @@ def fit_policy_command(
             "files": named(written),
         }
         if report:
-            write_report(out)
+            answer.update(write_report(out))
 
 
 def _check_alone(context: typer.Context) -> None:

@@ -126,7 +126,7 @@ def histogram_command(
             "files": named(written),
         }
         if report:
-            write_report(out)
+            answer.update(write_report(out))
 
 
 def _print_histogram(name: str, found: "PrivateHistogram") -> None:

@@ -1,10 +1,12 @@
 """privrl play."""
 
 import math
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from privrl.cli.answers import AsJson, answering
 from privrl.cli.playing import (
     DEFAULT_OUT,
     Env,
@@ -26,6 +28,7 @@ def play_command(
     env_arg: EnvArgs = None,
     episodes: Annotated[int, typer.Option(help="How many episodes to play.")] = 1000,
     seed: Seed = None,
+    as_json: AsJson = False,
 ) -> None:
     """Play a policy that was saved, and tell its reward.
 
@@ -34,7 +37,7 @@ def play_command(
 
     Example: privrl play results/train --episodes 100
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         import numpy as np
 
         from privrl._checks import check_count
@@ -66,3 +69,10 @@ def play_command(
             rows,
             value,
         )
+        answer |= {
+            "env": title,
+            "episodes": episodes,
+            "reward": float(earned.mean()),
+            "half_width": error if episodes > 1 else None,  # of 95 % confidence
+            "worth": None if value is None else asdict(value),
+        }

@@ -6,6 +6,7 @@ from typing import Annotated, cast
 import typer
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, answering
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, app, friendly, print_files
 
@@ -44,6 +45,7 @@ def report_command(
         typer.Option(help="The file; by default report-public.html in the folder, or so."),
     ] = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a page about a folder, for a browser: one file that needs no network.
 
@@ -52,15 +54,15 @@ def report_command(
 
     Example: privrl report results/train --for researcher
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         if audience is not None and audience not in _AUDIENCES:
             raise ValueError(f"for must be researcher or public, got {audience!r}.")
-        write_report(folder, audience, out, force=force)
+        answer.update(write_report(folder, audience, out, force=force))
 
 
 def write_report(
     folder: Path, audience: str | None = None, out: Path | None = None, *, force: bool = True
-) -> None:
+) -> dict[str, str]:
     """Write a page about a folder, and say where it is and whom it is for."""
     from privrl import _files
     from privrl.experiments.reports import NAMES, Audience, report
@@ -76,3 +78,4 @@ def write_report(
             "it may be shared; --for researcher makes one with all that is in the folder",
             soft_wrap=True,
         )
+    return {"report": str(path), "for": chosen}

@@ -136,7 +136,7 @@ def suite(
         print_files([*written, out / _DATABASE])
         answer |= {"means": _means(results), "files": named([*written, out / _DATABASE])}
         if report:
-            write_report(out)
+            answer.update(write_report(out))
 
 
 def _budgets(text: str) -> tuple[float | None, ...]:

@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
@@ -73,6 +74,7 @@ def sweep(
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
     force: Force = False,
+    as_json: AsJson = False,
     report: WithReport = False,
     **options: Any,
 ) -> None:
@@ -84,7 +86,7 @@ def sweep(
     budgets, computes only what is missing. So does one with more runs, but for a last block that
     was not full.
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl.experiments import sweeps
         from privrl.numerics.randomness import SEEDED
@@ -115,8 +117,16 @@ def sweep(
         written = _files.save_all(out, files, ("sweep.json", saved))
         _print_sweep(result.results, result.optimal_value)
         print_files([*written, out / _DATABASE])
+        answer |= {
+            "optimal_value": result.optimal_value,
+            "relation": todo.relation,
+            "order": todo.order,
+            "delta": todo.delta,
+            "means": _means(result.results),
+            "files": named([*written, out / _DATABASE]),
+        }
         if report:
-            write_report(out)
+            answer.update(write_report(out))
 
 
 def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:
@@ -141,6 +151,25 @@ def _pictures(result: "SweepResult", spec: "SweepSpec") -> dict[str, Any]:
         "learning_curves.png": plots.learning_curves,
     }
     return {name: _files.figure_writer(draw(result, spec)) for name, draw in drawn.items()}
+
+
+def _means(results: Any) -> list[dict[str, Any]]:
+    """Return what each method earned at each budget, in the mean of an episode."""
+    rewards = results.assign(reward=results["total_reward"] / results["episodes"])
+    groups = rewards.groupby(["method", "epsilon"], sort=False)
+    means = groups[["reward", "draws", "epsilon_delta"]].agg(
+        {"reward": "mean", "draws": "first", "epsilon_delta": "max"}
+    )
+    return [
+        {
+            "method": method,
+            "epsilon": amount(epsilon),
+            "epsilon_delta": amount(row["epsilon_delta"]),
+            "draws": int(row["draws"]),
+            "reward": float(row["reward"]),
+        }
+        for (method, epsilon), row in means.iterrows()
+    ]
 
 
 def _print_sweep(results: Any, optimum: float) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, answering, guaranteed, named
 from privrl.cli.options import options_of, takes_options, values_of
 from privrl.cli.outputs import Force
 from privrl.cli.playing import DEFAULT_OUT, print_shares
@@ -42,6 +43,7 @@ def train(
     reproducible: Reproducible = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = DEFAULT_OUT,
     force: Force = False,
+    as_json: AsJson = False,
     report: WithReport = False,
     checkpoint_every: Annotated[
         str | None,
@@ -69,7 +71,7 @@ def train(
     With --checkpoint-every there is a file checkpoint.private until the run has ended. It holds raw
     counts and the state of the noise, for you alone to read: keep it to yourself.
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl.experiments.methods import Method
         from privrl.experiments.training import Checkpoint, TrainSpec, run_training
@@ -131,8 +133,15 @@ def train(
             soft_wrap=True,
         )
         _print_next(out)
+        answer |= {
+            "env": spec.env,
+            "episodes": spec.episodes,
+            "guarantee": guaranteed(result.guarantee),
+            "worth": _shares(result.worth),
+            "files": named(written),
+        }
         if report:
-            write_report(out)
+            answer.update(write_report(out))
 
 
 def _shares(worth: "Worth | None") -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from privrl.cli import outputs
+from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.playing import DEFAULT_OUT, Env, EnvArgs, Saved, Seed, open_saved
 from privrl.cli.terminal import OUT, app, friendly, print_files
@@ -27,6 +28,7 @@ def watch_command(
         Path | None, typer.Option(help="Folder for the file; by default that of the policy.")
     ] = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show an episode of a policy that was saved.
 
@@ -36,7 +38,7 @@ def watch_command(
 
     Example: privrl watch results/train --seed 1
     """
-    with friendly():
+    with friendly(), answering(as_json) as answer:
         from privrl import _files
         from privrl._checks import check_count, check_positive
         from privrl.experiments.training import frames
@@ -58,6 +60,7 @@ def watch_command(
             speed = frames.fps_of(made) if fps is None else fps
         finally:
             made.close()
+        answer["steps"] = len(pictures) - 1
         if human:
             frames.show(pictures, speed)
             return
@@ -65,6 +68,8 @@ def watch_command(
             write = lambda file: frames.write_strip(file, pictures)  # noqa: E731
         else:
             write = lambda file: frames.write_gif(file, pictures, speed)  # noqa: E731
-        print_files(_files.save_all(out, {name: write}))
+        written = _files.save_all(out, {name: write})
+        print_files(written)
+        answer["files"] = named(written)
         steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
         OUT.print(f"{steps} of {policy.env or 'the environment'}", markup=False)

@@ -21,7 +21,6 @@ from privrl.data.schema import Bins, Categories, Schema
 
 RUNNER = CliRunner()
 COMMANDS = get_command(app).commands
-OTHERS_ADD_IT = {"train", "sweep"}
 
 
 def run(line: str):
@@ -139,8 +138,34 @@ def test_every_command_has_short_help_and_answers_programs() -> None:
         assert shown.exit_code == 0, name
         assert shown.stdout == run(f"{name} --help").stdout
         assert max(map(len, shown.stdout.splitlines())) <= 80
-        if name != "ledger" and name not in OTHERS_ADD_IT:
+        if name != "ledger":
             assert "--json" in shown.stdout, name
+
+
+def answered(line: str):
+    """Return the object that a command prints, and nothing else."""
+    done = run(f"{line} --json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout, parse_constant=pytest.fail)
+
+
+def test_agents_answer_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained = answered("train --env privrl/RiverSwim-v0 --episodes 3 --out a")
+    assert trained["guarantee"]["epsilon"] == 1
+    assert trained["worth"]["policy"] <= trained["worth"]["optimum"]
+    assert all(Path(file).is_file() for file in trained["files"])
+    played = answered("play a --episodes 5 --seed 0")
+    assert played["worth"]["policy"] == trained["worth"]["policy"]
+    assert answered("watch a --strip --seed 0")["files"] == ["a/episode.png"]
+    sizes = "--episodes 4 --horizon 4 --runs 2 --epsilons 1 --samplers noisy-counts"
+    swept = answered(f"sweep {sizes} --backend sequential --out s")
+    (private,) = (each for each in swept["means"] if each["epsilon"] is not None)
+    assert private["epsilon"] == 1
+    assert 0 <= private["reward"] <= swept["optimal_value"]
+    made = answered("report a")
+    assert made["for"] == "public"
+    assert Path(made["report"]).is_file()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pandas as pd
 from privrl import _files
 from privrl._sharing import SECRET, SEEDED
 from privrl.accounting import Rdp
+from privrl.agents.policies import Policy
 from privrl.cli.released import guarantee_of, plain_writer
 from privrl.costs import Cost
 from privrl.data.schema import Bins, Categories, Schema
@@ -52,15 +53,16 @@ def evil_training(out: Path, *, secret: str = "secret.npz") -> None:
     record = pd.DataFrame(
         {"run": 0, "episode": range(40), "episodes": 1, "reward": rewards, "draws": 1}
     )
-    policy = np.array([[0, 1, 2], [0, 0, 2], [1, 0, 2], [1, 0, 2]])
+    actions = np.array([[0, 1, 2], [0, 0, 2], [1, 0, 2], [1, 0, 2]])
     guarantee = {
         "relation": "replace one step", "order": 2.0, "epsilon": 1.0, "delta": 1e-5,
         "epsilon_delta": 4.377178, "draws": 3, "randomness": SECRET, "caveats": [],
     }  # fmt: skip
+    policy = Policy(actions=actions, n_actions=3, env=EVIL, guarantee=guarantee)
     _files.save_all(
         out,
         {
-            "policy.npy": _files.array_writer(policy),
+            "policy.json": _files.text_writer(policy.to_text()),
             "record.csv": _files.table_writer(record),
         },
         (

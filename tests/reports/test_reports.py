@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
 
 from privrl import _copies, _files, _sharing
+from privrl.agents.policies import Policy
 from privrl.cli import app
 from privrl.experiments.palette import COLOURS
 from privrl.experiments.reports import NAMES, charts, policies, report
@@ -128,9 +129,10 @@ def test_a_folder_of_predictions_has_no_page(tmp_path: Path) -> None:
 
 
 def test_a_statement_that_is_made_up_is_refused_in_words(tmp_path: Path) -> None:
+    policy = Policy(actions=np.zeros((2, 2), int), n_actions=1)
     _files.save_all(
         tmp_path,
-        {"policy.npy": _files.array_writer(np.zeros((2, 2), int))},
+        {"policy.json": _files.text_writer(policy.to_text())},
         ("train.json", {"command": "privrl train", "spec": {"env": 1}, "guarantee": None}),
     )
     with pytest.raises(ValueError, match="must be as privrl writes them"):
@@ -217,7 +219,7 @@ def test_a_policy_is_drawn_as_it_is() -> None:
     policy = rng.integers(-1, 2, (6, 4))
     names = [f"s{i}" for i in range(4)]
     actions = {-1: "as before", 0: "a", 1: "b"}
-    picture, table = policies.policy_parts(policy, names, actions, "policy.npy")
+    picture, table = policies.policy_parts(policy, names, actions, "policy.json")
     assert isinstance(picture, Chart)
     assert isinstance(table, Table)
     drawn = np.full(policy.shape, -9)
