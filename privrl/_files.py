@@ -385,10 +385,11 @@ def parquet_writer(table: "pd.DataFrame") -> Write:
 
 
 def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Write:
-    """Return what writes a figure, on one machine the same bytes each time."""
+    """Return what writes a figure, its numbers plain, on one machine the same bytes each time."""
     stamps = {"Date": None} if kind == "svg" else {}
 
     def write(file: BinaryIO) -> None:
+        import_module("privrl._ticks").plain_ticks(figure)  # it loads matplotlib
         with import_module("matplotlib").rc_context({"svg.hashsalt": "privrl"}):
             figure.savefig(file, format=kind, dpi=150, metadata=stamps)
 

@@ -175,7 +175,7 @@ def _picture() -> str:
     axes.set_ylim(-0.03, 1.03)
     axes.grid(alpha=0.25)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
-    figure.savefig(pages.IMAGES / "audits.png", dpi=150)
+    pages.save(figure, pages.IMAGES / "audits.png")
     return "![How often too little noise is found](images/audits.png)"
 
 

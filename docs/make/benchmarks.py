@@ -110,7 +110,7 @@ def write(results: Results, page: Path) -> None:
 def draw(results: Results, folder: Path) -> None:
     """Write the pictures of the page."""
     for name, make in PICTURES.items():
-        make(results).savefig(folder / f"benchmark_{name}.png", dpi=150)
+        pages.save(make(results), folder / f"benchmark_{name}.png")
 
 
 def _machine(results: Results) -> str:

@@ -28,7 +28,7 @@ def main() -> None:
         "exact-accounting.md",
         {"numbers": lambda: f"{_accounting()}\n{_simplex()}\n{_designs()}"},
     )
-    _picture().savefig(pages.IMAGES / "exact_accounting.png", dpi=150)
+    pages.save(_picture(), pages.IMAGES / "exact_accounting.png")
 
 
 def _accounting() -> str:

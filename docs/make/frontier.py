@@ -42,7 +42,7 @@ def main() -> None:
 def _frontier() -> str:
     spec = preset("frontier")
     result = run_sweep(spec)
-    plots.reward_against_epsilon(result, spec).savefig(pages.IMAGES / "frontier.png", dpi=150)
+    pages.save(plots.reward_against_epsilon(result, spec), pages.IMAGES / "frontier.png")
     spent = result.results.groupby("epsilon")["epsilon_delta"].max()
     names = [f"ε = {e:g} ({_up(spent[e])})" for e in spec.epsilons]
     return _table(result.results, names, spec.epsilons)
@@ -185,7 +185,7 @@ def _policy_release() -> str:
         "Releasing a policy; privacy unit: one state's row, moved by b in 1-norm",
         x=0.01, ha="left", fontsize="medium",
     )  # fmt: skip
-    figure.savefig(pages.IMAGES / "policy_release.png", dpi=150)
+    pages.save(figure, pages.IMAGES / "policy_release.png")
     return "\n".join(rows)
 
 

@@ -72,7 +72,7 @@ def _icu() -> str:
         return _SKIPPED
     world = icu_world(_WHEEL)
     results = _results("icu", Study(), [world])
-    scores_by_persons(results, world.name).savefig(pages.IMAGES / "logs.png", dpi=150)
+    pages.save(scores_by_persons(results, world.name), pages.IMAGES / "logs.png")
     return "\n\n".join([_described([world]), _table(results)])
 
 

@@ -66,7 +66,7 @@ def main() -> None:
             "mistakes": _mistakes,
         },
     )
-    _picture().savefig(pages.IMAGES / "mechanisms.png", dpi=150)
+    pages.save(_picture(), pages.IMAGES / "mechanisms.png")
 
 
 def _up(epsilon: ArrayLike) -> str:

@@ -192,8 +192,9 @@ def _naive_bayes() -> str:
     figure = Figure(figsize=(16, 7.5), layout="constrained")
     for axes, name in zip(figure.subplots(2, 4).flat, NAMES, strict=True):
         _draw(axes, wide.loc[name], name)
-        axes.axhline(wide.loc[name][NONE].iloc[0], color=GREY, lw=1, label=NONE)
-        axes.set(yscale="log", ylim=(None, 3 * wide.loc[name][UNIFORM].iloc[0]))
+        for none, line in ((NONE, "-"), (TEMPERED_NONE, "--")):
+            axes.axhline(wide.loc[name][none].iloc[0], color=GREY, lw=1, ls=line, label=none)
+        axes.set(yscale="log", ylim=(None, 1.6 * wide.loc[name][UNIFORM].iloc[0]))
     figure.supylabel("cross-entropy on the test part (nats)")
     _finish(figure, "models_naive_bayes.png")
     shown = (*_SHOWN, TEMPERED_NONE)
@@ -212,7 +213,7 @@ def _finish(figure: Figure, name: str) -> None:
     figure.supxlabel(f"ε (nats), Rényi divergence of order {ORDER:g}; unit: replace one record")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize="small")
-    figure.savefig(pages.IMAGES / name, dpi=110)
+    pages.save(figure, pages.IMAGES / name)
 
 
 def _counts() -> str:

@@ -5,6 +5,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
+from privrl import _files
+
 DOCS = Path(__file__).parents[1]
 IMAGES = DOCS / "images"
 
@@ -44,6 +48,12 @@ def fill(page: Path, blocks: Mapping[str, Make], wanted: Iterable[str] = ()) -> 
         if found != 1:
             raise SystemExit(f"{page.name} must have the markers of {block!r} once; put them back.")
         page.write_text(text)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture, as commands write theirs."""
+    with path.open("wb") as file:
+        _files.figure_writer(figure)(file)
 
 
 def main(name: str, blocks: Mapping[str, Make]) -> None:

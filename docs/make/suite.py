@@ -27,7 +27,7 @@ def main() -> None:
 
 def _suite() -> str:
     results = _results("steps")
-    shares_of_the_optimum(results).savefig(pages.IMAGES / "suite.png", dpi=150)
+    pages.save(shares_of_the_optimum(results), pages.IMAGES / "suite.png")
     return tables(results)
 
 
