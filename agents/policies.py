@@ -16,6 +16,7 @@ from privrl._plain import listed, parse_json
 from privrl._sharing import check_said, judge_by
 from privrl._typing import IntArray
 from privrl.envs.labels import action_names
+from privrl.numerics.randomness import secret_rng
 
 Action = np.int64 | NDArray[np.int64]
 """One, or one for each of several environments."""
@@ -36,7 +37,7 @@ _ENTRIES: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Policy:
     """What to do at each step of an episode in each state.
 
@@ -95,6 +96,11 @@ class Policy:
             object.__setattr__(self, "action_names", names)
         if not isinstance(self.env, str) or not isinstance(self.guarantee, dict | None):
             raise ValueError("env must be a text, and guarantee a dictionary or None.")
+
+    def __repr__(self) -> str:
+        of = f"env={self.env!r}, " if self.env else ""
+        sizes = f"horizon={self.horizon}, n_states={self.n_states}, n_actions={self.n_actions}"
+        return f"{type(self).__name__}({of}{sizes})"
 
     @classmethod
     def of(
@@ -195,7 +201,7 @@ class Policy:
         action = self.actions[step, number].astype(np.int64)
         unset = action < 0
         if unset.any():
-            anything = np.random.default_rng().integers(self.n_actions, size=action.shape)
+            anything = secret_rng().integers(self.n_actions, size=action.shape)
             action = np.where(unset, anything, action)
         action, step = action + self.first_action, step + np.ones_like(action)
         return (action, step) if action.ndim else (np.int64(action), int(step))

@@ -83,8 +83,8 @@ def tables_released(less: float) -> Iterator[list[Array]]:
 class Fits:
     """What came of fits to one data set.
 
-    ``released`` and the exact tables of both data sets behind it, shape (fits, numbers); the
-    ``sizes`` of the noise; and ``fitted``, what the models show.
+    ``released``, the exact tables of both data sets behind it, and the ``sizes`` of the noise, each
+    of shape (fits, numbers); and ``fitted``, what the models show.
     """
 
     released: Array
@@ -109,34 +109,24 @@ def fit_naive_bayes(records: Array, less: float, rng: np.random.Generator, runs:
             sums = derivative_tables(model.class_log_prior_, ratios, label)
             exact.append(_flat([*_counts(label, value), *sums]))
         seen = [model.class_log_prior_, model.feature_log_prob_[0][:, :2], [model.temperature_]]
-        rows.append((_flat(log), *exact, _flat(seen)))
-    sizes = [
-        np.full(math.prod(shape), size)
-        for shape, size in zip(model.mechanism_.shapes, model.mechanism_.sizes, strict=True)
-    ]
-    assert model.mechanism_.mechanism == "gaussian"
-    return _fits(rows, sizes)
+        rows.append((_flat(log), *exact, _sizes(model.mechanism_), _flat(seen)))
+    return _fits(rows)
 
 
 def fit_bayes_net(records: Array, less: float, rng: np.random.Generator, runs: int) -> Fits:
-    """Fit a network of two nodes."""
+    """Fit a network of two nodes: both are counted alone, and then with what that shows."""
     schema = Schema({"a": Categories((0, 1)), "b": Categories(tuple(range(VALUES)))})
     net = PrivateBayesNet(parents={"a": (), "b": ("a",)}, schema=schema, target=Rdp(ORDER, EPSILON))
     frame = pd.DataFrame(records, columns=["a", "b"])
-    exact = [_flat(_counts(*each.T)) for each in (RECORDS, NEIGHBOUR)]
+    tables = [_counts(*each.T) for each in (RECORDS, NEIGHBOUR)]
+    exact = [_flat([a, both.reshape(2, -1).sum(axis=0), a, both]) for a, both in tables]
     rows = []
     for _ in range(runs):
         with tables_released(less) as log:
             fitted = net.fit(frame, rng)
         seen = [fitted.probabilities["a"], fitted.probabilities["b"][:, :2]]
-        rows.append((_flat(log), *exact, _flat(seen)))
-    mechanism = fitted.mechanism
-    assert mechanism.mechanism == "gaussian"
-    sizes = [
-        np.full(math.prod(shape), size)
-        for shape, size in zip(mechanism.shapes, mechanism.sizes, strict=True)
-    ]
-    return _fits(rows, sizes)
+        rows.append((_flat(log), *exact, _sizes(fitted.mechanism), _flat(seen)))
+    return _fits(rows)
 
 
 MODELS: dict[str, Callable[..., Fits]] = {
@@ -159,12 +149,12 @@ def audit_model(
             for i, records in enumerate((RECORDS, NEIGHBOUR))
         ]
     claimed = math.sqrt(2 * EPSILON / ORDER)
-    sizes = both[0].sizes
-    noise = [(fits.released - fits.exact[i]) / sizes for i, fits in enumerate(both)]
-    law = law_test(np.concatenate(noise), GaussianLaw(sigma=1.0, centre=np.zeros(len(sizes))))
+    noise = [(fits.released - fits.exact[i]) / fits.sizes for i, fits in enumerate(both)]
+    centre = np.zeros(noise[0].shape[1])
+    law = law_test(np.concatenate(noise), GaussianLaw(sigma=1.0, centre=centre))
     scores = [
-        ((fits.released - fits.exact[0]) * (fits.exact[0] - fits.exact[1]) / sizes**2).sum(axis=1)
-        for fits in both
+        ((f.released - f.exact[0]) * (f.exact[0] - f.exact[1]) / f.sizes**2).sum(axis=1)
+        for f in both
     ]
     fitted = iter([fits.fitted for fits in both])
     seen = audit_mechanism(
@@ -206,9 +196,16 @@ def _flat(tables: Any) -> Array:
     return np.concatenate([np.ravel(table) for table in tables]).astype(float)
 
 
-def _fits(rows: list[tuple[Array, ...]], sizes: list[Array]) -> Fits:
-    released, first, second, fitted = map(np.stack, zip(*rows, strict=True))
-    return Fits(released, (first, second), np.concatenate(sizes), fitted)
+def _sizes(mechanism: TablesMechanism) -> Array:
+    """The size of the noise on each number."""
+    assert mechanism.mechanism == "gaussian"
+    lengths = [math.prod(shape) for shape in mechanism.shapes]
+    return np.repeat(mechanism.sizes, lengths)
+
+
+def _fits(rows: list[tuple[Array, ...]]) -> Fits:
+    released, first, second, sizes, fitted = map(np.stack, zip(*rows, strict=True))
+    return Fits(released, (first, second), sizes, fitted)
 
 
 # Histograms ------------------------------------------------------------------------------------

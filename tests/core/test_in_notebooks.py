@@ -13,6 +13,7 @@ import pytest
 from privrl import costs
 from privrl._html import InHtml, table
 from privrl.accounting import Rdp
+from privrl.agents import Policy
 from privrl.data.schema import Categories
 from privrl.experiments.training import TrainResult
 from privrl.models.histograms import histogram
@@ -84,11 +85,12 @@ def test_every_result_and_model_is_shown(folder: str, name: str) -> None:
 
 def test_rewards_as_they_were_are_not_shown() -> None:
     record = pd.DataFrame({"reward": [0.73201] * 3})
-    result = TrainResult(np.zeros((2, 3), np.intp), record, {"epsilon": 1.0}, None)
+    policy = Policy(actions=np.zeros((2, 3), np.intp), n_actions=1)
+    result = TrainResult(policy, record, {"epsilon": 1.0}, None, None)
     html = result._repr_html_()
     assert "0.73201" not in html
     assert "DataFrame of 3 × 1" in html
-    assert "ndarray of 2 × 3" in html
+    assert "Policy(horizon=2, n_states=3, n_actions=1)" in html
 
 
 def test_a_histogram_shows_its_cells() -> None:

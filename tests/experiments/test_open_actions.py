@@ -7,9 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, Geometric, NoisyRewards
+from privrl.agents import PSRL, Geometric, NoisyRewards, stretches
 from privrl.envs import RiverSwimVectorEnv, riverswim
-from privrl.experiments.training import stretches
 from privrl.experiments.training.loop import train
 from privrl.samplers.noisy_counts import NonPrivate
 

@@ -9,11 +9,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, NoisyRewards, TabularAgent
+from privrl.agents import PSRL, NoisyRewards, TabularAgent, stretches
 from privrl.agents.stretches import play
 from privrl.costs.relations import ReplaceStep
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.training import stretches
 from privrl.experiments.training.loop import train
 from privrl.samplers.noisy_counts import NonPrivate
 

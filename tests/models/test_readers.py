@@ -123,7 +123,7 @@ TYPED = {
 CELL = (
     r"(the column|column '\w+') must hold (nothing but its categories, and holds something unknown "
     r"or missing; other=True|numbers everywhere, and holds something else or nothing somewhere; "
-    r"missing=True) adds a cell for that\."
+    r"missing=True) adds a cell for that(, or in its file, under \[columns\.\w+\]: \w+ = true)?\."
 )
 TYPE = r"(the column|column '\w+'|X|y) must hold [\w ,]+, got type \w+; convert it first\."
 CLASS = (
@@ -151,7 +151,8 @@ def compare(read, make, case, allowed):
     replaced = [*records[:i], entry, *records[i + 1 :]]
     (cells, said), (others, said_too) = outcome(read, make(records)), outcome(read, make(replaced))
     for words in (said, said_too):
-        assert words is None or re.fullmatch("|".join(allowed), words)
+        for line in () if words is None else words.split("\n"):  # one for each column
+            assert re.fullmatch("|".join(allowed), line)
     if cells is not None and others is not None:
         np.testing.assert_array_equal(np.delete(cells, i, -1), np.delete(others, i, -1))
     return cells, others
