@@ -54,7 +54,7 @@ def _guesses() -> str:
     rows = [
         (
             f"{epsilon:g}",
-            f"{np.exp(epsilon):.4g}",
+            f"{np.exp(epsilon):.3g}" if epsilon < 5 else f"{np.exp(epsilon):,.0f}",
             _percent(best_guess(epsilon, DELTA)),
             _percent(belief(epsilon)),
         )
@@ -124,8 +124,8 @@ def _guess_picture() -> Figure:
         for epsilon in SHOWN:
             away = last if epsilon == SHOWN[-1] else 9
             axes.annotate(
-                _percent(chance(epsilon)), (epsilon, 100 * chance(epsilon)), (0, away),
-                textcoords="offset points", ha="center", color=colour,
+                _percent(chance(epsilon)), (epsilon, 100 * chance(epsilon)), (-8, away),
+                textcoords="offset points", ha="right" if away > 0 else "left", color=colour,
             )  # fmt: skip
     axes.set(xscale="log", xlim=(0.01, 20), ylim=(-3, 112), yticks=range(0, 101, 25))
     axes.set_xlabel(f"ε of all that was released (nats), δ = {DELTA:g}")
@@ -141,16 +141,16 @@ def _guess_picture() -> Figure:
 
 def _units() -> Figure:
     """Draw one person's stays in a hospital, and boxes around what each unit protects."""
-    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
     axes = figure.subplots()
     for stay, (first, days) in enumerate(((0.0, 5), (6.6, 4), (12.2, 6))):
         places = first + np.arange(days)
         axes.plot(places, np.zeros(days), "-o", color=GREY, ms=9, lw=1.5, zorder=3)
-        axes.text(places.mean(), -0.75, f"stay {stay + 1}", ha="center", va="top")
+        axes.text(places.mean(), -0.8, f"stay {stay + 1}", ha="center", va="top")
     boxes = (
-        ((1.55, -0.4), (0.9, 0.8), BLUE, "-", "a step: one day,\nwhat was done, how it went"),
+        ((1.55, -0.55), (0.9, 1.1), BLUE, "-", "a step: one day,\nwhat was done, how it went"),
         ((6.0, -0.55), (4.2, 1.1), GREEN, "--", "an episode:\none whole stay"),
-        ((-0.9, -1.6), (19.0, 3.2), VERMILION, "-.", "a person: all of Anna's stays"),
+        ((-0.9, -1.5), (19.0, 2.7), VERMILION, "-.", "a person: all of Anna's stays"),
     )
     for corner, size, colour, line, _ in boxes:
         axes.add_patch(
@@ -159,15 +159,15 @@ def _units() -> Figure:
             )
         )
     for (x, y), at, (_, _, colour, _, words) in (
-        ((2.0, 0.5), (2.0, 2.6), boxes[0]),
-        ((8.1, 0.65), (8.1, 2.6), boxes[1]),
-        ((15.0, 1.7), (15.0, 2.6), boxes[2]),
+        ((2.0, 0.65), (2.0, 1.9), boxes[0]),
+        ((8.1, 0.65), (8.1, 1.9), boxes[1]),
+        ((15.0, 1.3), (15.0, 1.9), boxes[2]),
     ):
         axes.annotate(
             words, (x, y), at, ha="center", va="bottom", color=colour, fontsize="large",
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 1.5},
         )  # fmt: skip
-    axes.set(xlim=(-1.4, 18.6), ylim=(-2, 4.2))
+    axes.set(xlim=(-1.4, 18.6), ylim=(-1.8, 3.3))
     axes.set_title("One person's data, and what each privacy unit hides of it", loc="left")
     axes.axis("off")
     return figure

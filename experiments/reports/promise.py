@@ -80,8 +80,8 @@ def guess_text(epsilon: float, delta: float) -> str:
     return (
         "In a game: somebody who knows everything else about the data, sees all that was released "
         "and has to say which of two neighbours it was made of, each as likely beforehand, is "
-        f"right at most {text}\u00a0% of the time; whoever guesses blindly, 50\u00a0%.{least} More of "
-        "this is on the page What epsilon means here of privrl's documentation (docs/epsilon.md)."
+        f"right at most {text}\u00a0% of the time; whoever guesses blindly, 50\u00a0%.{least} "
+        "The page What epsilon means here of privrl's documentation (docs/epsilon.md) says more."
     )
 
 
