@@ -64,5 +64,5 @@ def requests(browser: Any, path: Path) -> list[str]:
         message = json.loads(each["message"])["message"]
         if message["method"] == "Network.requestWillBeSent":
             sent.append(message["params"]["request"]["url"])
-    inner = ("data:", "chrome:")
+    inner = ("data:", "chrome:", "chrome-untrusted:")
     return [url for url in sent if url != path.as_uri() and not url.startswith(inner)]
