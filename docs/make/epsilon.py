@@ -54,7 +54,7 @@ def _guesses() -> str:
     rows = [
         (
             f"{epsilon:g}",
-            f"{np.exp(epsilon):.3g}" if epsilon < 5 else f"{np.exp(epsilon):,.0f}",
+            up(np.exp(epsilon)) if epsilon < 5 else f"{np.ceil(np.exp(epsilon)):,.0f}",
             _percent(best_guess(epsilon, DELTA)),
             _percent(belief(epsilon)),
         )
