@@ -63,19 +63,25 @@ def budget_text(guarantee: Mapping[str, Any]) -> str | None:
     return said if told is None else f"{said} ({told})"
 
 
-def guess_text(epsilon: float, delta: float) -> str:
-    """Return what an attacker may learn, by a game of two data sets.
+def best_guess(epsilon: float, delta: float) -> float:
+    """Return how often an attacker is right at most who would else be right half of the time.
 
     Of two neighbours, each as likely, the right one is guessed with a chance of at most
     ``(exp(epsilon) + delta) / (exp(epsilon) + 1)`` (Kairouz, Oh and Viswanath, 2015).
     """
-    chance = (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+    return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+
+
+def guess_text(epsilon: float, delta: float) -> str:
+    """Return what an attacker may learn, by a game of two data sets."""
+    chance = best_guess(epsilon, delta)
     text = up_to_places(min(100 * chance, 100), 1)
     least = "" if chance < 0.99 else " So large a budget alone promises little."
     return (
         "In a game: somebody who knows everything else about the data, sees all that was released "
         "and has to say which of two neighbours it was made of, each as likely beforehand, is "
-        f"right at most {text}\u00a0% of the time; whoever guesses blindly, 50\u00a0%.{least}"
+        f"right at most {text}\u00a0% of the time; whoever guesses blindly, 50\u00a0%.{least} "
+        "The page What epsilon means here of privrl's documentation (docs/epsilon.md) says more."
     )
 
 

@@ -1,30 +1,19 @@
 """Pages in a real browser, with no network: they are drawn, tell, sort, and fit on a phone."""
 
-import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import browsers
 import pytest
+from browsers import DESKTOP, PHONE, complaints, needs_browser, requests
 from folders import EVIL, evil_histogram, evil_training, saved_sweep
 
 pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
-webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: pip install selenium")
 
-from privrl.experiments.reports import report  # noqa: E402
+from privrl.experiments.reports import report
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="no browser: apt-get install chromium chromium-driver",
-)
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--force-prefers-reduced-motion",
-)  # fmt: skip
-DESKTOP, PHONE = (1100, 900), (390, 844)
+pytestmark = needs_browser
 KINDS = ("training", "histogram", "sweep")
 
 #: Elements of Bokeh's, which lie in shadows.
@@ -54,26 +43,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(60)
-    yield driver
-    driver.quit()
+    yield from browsers.started(tmp_path_factory.mktemp("browser"))
 
 
 def opened(browser: Any, path: Path, size: tuple[int, int] = DESKTOP) -> None:
     """Open a page of a size, and wait until its pictures are drawn."""
-    for log in ("browser", "performance"):
-        browser.get_log(log)
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE},
-    )
-    browser.get(path.as_uri())
+    browsers.go(browser, path, size)
     browser.execute_async_script(
         DEEP
         + """
@@ -85,24 +60,6 @@ def opened(browser: Any, path: Path, size: tuple[int, int] = DESKTOP) -> None:
         };
         wait();"""
     )
-
-
-def complaints(browser: Any) -> list[str]:
-    return [
-        each["message"]
-        for each in browser.get_log("browser")
-        if each["level"] in {"SEVERE", "WARNING"}
-    ]
-
-
-def requests(browser: Any, path: Path) -> list[str]:
-    """Return what was asked for, but for the page itself."""
-    sent = []
-    for each in browser.get_log("performance"):
-        message = json.loads(each["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            sent.append(message["params"]["request"]["url"])
-    return [url for url in sent if url != path.as_uri() and not url.startswith("data:")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
