@@ -34,7 +34,7 @@ from privrl.samplers.noisy_counts import NoisyCounts
 _CURVE_POINTS = 60
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
 _CELLS_PER_RUN = 72  # whose tables have so many cells
-_DRAWS_PER_JOB = 100  # and a job as long as so many more draws, for its calibration
+_DRAWS_PER_JOB = 20  # and a job as long as so many more draws, for its calibration
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,13 +34,6 @@ Address = Annotated[
     typer.Option(help="Of a Dask scheduler or Ray cluster; by default one is started here."),
 ]
 
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder for the files.", show_default="results/COMMAND, or results/COMMAND-PRESET"
-    ),
-]
-
 Compared = TypeVar("Compared", bound="Comparison")
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
-from privrl.cli.jobs import SEVERAL, Address, Backend, Out, Workers, folder, jobs_bar, overridden
+from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, folder, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
@@ -80,7 +80,13 @@ def suite(
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
-    out: Out = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the files. By default results/suite, of other presets "
+            "results/suite-others and so on."
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,

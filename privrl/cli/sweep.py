@@ -10,7 +10,7 @@ from rich.table import Table
 
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
-from privrl.cli.jobs import SEVERAL, Address, Backend, Out, Workers, folder, jobs_bar, overridden
+from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, folder, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
@@ -72,7 +72,13 @@ def sweep(
     workers: Workers = None,
     address: Address = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
-    out: Out = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the files. By default results/sweep, of other presets "
+            "results/sweep-frontier and so on."
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
