@@ -116,7 +116,7 @@ def test_each_preset_has_a_folder_of_its_own(out, preset, where: str) -> None:
         (["sweep"], "sweep/results.csv"),
         (["sweep", "--preset", "frontier"], "sweep-frontier/sweep.json"),
         (["suite"], "suite/suite.csv"),
-        (["train"], "train/policy.json"),
+        (["train", "--env", "FrozenLake-v1"], "train/policy.json"),
     ],
 )
 def test_what_another_command_wrote_is_refused(
