@@ -34,7 +34,7 @@ def test_progress_counts_the_episodes_of_jobs_that_run(monkeypatch) -> None:
     shares = [now.share for now in seen]
     assert len(seen) > 10
     assert 0 < shares[0] < 0.6 < shares[-1] <= 1 + 1e-9
-    assert shares == sorted(shares)
+    assert shares == sorted(set(shares))  # each stretch is more
     assert [each.episodes for each in told] == [0, 80, 160]
     assert {each.of_episodes for each in told} == {160}
 
