@@ -15,8 +15,9 @@ from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison
-from privrl.experiments.sweeps.execution import Found, SweepProgress, do_jobs
+from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, check_jobs, most_runs
+from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
 
 _PART = 0.25  # of what a sweep's block may hold: Taxi's 5 runs were seen to take 2 GB

@@ -3,35 +3,15 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from privrl.envs import TabularMDP
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import Job, JobResult, conditions, run_job, versions, work
+from privrl.experiments.sweeps.progress import Counts, SweepProgress, counts
 from privrl.experiments.workers import on_workers
 
 Found = dict[str, JobResult]  # by the keys of jobs
-
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """How far a sweep is.
-
-    Attributes
-    ----------
-    done, jobs : int
-        Jobs that are finished, and all.
-    already : int
-        Those that were in the database.
-    share : float
-        Part of the expected work of the others that is done, 0 to 1.
-    """
-
-    done: int
-    jobs: int
-    already: int
-    share: float
 
 
 def do_jobs(
@@ -88,18 +68,33 @@ def do_jobs(
             found |= {job.key: result for job, result in there.items()}
         effort = {key: work(job, mdps[job.env]) for key, job in todo.items() if key not in found}
         missing = sorted(effort, key=effort.__getitem__, reverse=True)
-        all_of_it, done, already = sum(effort.values()), 0.0, len(found)
+        all_of_it, already = sum(effort.values()), len(found)
+        every = sum(todo[key].episodes * todo[key].runs for key in missing)
+        running = stack.enter_context(counts())
+
+        def progress() -> SweepProgress:
+            ended, had = len(found), running.read()
+            done, episodes = 0.0, 0
+            for key in missing:
+                job = todo[key]
+                if key in found:
+                    done += effort[key]
+                    episodes += job.episodes * job.runs
+                elif key in had:
+                    done += work(job, mdps[job.env], upto=had[key])
+                    episodes += had[key] * job.runs
+            share = done / all_of_it if missing else 1.0
+            return SweepProgress(ended, len(todo), already, share, episodes, every, progress)
 
         def tell() -> None:
             if on_progress is not None:
-                share = done / all_of_it if missing else 1.0
-                on_progress(SweepProgress(len(found), len(todo), already, share))
+                on_progress(progress())
 
         tell()
         for job, result in on_workers(
             _do_there,
             [todo[key] for key in missing],
-            (dict(mdps), versions()),
+            (dict(mdps), versions(), running),
             backend=backend,
             workers=workers,
             address=address,
@@ -107,16 +102,16 @@ def do_jobs(
             if database is not None:
                 kept[job.env].save(job, result)
             found[job.key] = result
-            done += effort[job.key]
+            running.drop(job.key)
             tell()
     return found
 
 
-def _do_there(job: Job, shared: tuple[dict[str, TabularMDP], dict[str, str]]) -> JobResult:
+def _do_there(job: Job, shared: tuple[dict[str, TabularMDP], dict[str, str], Counts]) -> JobResult:
     """Run a job, wherever this is, if the libraries here are those that the sweep began with."""
-    mdps, wanted = shared
+    mdps, wanted, running = shared
     if versions() != wanted:
         raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), running.counting(job.key) as count:
         warnings.simplefilter("ignore", UserWarning)  # said when the jobs were checked
-        return run_job(job, mdps[job.env])
+        return run_job(job, mdps[job.env], callback=count)

@@ -20,7 +20,7 @@ import numpy as np
 
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
-from privrl.agents.training import learn_counts
+from privrl.agents.training import Callback, learn_counts
 from privrl.envs import TabularMDP
 from privrl.experiments import memory
 from privrl.experiments.methods import Method, Task, make_agent
@@ -34,7 +34,7 @@ from privrl.samplers.noisy_counts import NoisyCounts
 _CURVE_POINTS = 60
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
 _CELLS_PER_RUN = 72  # whose tables have so many cells
-_DRAWS_PER_JOB = 100  # and a job as long as so many more draws, for its calibration
+_DRAWS_PER_JOB = 20  # and a job as long as so many more draws, for its calibration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ class JobResult:
     sigma: float
 
 
-def run_job(job: Job, mdp: TabularMDP) -> JobResult:
+def run_job(job: Job, mdp: TabularMDP, *, callback: Callback | None = None) -> JobResult:
     """Run all runs of a job, as one batched agent.
 
     Parameters
@@ -139,6 +139,8 @@ def run_job(job: Job, mdp: TabularMDP) -> JobResult:
         What to run.
     mdp : TabularMDP
         Where.
+    callback : callable, optional
+        Is told of each stretch of episodes under one policy.
 
     Returns
     -------
@@ -153,7 +155,7 @@ def run_job(job: Job, mdp: TabularMDP) -> JobResult:
     began = perf_counter()
     agent_rng, env_rng = map(np.random.default_rng, job.seed_sequence().spawn(2))
     agent = _agent(job, mdp, agent_rng, runs=job.runs)
-    starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng)
+    starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng, callback=callback)
     so_far = np.concatenate([np.zeros((1, job.runs)), rewards[:, 0].cumsum(axis=0)])
     at = interpolate.make_interp_spline([*starts, job.episodes], so_far, k=1)(
         curve_episodes(job.episodes)
@@ -172,8 +174,9 @@ def run_job(job: Job, mdp: TabularMDP) -> JobResult:
     )
 
 
-def work(job: Job, mdp: TabularMDP) -> float:
-    """Return how long a job takes, about, compared with others."""
+def work(job: Job, mdp: TabularMDP, *, upto: int | None = None) -> float:
+    """Return how long a job takes, or its first so many episodes, about, beside others."""
+    episodes = job.episodes if upto is None else upto
     draws = _DRAWS_PER_JOB
     schedules = [job.method.draws_of(job.episodes)]
     if job.method.resamples is not None:
@@ -181,7 +184,7 @@ def work(job: Job, mdp: TabularMDP) -> float:
     if job.method.agent == "random":
         schedules = [schedule_named("every-episode")]
     for schedule in schedules:
-        draws += len(schedule.starts(job.episodes))
+        draws += len(schedule.starts(episodes))
     cells = math.prod(_table(job, mdp))
     return float(draws * (_RUNS_PER_DRAW * _CELLS_PER_RUN + job.runs * cells))
 

@@ -16,8 +16,9 @@ from privrl.experiments.methods import Method
 from privrl.experiments.names import make_env
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison
-from privrl.experiments.sweeps.execution import Found, SweepProgress, do_jobs
+from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, curve_episodes
+from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
 from privrl.numerics.special import FloatArray
 

@@ -1,6 +1,6 @@
 """What commands that do jobs share: where they are done, how far they are, and saved specs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -8,9 +8,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn
 
 from privrl._plain import parse_json
 from privrl.cli.options import values_of
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SEVERAL = ("agent", "sampler", "schedule")  # of which every combination is taken
 
+_BAR = 12  # characters: so all of it fits into 80
+_FIRST = 1.0  # seconds, before which a pace tells nothing
+
 Backend = Annotated[
     str, typer.Option(help="loky (processes of this machine), sequential, dask or ray.")
 ]
@@ -32,6 +35,13 @@ Address = Annotated[
 ]
 
 Compared = TypeVar("Compared", bound="Comparison")
+
+
+def folder(command: str, out: Path | None, preset: str | None, usual: str) -> Path:
+    """Return where files go: by default each preset has a folder of its own."""
+    if out is not None:
+        return out
+    return Path("results") / (command if preset in (None, usual) else f"{command}-{preset}")
 
 
 def overridden(
@@ -67,51 +77,93 @@ def _saved_spec(kind: type[Compared], path: Path) -> Compared:
     return kind.from_dict(data["spec"] if whole else data)
 
 
-class _TimeLeft(ProgressColumn):
-    """When jobs end if they go on as they did; Rich's own column looks at its last steps only."""
+class _Pace:
+    """How fast jobs go: from when the first episodes were seen, without the start of workers."""
 
-    def render(self, task: Task) -> Text:
-        """Return hours, minutes and seconds."""
-        ends = task.fields["ends"]
-        left = "-:--:--" if ends is None else timedelta(seconds=max(0, int(ends - monotonic())))
-        return Text(f"{left} left", style="progress.remaining")
+    def __init__(self) -> None:
+        self._from: tuple[float, float, int] | None = None  # seconds, share, episodes
+        self._began = 0.0
+
+    def begin(self, now: float) -> None:
+        """Jobs are given to workers now, in seconds of any clock."""
+        self._began = now
+
+    def text(self, progress: "SweepProgress", now: float) -> str:
+        """Return episodes a second and the time left, where they can be told yet."""
+        if self._from is None:
+            if progress.done > progress.already:  # workers do not tell before the end of a job
+                self._from = self._began, 0.0, 0
+            elif progress.episodes:
+                self._from = now, progress.share, progress.episodes
+        since, share, episodes = self._from or (now, 0.0, 0)
+        took, more = now - since, progress.share - share
+        if took < _FIRST or more <= 0:
+            return ""
+        left = timedelta(seconds=round(took * (1 - progress.share) / more))
+        return f"{_short((progress.episodes - episodes) / took)} a second, {left} left"
+
+
+def _short(number: float) -> str:
+    """Return three digits of a number of episodes: 3 million are 3M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.0f}"
+
+
+class _Following(Progress):
+    """A bar that looks, each time it is drawn, how far jobs are."""
+
+    look: Callable[[], None] | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        if self.look is not None:
+            self.look()
+        return super().get_renderables()
 
 
 @contextmanager
-def jobs_bar(doing: str, database: Path) -> Iterator[Callable[["SweepProgress"], None]]:
+def jobs_bar(
+    doing: str, database: Path, *, backend: str, workers: int | None
+) -> Iterator[Callable[["SweepProgress"], None]]:
     """Show how far jobs are; where they stop early, say that they can go on."""
+    from joblib import cpu_count  # type: ignore[import-untyped] # has no types
+
     from privrl.experiments.workers import JobFailed, WorkersDied
 
-    columns = (
-        TextColumn(doing), BarColumn(), TextColumn("{task.fields[jobs]}"),
-        TimeElapsedColumn(), _TimeLeft(),
-    )  # fmt: skip
-    now: SweepProgress | None = None
-    began = monotonic()
-    with Progress(*columns, console=ERR, transient=True) as progress_bar:
-        task = progress_bar.add_task("", total=1.0, jobs="", ends=None)
+    told: SweepProgress | None = None
+    pace = _Pace()
+    columns = TextColumn(doing), BarColumn(bar_width=_BAR), TextColumn("{task.fields[far]}")
+    with _Following(*columns, console=ERR, transient=True, refresh_per_second=4) as shown:
+        task = shown.add_task("", total=1.0, far="preparing")
+
+        def look() -> None:
+            if told is None:
+                return
+            now = told.now()
+            far = f"{_short(now.episodes)} of {_short(now.of_episodes)} episodes"
+            many = min(workers or cpu_count(), now.jobs - now.already)
+            if not now.episodes and backend == "loky" and many > 1:
+                far = f"starting {many} workers"
+            elif rate := pace.text(now, monotonic()):
+                far += f", {rate}"
+            shown.update(task, completed=now.share, far=far)
 
         def show(progress: "SweepProgress") -> None:
-            nonlocal now, began
-            if now is None:
-                began = monotonic()
+            nonlocal told
+            if told is None:
+                pace.begin(monotonic())
                 if progress.already:
                     ERR.print(f"{progress.already} of {progress.jobs} jobs were there already")
-            now = progress
-            share = progress.share
-            progress_bar.update(
-                task,
-                completed=share,
-                jobs=f"{progress.done} of {progress.jobs} jobs",
-                ends=monotonic() + (monotonic() - began) * (1 / share - 1) if share else None,
-            )
+            told = progress
 
+        shown.look = look
         try:
             yield show
         except (KeyboardInterrupt, JobFailed, WorkersDied) as stop:
-            if now is not None:
+            if told is not None:
                 ERR.print(
-                    f"[yellow]stopped:[/] {now.done} of {now.jobs} jobs are kept in "
+                    f"[yellow]stopped:[/] {told.done} of {told.jobs} jobs are kept in "
                     f"{escape(str(database))}; the same command again computes the others.",
                     soft_wrap=True,
                 )

@@ -37,7 +37,7 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     if there and not force:
         raise ValueError(
             f"out must be a folder without {', '.join(there)}, got {str(out)!r}, which has what "
-            "an earlier run wrote; choose another folder, or write over it: --force."
+            "an earlier run wrote; choose another folder with --out, or write over it: --force."
         )
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
-from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
+from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, folder, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
@@ -80,7 +80,13 @@ def suite(
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/suite"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the files. By default results/suite, of other presets "
+            "results/suite-others and so on."
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
@@ -108,8 +114,11 @@ def suite(
             todo = replace(todo, tasks=words(tasks))
         if epsilons is not None:
             todo = replace(todo, epsilons=_budgets(epsilons))
+        out = folder("suite", out, preset, _PRESET)
         outputs.check_same(out, _FILES, of="suite.json", spec=todo.to_dict(), force=force)
-        with jobs_bar("comparing", out / _DATABASE) as on_progress:
+        with jobs_bar(
+            "comparing", out / _DATABASE, backend=backend, workers=workers
+        ) as on_progress:
             results = suites.run_suite(
                 todo,
                 backend=backend,

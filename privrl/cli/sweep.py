@@ -10,7 +10,7 @@ from rich.table import Table
 
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
-from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, jobs_bar, overridden
+from privrl.cli.jobs import SEVERAL, Address, Backend, Workers, folder, jobs_bar, overridden
 from privrl.cli.options import options_of, takes_options, told_by
 from privrl.cli.outputs import Force
 from privrl.cli.report import WithReport, write_report
@@ -72,7 +72,13 @@ def sweep(
     workers: Workers = None,
     address: Address = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/sweep"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the files. By default results/sweep, of other presets "
+            "results/sweep-frontier and so on."
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
     report: WithReport = False,
@@ -95,10 +101,11 @@ def sweep(
             raise ValueError("give --preset or --spec, not both.")
         base = {"preset": preset or _PRESET} if spec is None else {"spec": str(spec)}
         todo = overridden(sweeps.SweepSpec, sweeps.preset, base, options)
+        out = folder("sweep", out, preset, _PRESET)
         outputs.check_same(out, _FILES, of="sweep.json", spec=todo.to_dict(), force=force)
         if parquet:
             _files.check_parquet()
-        with jobs_bar("sweeping", out / _DATABASE) as on_progress:
+        with jobs_bar("sweeping", out / _DATABASE, backend=backend, workers=workers) as on_progress:
             result = sweeps.run_sweep(
                 todo,
                 backend=backend,

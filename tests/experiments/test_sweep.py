@@ -214,10 +214,10 @@ def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
 
 
 def test_a_failing_job_is_named_and_the_others_are_kept(tmp_path: Path, monkeypatch) -> None:
-    def fails(job, mdp):
+    def fails(job, mdp, **options):
         if job.epsilon == 1.0:
             raise FloatingPointError("too cold")
-        return run_job(job, mdp)
+        return run_job(job, mdp, **options)
 
     monkeypatch.setattr("privrl.experiments.sweeps.execution.run_job", fails)
     spec, path = small(methods=(FREE, NOISY)), tmp_path / "sweep.sqlite"
