@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents import PSRL, KnownRewards
 from privrl.costs import Cost, GaussianCost, ReplaceRecord
 from privrl.costs.noise import GaussianBulk
@@ -210,6 +211,28 @@ def test_a_copy_is_of_one_moment() -> None:
         other.__setstate__(state)
         told = sum(entry.count * prices[kinds.index(entry.cost)] for entry in other.journal)
         assert float(other.spent(2.0)) == pytest.approx(told, rel=1e-12)
+
+
+def test_a_charge_waits_until_a_copy_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when the journal has been copied, and what is spent has not."""
+    accountant = RdpAccountant(orders=[2.0])
+    cost = GaussianCost(sigma=1.0, relation=RECORD)
+    thread = threading.Thread(target=accountant.compose, args=[cost])
+    whole = KeepsJournal.__copy__
+
+    def interrupted(self):
+        other = whole(self)
+        thread.start()
+        thread.join(0.3)
+        return other
+
+    monkeypatch.setattr(KeepsJournal, "__copy__", interrupted)
+    other = copy.copy(accountant)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(other.journal) == 0
+    assert float(other.spent(2.0)) == 0
+    assert len(accountant.journal) == 1
 
 
 class Once:
