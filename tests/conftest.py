@@ -23,9 +23,14 @@ settings.register_profile("suite", derandomize=True, **_untimed)
 settings.register_profile("search", print_blob=True, **_untimed)
 settings.load_profile("suite")
 
-# For what runs outside of a test too, such as fixtures of a module and what they start.
-_folder = tempfile.TemporaryDirectory(prefix="privrl-ledger-")
-os.environ["PRIVRL_LEDGER"] = f"{_folder.name}/ledger.sqlite"
+# Nothing may be spent before the first test; where there is no folder, none is made.
+os.environ["PRIVRL_LEDGER"] = f"{os.devnull}/ledger.sqlite"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ledger_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A ledger for what runs outside of a test, such as fixtures of a module."""
+    os.environ["PRIVRL_LEDGER"] = str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite")
 
 
 @pytest.fixture(autouse=True)
