@@ -62,13 +62,17 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "privrl"
+html_baseurl = ""  # the owner's to set, once it is known
 html_math_renderer = "mathml"
 html_static_path = ["site/static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it asks for pages, which browsers refuse of files
+html_favicon = "site/static/logo.svg"
+html_logo = "site/static/logo.svg"
 html_theme_options = {
-    "logo": {"text": "privrl"},
+    "logo": {"text": "privrl", "alt_text": "privrl"},
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
@@ -77,7 +81,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     "navigation_depth": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

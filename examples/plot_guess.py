@@ -2,8 +2,8 @@
 What an attacker may learn
 ==========================
 
-Somebody tries to tell from a release whether Anna is in the data. Blind, they are right half of the
-time. The bound is what (ε, δ) allows at the most; against a mechanism whose exact cost is known, one
+Somebody tries to tell from a release whether Anna is in the data. Blind, they are right half of
+the time. The bound is what (ε, δ) allows at the most; of a mechanism whose exact cost is known, one
 can say what they really reach.
 """
 

@@ -34,7 +34,10 @@ def _option(what: Any) -> str:
 
 def _blocks(name: str, command: Any, level: int) -> Iterator[str]:
     inner = getattr(command, "commands", {})
-    told = (what for what in command.params if not getattr(what, "hidden", False))
+    context = command.make_context(name, [], resilient_parsing=True)
+    told = (
+        what for what in context.command.get_params(context) if not getattr(what, "hidden", False)
+    )
     options = "" if inner else "".join(_option(what) for what in told if what.name != "help")
     yield f"{'#' * level} {name}\n\n{_prose(command.help or '')}\n\n{options}"
     for each, one in sorted(inner.items()):

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 
 
 def _visit(translator: Any, node: nodes.Element, display: str) -> None:
-    made = convert(node.astext(), display=display)
+    made = convert(node.astext().replace("'", "′"), display=display)  # at its own height
     translator.body.append(f'<div class="math">{made}</div>' if display == "block" else made)
     raise nodes.SkipNode
 
