@@ -17,19 +17,30 @@ What `privrl --help` and `privrl COMMAND --help` say, on one page.
 """
 
 
+def _told(text: str) -> str:
+    """Return help as Markdown: names of options are code."""
+    return re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", text.replace("*", r"\*"))
+
+
 def _prose(text: str) -> str:
-    """Return help as Markdown, with its examples as code."""
-    paragraphs = re.sub(r"(?m)^Example: (.*)$", r"```bash\n\1\n```", text).replace("*", r"\*")
+    """Return the help of a command, with its examples as code."""
+    lines = (
+        re.sub(r"^Example: (.*)$", r"```bash\n\1\n```", line)
+        if line[:8] == "Example:"
+        else _told(line)
+        for line in text.splitlines()
+    )
+    paragraphs = "\n".join(lines)
     return re.sub(r"(?m)(^```)\n\n```bash\n", "", paragraphs)
 
 
 def _option(what: Any) -> str:
     if what.param_type_name == "argument":
-        return f"- `{(what.metavar or what.name).upper()}`: {what.help or ''}\n"
+        return f"- `{(what.metavar or what.name).upper()}`: {_told(what.help or '')}\n"
     names = ", ".join(f"`{name}`" for name in (*what.opts, *what.secondary_opts))
     shown = what.default not in (None, False, "", ())
     default = f" By default `{what.default}`." if shown and not callable(what.default) else ""
-    return f"- {names}: {' '.join((what.help or '').split())}{default}\n"
+    return f"- {names}: {_told(' '.join((what.help or '').split()))}{default}\n"
 
 
 def _blocks(name: str, command: Any, level: int) -> Iterator[str]:

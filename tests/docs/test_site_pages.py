@@ -1,9 +1,29 @@
 """Pages that only the site has: what they repeat from others is the same there."""
 
 import re
+import runpy
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs"
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_the_reference_has_every_package_with_public_names() -> None:
+    pytest.importorskip("sphinx", reason="no Sphinx: pip install 'privrl[docs]'")
+    told = runpy.run_path(str(DOCS / "site" / "reference.py"))["PACKAGES"]
+    found = {
+        ".".join(("privrl", *path.relative_to(ROOT).parent.parts)).replace(
+            "privrl.privrl", "privrl"
+        )
+        for top in ("privrl", "envs", "agents", "experiments")
+        for path in (ROOT / top).rglob("__init__.py")
+        if "__all__" in path.read_text(encoding="utf-8")
+    }
+    assert set(told) - {"privrl.experiments.callbacks"} == found - {"privrl.cli"}
+    listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8").splitlines()
+    assert [package for package in told if package not in listed] == []
 
 
 def test_numbers_beside_others_are_those_of_the_benchmarks() -> None:
