@@ -28,10 +28,17 @@ TEXTS = {
     "guarantee": ("README.md", "The guarantee, and what it is not"),
     "security": ("SECURITY.md", ""),
 }
-LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
-#: Pages of the repository that list others; on the site these are below them.
-BELOW = {"decisions/README": "[0-9]*"}
-TREE = "\n```{{toctree}}\n:hidden:\n:glob:\n\n{}\n```\n"
+#: A link to a file; code is found first, and left as it is.
+LINK = re.compile(
+    r"(?P<code>^(?P<fence>`{3,})(?s:.*?)^(?P=fence)|`[^`\n]+`)"
+    r"|\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]"
+    r"\((?!https?:|mailto:|#)(?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)",
+    re.MULTILINE,
+)
+#: Pages that list those beside them, whose menu is that list.
+LISTS = ("decisions/README", "howto/index", "tutorials/index")
+BESIDE = re.compile(r"\]\(([\w-]+)\.md\)")
+TREE = "\n```{{toctree}}\n:hidden:\n\n{}\n```\n"
 FRAME = '<iframe class="slider" src="{}" title="Move epsilon" loading="lazy"></iframe>'
 
 
@@ -49,8 +56,10 @@ def _up(docname: str) -> str:
 
 def _lead(match: re.Match[str], folder: Path, docname: str) -> str:
     """Return a link as it is on the site."""
-    text, target, anchor = match[1], match[2], match[3] or ""
-    path = (folder / target).resolve()
+    if match["code"]:
+        return match["code"]
+    text, anchor = match["text"], match["anchor"] or ""
+    path = (folder / match["target"]).resolve()
     if (path / "README.md").is_file() and path != ROOT:
         path /= "README.md"
     place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
@@ -81,8 +90,9 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
         text = _section((ROOT / name).read_text(encoding="utf-8"), section)
         source[0] = translated(text, ROOT, docname)
     else:
-        below = TREE.format(BELOW[docname]) if docname in BELOW else ""
-        source[0] = translated(source[0], path.parent, docname) + below
+        below = dict.fromkeys(BESIDE.findall(source[0])) if docname in LISTS else {}
+        menu = TREE.format("\n".join(below)) if below else ""
+        source[0] = translated(source[0], path.parent, docname) + menu
 
 
 def _slider(app: Sphinx, error: Exception | None) -> None:

@@ -40,3 +40,21 @@ def test_the_features_of_all_are_told_of_all() -> None:
     rows = re.findall(r"^\|(.*)\|$", table, re.M)
     assert {row.count("|") for row in rows} == {7}
     assert not [row for row in rows if any(not cell.strip() for cell in row.split("|")[1:])]
+
+
+def test_links_lead_to_pages_or_to_copies_of_files() -> None:
+    pytest.importorskip("sphinx", reason="no Sphinx: pip install 'privrl[docs]'")
+    translated = runpy.run_path(str(DOCS / "site" / "pages.py"))["translated"]
+
+    def seen(text: str) -> str:
+        return str(translated(text, DOCS / "howto", "howto/ledger"))
+
+    assert seen("[x](../ledger.md#commands)") == "[x](/ledger.md#commands)"
+    assert seen("[x](../../SECURITY.md)") == "[x](/security.md)"
+    assert seen("[x](../../README.md#the-guarantee-and-what-it-is-not)") == "[x](/guarantee.md)"
+    assert seen("[x](../decisions)") == "[x](/decisions/README.md)"
+    assert seen("[`x`](../../CITATION.cff)") == "{download}`x </../CITATION.cff>`"
+    assert seen("[x](../epsilon.html)") == '<a href="../slider.html">x</a>'
+    assert seen("[x](https://a.example/b)") == "[x](https://a.example/b)"
+    code = "`a[0](b)`\n\n```python\nhandlers[name](../ledger.md)\n```\n"
+    assert seen(code) == code
