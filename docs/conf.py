@@ -44,6 +44,7 @@ nb_merge_streams = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings say types, with shapes, units and ranges
 autosummary_generate = False
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # autodoc shows them
 maximum_signature_line_length = 88
 
