@@ -63,6 +63,7 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's machine is
 html_title = "privrl"
 html_baseurl = ""  # the owner's to set, once it is known
 html_math_renderer = "mathml"
