@@ -231,7 +231,7 @@ class BatchCost(InHtml):
         return np.stack([row.rdp(orders) for row in self.rows])
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Return each row's delta, shape (n_rows, *epsilon.shape)."""
+        """Return each row's delta, shape ``(n_rows, *epsilon.shape)``."""
         return np.stack([row.delta(epsilon) for row in self.rows])
 
     def epsilon(self, delta: float) -> FloatArray:
