@@ -974,7 +974,13 @@ def table() -> dict[str, Valid]:
     add(
         "PSRL.private",
         agents.PSRL.private,
-        lambda: {"env": envs.TabularEnv(mdp), "epsilon": 1.0, "episodes": 3, "rng": rng()},
+        lambda: {
+            "env": envs.TabularEnv(mdp),
+            "epsilon": 1.0,
+            "delta": 1e-5,
+            "episodes": 3,
+            "rng": rng(),
+        },
     )
     add(
         "Policy",
