@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_is, check_rng, check_truth, shown
+from privrl._html import table
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import USUAL_DELTA
@@ -147,6 +148,21 @@ class TabularAgent(Observer, ABC):
         self.episodes_done = 0
         self.env: Environment | None = None
         self._deployed: tuple[IntArray, Policy] | None = None  # of which array
+
+    def _facts(self) -> dict[str, str]:
+        """Return what is public of it, for people."""
+        return {
+            "sizes": f"{self.n_states} states, {self.n_actions} actions, {self.horizon} steps",
+            "done": f"{self.episodes_done:,} episodes, {self.draws} draws",
+            **self.accountant.facts(),
+        }
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {fact}" for name, fact in self._facts().items())
+        return f"<{type(self).__name__} {shown}>"
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, self._facts().items())
 
     @property
     def sampler(self) -> Sampler:

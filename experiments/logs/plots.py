@@ -4,12 +4,12 @@ import math
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 from privrl.experiments.logs.report import UNIT, budget_text, summary
 from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from privrl.experiments.pictures import Figure
 
 _LOOKS = (
     (GREY, "s"), (BLUE, "o"), (VERMILION, "D"), (GREEN, "^"), (PURPLE, "v"), (ORANGE, "P"),

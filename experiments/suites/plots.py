@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privrl.experiments.palette import COLOURS, GREY
+from privrl.experiments.pictures import Figure
 from privrl.experiments.suites.report import (
     FINAL,
     HALVES,

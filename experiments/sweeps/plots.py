@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from privrl.experiments.palette import COLOURS, GREY
+from privrl.experiments.pictures import Figure
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.numerics.printing import up
 

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from privrl.agents.policies import Policy
 from privrl.envs.worth import Worth
 from privrl.experiments.palette import BLUE, COLOURS, GREEN, GREY, VERMILION
+from privrl.experiments.pictures import Figure
 
 _PALE = "#D9D9D9"
 _ARROWS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
