@@ -1,11 +1,15 @@
 """Callbacks that log: with the real writer of TensorBoard, and with what the others have."""
 
 import struct
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import rich
 
 from privrl.agents import PSRL, Stretch
 from privrl.experiments import callbacks, train
@@ -87,4 +91,45 @@ def test_a_bar_ends_where_training_fails() -> None:
     agent = PSRL.private(gym.make("privrl.envs:privrl/RiverSwim-v0"), epsilon=1, episodes=2)
     with pytest.raises(KeyError, match="stop"), bar:
         agent.learn(callback=fails)
-    assert not bar._progress.live.is_started
+    assert not bar._bar._progress.live.is_started
+
+
+class Notebook:
+    """What a notebook shows of an object, anew each time that it is told."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, str]] = []
+
+    def display(self, thing: Any, *, display_id: bool) -> "Notebook":
+        assert display_id
+        self.update(thing)
+        return self
+
+    def update(self, thing: Any) -> None:
+        self.shown.append((repr(thing), thing._repr_html_()))
+
+
+def test_a_bar_in_a_notebook_needs_no_widget(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = Notebook()
+    monkeypatch.setattr(rich.get_console(), "is_jupyter", True)
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setattr(callbacks, "_EVERY", 0.0)
+    with callbacks.ProgressBar() as bar:
+        for done in (2, 5, 1234):
+            bar(replace(TOLD, done=done, total=1234))
+    texts = [text for text, _ in notebook.shown]
+    assert texts[0] == "no episodes yet"
+    assert texts[1].startswith("2 of 1,234 episodes, ")
+    assert texts[1].endswith(" s left")
+    assert texts[-1] == "1,234 of 1,234 episodes"
+    assert '<progress value="5" max="1234">' in notebook.shown[2][1]
+    monkeypatch.setattr(callbacks, "_EVERY", 60.0)
+    before = len(notebook.shown)
+    with callbacks.ProgressBar() as bar:  # drawn at most so often, and in the end
+        for done in range(1, 8):
+            bar(replace(TOLD, done=done, total=7))
+    assert [text for text, _ in notebook.shown[before:]] == ["no episodes yet", "7 of 7 episodes"]
+    assert capsys.readouterr() == ("", "")
