@@ -10,14 +10,11 @@ from dataclasses import replace
 from importlib import import_module
 from threading import Event, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from privrl.agents.training import Stretch
-
-if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepProgress
 
 _ROWS = 200  # of MLflow, of one call
 _EPISODE = "public/episode"
@@ -106,6 +103,16 @@ class WeightsAndBiases:
         self._run.log({**logged(told), _EPISODE: told.first + told.episodes})
 
 
+class _Far(Protocol):
+    """How far a sweep or a suite is, as they tell it (`privrl.experiments.sweeps.progress`)."""
+
+    @property
+    def episodes(self) -> int: ...
+    @property
+    def of_episodes(self) -> int: ...
+    def now(self) -> "_Far": ...
+
+
 class ProgressBar:
     """A bar in a terminal or a notebook, for the time of a ``with``; of episodes alone, public.
 
@@ -116,7 +123,7 @@ class ProgressBar:
         columns = BarColumn(), MofNCompleteColumn(), TextColumn("episodes"), TimeRemainingColumn()
         progress = Progress(*columns)
         self._bar = _NotebookBar() if progress.console.is_jupyter else _TerminalBar(progress)
-        self._sweep: SweepProgress | None = None
+        self._sweep: _Far | None = None
 
     def __enter__(self) -> Self:
         """Show it."""
@@ -137,7 +144,7 @@ class ProgressBar:
             self._bar.show(self._sweep.episodes, self._sweep.of_episodes)
         self._bar.stop()
 
-    def __call__(self, told: "Stretch | SweepProgress") -> None:
+    def __call__(self, told: Stretch | _Far) -> None:
         """Say how far it is; of a sweep, from then on it is looked up."""
         if isinstance(told, Stretch):
             self._bar.show(told.done, told.total)
