@@ -2,12 +2,12 @@
 
 import io
 
-from matplotlib import figure
+from matplotlib.figure import Figure
 
 from privrl._files import figure_writer
 
 
-class Figure(figure.Figure):
+class Picture(Figure):
     """A figure that a notebook shows below its cell, as files have it, even without pyplot."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, float]]:
