@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from privrl.experiments.palette import COLOURS, GREY
+from privrl.experiments.pictures import Picture
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.numerics.printing import up
 
@@ -43,7 +44,7 @@ def regret_against_epsilon(result: SweepResult, spec: SweepSpec) -> Figure:
 
 
 def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(8.6, 5.2), layout="constrained")
+    figure = Picture(figsize=(8.6, 5.2), layout="constrained")
     axes = figure.subplots()
     groups = table.groupby("method", sort=False)
     looks = styles(table)
@@ -118,7 +119,7 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
     shown = private or labels
     columns = min(len(shown), 3)
     rows = -(-len(shown) // columns)
-    figure = Figure(
+    figure = Picture(
         figsize=(max(9.0, 1.5 + 3.6 * columns), 1.4 + max(3.4, 2.7 * rows)), layout="constrained"
     )
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, check_is, check_rng
 from privrl._typing import FloatArray
 from privrl.agents.policies import Policy
 
@@ -76,8 +76,11 @@ def play_policy(
     Raises
     ------
     ValueError
-        As `moments`.
+        As `moments`, and if an argument is of the wrong kind.
     """
+    check_is("policy", policy, Policy)
+    check_is("env", env, gym.Env, hint="gymnasium.make makes one")
+    check_rng(rng)
     earned = np.empty(check_count("episodes", episodes))
     for episode in range(episodes):
         *_, last = moments(policy, env, None if episode else int(rng.integers(2**31)))

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from privrl.agents.policies import Policy
 from privrl.envs.worth import Worth
 from privrl.experiments.palette import BLUE, COLOURS, GREEN, GREY, VERMILION
+from privrl.experiments.pictures import Picture
 
 _PALE = "#D9D9D9"
 _ARROWS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
@@ -34,7 +35,7 @@ def policy_figure(policy: Policy, grid: tuple[str, ...] | None = None) -> Figure
     matplotlib.figure.Figure
     """
     arrows = grid is not None and set(policy.action_names or ()) == set(_ARROWS)
-    figure = Figure(figsize=(9.6 if arrows else 6.4, 4.4), layout="constrained")
+    figure = Picture(figsize=(9.6 if arrows else 6.4, 4.4), layout="constrained")
     panels = figure.subplots(1, 1 + arrows, squeeze=False)[0]
     _table(panels[-1], policy)
     if arrows and grid is not None:
@@ -119,7 +120,7 @@ def learning_figure(record: pd.DataFrame, worth: Worth | None, env: str) -> Figu
     -------
     matplotlib.figure.Figure
     """
-    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    figure = Picture(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.subplots()
     episodes = record["episodes"].to_numpy()
     reward = np.repeat(record["reward"].to_numpy() / episodes, episodes)

@@ -24,6 +24,7 @@ FOLDERS = (
 
 _PROTOCOL = "a protocol, a base class, a type or a constant: nothing to call"
 _RESULT = "what other calls return; users do not make it"
+_PICTURE = "draws what another call returned"
 _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kind of its own"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
@@ -46,6 +47,7 @@ LEFT_OUT: dict[str, str] = {
         ),
         _RESULT,
     ),
+    **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
         ("run_study", "run_suite", "read_partitions", "icu_world", "icu_sepsis", "Study",
          "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
@@ -937,6 +939,7 @@ def table() -> dict[str, Valid]:
         envs.numbered,
         lambda: {"env": _cartpole(), "bins": "-2/0/2,-1:1:2,-1:1:2,-1:1:2"},
     )
+    add("grid_of", envs.grid_of, lambda: {"env": envs.TabularEnv(mdp)})
     add("worth", envs.worth, lambda: {"env": envs.TabularEnv(mdp), "policy": np.zeros((5, 4), int)})
 
     # agents
@@ -974,7 +977,13 @@ def table() -> dict[str, Valid]:
     add(
         "PSRL.private",
         agents.PSRL.private,
-        lambda: {"env": envs.TabularEnv(mdp), "epsilon": 1.0, "episodes": 3, "rng": rng()},
+        lambda: {
+            "env": envs.TabularEnv(mdp),
+            "epsilon": 1.0,
+            "delta": 1e-5,
+            "episodes": 3,
+            "rng": rng(),
+        },
     )
     add(
         "Policy",
@@ -1098,6 +1107,16 @@ def table() -> dict[str, Valid]:
         "run_training",
         experiments.run_training,
         spec=experiments.TrainSpec(env="privrl/RiverSwim-v0", episodes=2),
+    )
+    add(
+        "play_policy",
+        experiments.play_policy,
+        lambda: {
+            "policy": agents.Policy(actions=np.zeros((5, 4), int), n_actions=2),
+            "env": envs.TabularEnv(mdp),
+            "episodes": 2,
+            "rng": rng(),
+        },
     )
     add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
