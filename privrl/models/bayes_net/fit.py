@@ -91,9 +91,10 @@ class PrivateBayesNet:
     shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.parents != "private":
-            object.__setattr__(self, "parents", dict(self.structure.parents))
-        object.__setattr__(self, "schema", self.schema.subset(self.structure.nodes))
+        structure = self.structure  # checks parents and schema
+        if not self._is_chosen:
+            object.__setattr__(self, "parents", dict(structure.parents))
+        object.__setattr__(self, "schema", self.schema.subset(structure.nodes))
         if self.mechanism not in get_args(BayesNetMechanism):
             raise ValueError(
                 f"mechanism must be one of {listed(get_args(BayesNetMechanism))}, got "
@@ -101,7 +102,7 @@ class PrivateBayesNet:
             )
         if self.mechanism != "none":
             check_target(self.target, "; mechanism='none' has no privacy and needs none")
-        if self.parents == "private" and (self.mechanism != "auto" or self.shares is not None):
+        if self._is_chosen and (self.mechanism != "auto" or self.shares is not None):
             raise ValueError(
                 "parents='private' must come with mechanism='auto' and without shares, got "
                 f"mechanism={self.mechanism!r}; give the parents to compare mechanisms."
@@ -118,11 +119,20 @@ class PrivateBayesNet:
         for node, share in self.shares.items():
             check_positive(f"shares[{node!r}]", share)
 
+    @property
+    def _is_chosen(self) -> bool:
+        return isinstance(self.parents, str) and self.parents == "private"
+
     @cached_property
     def structure(self) -> Structure:
         """The checked structure; where it is to be chosen, the nodes without edges."""
-        if self.parents != "private":
+        if not isinstance(self.parents, str):
             return make_structure(self.parents, self.schema)
+        if not self._is_chosen:
+            raise ValueError(
+                "parents must be 'private', for a part of the budget to choose them, or map each "
+                f"node to its parents, got {self.parents!r}."
+            )
         names = self.schema.names if isinstance(self.schema, Schema) else ()
         return make_structure(dict.fromkeys(names, ()), self.schema)
 
@@ -164,7 +174,7 @@ class PrivateBayesNet:
         if self._in_two_rounds(plan):
             assert isinstance(plan.cost, GaussianCost)
             return self._fit_in_two_rounds(plan.cost, None, cells, rng, accountant)
-        if self.parents == "private":
+        if self._is_chosen:
             assert self.target is not None
             sigma, choice = plan_choices(self.target, len(cells), n_records)
             if choice is not None:
