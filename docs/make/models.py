@@ -320,7 +320,7 @@ def _networks() -> str:
     return pages.table(("network", "ε", *shown), _rows(wide, shown))
 
 
-_FOUND = {"auto": "`auto`", "private": 'parents="private"'}
+_FOUND = {"auto": "`auto`", "private": '`parents="private"`'}
 
 
 def _rounds() -> str:
