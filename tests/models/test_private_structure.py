@@ -237,8 +237,10 @@ def test_all_follows_from_what_was_released(monkeypatch):
     )
     alike = SCHEMA.decode(np.zeros((2000, 4), int))
     rng = np.random.default_rng(0)
-    fits = [private().fit(data, rng) for data in (alike, records(2000, rng))]
-    assert fits[0].to_dict() == fits[1].to_dict()
+    one_level = records(2000, rng).assign(b=0)
+    fits = [private().fit(data, rng) for data in (alike, records(2000, rng), one_level)]
+    assert fits[0].to_dict() == fits[1].to_dict() == fits[2].to_dict()
+    assert fits[0].parents["b"] == ()  # for it has the most values, all alike as released
     assert sum(map(len, fits[0].parents.values())) == 1 + 2 + 3  # the last candidate has them all
 
 
