@@ -76,6 +76,10 @@ def bayes_net_command(
                     f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
                     "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
                 )
+        if network is None and mechanism != "auto":
+            raise ValueError(
+                f"network must be given with --mechanism {mechanism}: edges are chosen for auto alone."
+            )
         plan = PrivateBayesNet(
             parents="private" if network is None else _load_network(network),
             schema=Schema.load(schema),
