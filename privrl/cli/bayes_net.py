@@ -76,18 +76,16 @@ def bayes_net_command(
                     f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
                     "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
                 )
+        released.check_name("mechanism", mechanism, _MECHANISMS)
         if network is None and mechanism != "auto":
             raise ValueError(
-                f"network must be given with --mechanism {mechanism}: edges are chosen for auto alone."
+                f"network must be given with --mechanism {mechanism}; edges are chosen for auto."
             )
         plan = PrivateBayesNet(
             parents="private" if network is None else _load_network(network),
             schema=Schema.load(schema),
             target=target,
             mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
-        )
-        released.check_name(
-            "mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none")
         )
         names = _FILES if synthetic is None else (*_FILES, "synthetic.csv")
         outputs.check_new(out, names, force=force)
