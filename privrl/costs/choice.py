@@ -38,7 +38,6 @@ for data analytics* (2021). ``λ η²/8``.
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,7 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_orders, shown
-from privrl.costs.base import PairsCost, sharpened
+from privrl.costs.base import PairsCost
 from privrl.costs.noise_pairs import put_on_grid
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair
@@ -103,9 +102,6 @@ class ChoiceCost(PairsCost):
     def dominating_pairs(self) -> "list[Counter[Pair]]":
         """Return the pair that dominates every choice of this spread."""
         return [Counter([ChoicePair(float(outward(self.spread, FEW)))])]
-
-    def _log_delta(self, least: float = -np.inf) -> Callable[[FloatArray], FloatArray]:
-        return sharpened(super()._log_delta(least), self.rdp)
 
 
 @dataclass(frozen=True)
