@@ -3,7 +3,8 @@
 Histograms (`histogram`, `value_counts`), classifiers (`PrivateNaiveBayes`,
 `PrivateLogisticRegression` and, to choose between them, `PrivateClassifier`; install
 ``privrl[models]``) and Bayesian networks, whose structure is public or chosen privately
-(`PrivateBayesNet`). What columns may hold is public and stated beforehand (`privrl.data.Schema`); `discretise` finds bins privately.
+(`PrivateBayesNet`). What columns may hold is public and stated beforehand
+(`privrl.data.Schema`); `discretise` finds bins privately.
 """
 
 from typing import TYPE_CHECKING, Any
