@@ -245,6 +245,7 @@ def table() -> dict[str, Valid]:
     add("DirichletCost", costs.DirichletCost, weight=1.0, alpha=2.0, bound="exact", **common)
     add("GaussianCost", costs.GaussianCost, sigma=2.0, **common)
     add("LaplaceCost", costs.LaplaceCost, scale=2.0, **common)
+    add("ChoiceCost", costs.ChoiceCost, scale=20.0, sensitivity=1.0, relation=record)
     add("DiscreteGaussianCost", costs.DiscreteGaussianCost, sigma=2.0, **common)
     add("DiscreteLaplaceCost", costs.DiscreteLaplaceCost, scale=2.0, **common)
     add(
@@ -267,6 +268,7 @@ def table() -> dict[str, Valid]:
         "laplace": costs.LaplaceCost(scale=2.0, relation=record),
         "discrete": costs.DiscreteGaussianCost(sigma=2.0, relation=record),
         "dlaplace": costs.DiscreteLaplaceCost(scale=2.0, relation=record),
+        "choice": costs.ChoiceCost(scale=20.0, sensitivity=1.0, relation=record),
         "together": costs.Together([noise, draw]),
         "batch": costs.BatchCost([noise, noise]),
         "simplex": costs.SimplexCost(weight=20.0, eta=0.1, eta_bar=0.1),
@@ -361,6 +363,24 @@ def table() -> dict[str, Valid]:
         epsilon=1.0,
         sensitivity="certified",
         delta=None,
+    )
+    add(
+        "ExponentialMechanism",
+        mechanisms.ExponentialMechanism,
+        scale=20.0,
+        sensitivity=1.0,
+        relation=record,
+    )
+    chooses = mechanisms.ExponentialMechanism(scale=20.0, sensitivity=1.0)
+    add("choice.release", chooses.release, lambda: both(data=counts.copy()))
+    add("choice.check", chooses.check, data=counts)
+    add(
+        "choice.calibrated",
+        mechanisms.ExponentialMechanism.calibrated,
+        target=target,
+        sensitivity=1.0,
+        count=1,
+        relation=record,
     )
     add(
         "TablesMechanism",
@@ -640,11 +660,17 @@ def table() -> dict[str, Valid]:
         models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit,
         lambda: both(frame=frame),
     )
+    chosen = models.PrivateBayesNet(
+        parents="private", schema=columns, target=accounting.Rdp(2.0, 500.0)
+    )
+    add("PrivateBayesNet.fit, parents chosen", chosen.fit, lambda: both(frame=frame))
     net = models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit(frame, rng())
     add("BayesNet.query", net.query, variables=["y"], evidence={"job": "a"})
     add("BayesNet.sample", net.sample, lambda: {"n": 5, "rng": rng()})
     add("BayesNet.log_likelihood", net.log_likelihood, frame=frame)
     add("BayesNet.from_dict", models.BayesNet.from_dict, data=net.to_dict())
+    own = chosen.fit(pd.concat([frame] * 20), rng())
+    add("BayesNet.from_dict, parents chosen", models.BayesNet.from_dict, data=own.to_dict())
     found = models.histogram(values, 4, (0, 80), target=target, rng=rng())
     add("PrivateHistogram", models.PrivateHistogram.from_dict, data=found.to_dict())
     add("PrivateHistogram.intervals", found.intervals, confidence=0.9)
