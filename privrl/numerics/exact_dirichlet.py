@@ -27,7 +27,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,10 @@ BITS: Final = 30
 _SLACK = 2.0**-47  # relative: more than floats are off
 _KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
 _CHUNK: Final = 1 << 14
+_IN_CACHE: Final = 1 << 11
+_LEAST: Final = 2.0**-48  # uniform numbers below are not known well enough
+_LARGE: Final = 2.0**30  # shapes
+_EXPONENT: Final = 0x7FF0000000000000  # of a float: the bits that say which power of two is below
 
 Exactly = Callable[[int], Fraction]
 """The exact shape of the element of a flat array that has this index."""
@@ -63,9 +67,9 @@ def posterior_rows(
     array, shape (..., K)
         Probabilities; each row sums to 1 within rounding. One that is below all floats is 0.
     """
-    weights, alphas = (np.broadcast_to(x, counts.shape).flat for x in (weight, alpha))
 
     def exactly(i: int) -> Fraction:
+        weights, alphas = (np.broadcast_to(x, counts.shape).flat for x in (weight, alpha))
         return Fraction(weights[i]) * Fraction(counts.flat[i]) + Fraction(alphas[i])
 
     logs = rounded_log_gammas((weight * counts + alpha).reshape(-1), exactly, rng)
@@ -114,38 +118,76 @@ def _candidates(
     shapes: FloatArray, exactly: Exactly, rng: np.random.Generator
 ) -> tuple[BoolArray, FloatArray]:
     """Return which of a candidate for each shape are accepted, and what they are rounded to."""
-    first, second, third = rng.random((3, len(shapes)))
-    small = shapes < 1
-    least = np.minimum(first, np.minimum(second, third))
-    one, two, three = (np.maximum(u, 2.0**-53) for u in (first, second, third))
-    shape = np.where(small, shapes + 1, shapes)
-    root = np.sqrt(2 * shape - 1)
-    log, log_other, log_two = np.log(one), np.log1p(-one), np.log(two)
-    v = (log - log_other) / root
-    bent = shape * expm1mx(v)
-    margin = -bent - math.log(4) - log - log_other - log_two
-    spread = one * (1 - one)
-    off = _SLACK * (bent * (3 + np.abs(v)) - log - log_other - log_two + 2)
-    off += _KNOWN * ((np.abs(bent + shape * v) / root + 1) / spread + 1 / two)
-    centre = np.log(shape)
-    value, wide = centre + v, _KNOWN / (root * spread)
-    size = np.abs(centre) + np.abs(v) + 1
-    more = np.where(small, np.log(three) / shapes, 0.0)
-    value += more
-    size -= more
-    wide += np.where(small, _KNOWN / (shapes * three), 0.0) + _SLACK / 4 * size
-    grain = np.ldexp(1.0, np.maximum(np.frexp(value)[1], 0) - BITS)
-    steps = value / grain
-    rounded = np.rint(steps)
-    accepted = margin > 0
-    unclear = accepted & (0.5 - np.abs(steps - rounded) <= wide / grain)
-    values = rounded * grain
-    for i in np.flatnonzero(unclear | (np.abs(margin) <= off) | (least < 2.0**-48)):
-        known = [int(u[i] * 2.0**53) for u in (first, second, third)]
-        outcome = _outcome(exactly(int(i)), known, rng)
-        accepted[i] = outcome is not None
-        values[i] = 0.0 if outcome is None else outcome
+    uniform = rng.random((3, len(shapes)))
+    accepted, values = np.empty(len(shapes), np.bool_), np.empty(len(shapes))
+    for start in range(0, len(shapes), _IN_CACHE):
+        part = slice(start, start + _IN_CACHE)
+        accepted[part], values[part], doubts = _in_floats(shapes[part], uniform[:, part])
+        for i in (doubts + start).tolist():
+            known = [int(u * 2.0**53) for u in uniform[:, i]]
+            outcome = _outcome(exactly(i), known, rng)
+            accepted[i] = outcome is not None
+            values[i] = 0.0 if outcome is None else outcome
     return accepted, values
+
+
+def _in_floats(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
+    """Return which candidates floats accept, what they round them to, and which are in doubt."""
+    nearest = max(2.0**-54, min(uniform.min(), 1 - uniform[0].max()).item())  # to an end
+    one, two, three = uniform if nearest >= _LEAST else np.maximum(uniform, 2.0**-53)
+    lowest, small = float(shapes.min()), shapes < 1
+    shape = shapes if lowest >= 1 else np.where(small, shapes + 1, shapes)
+    largest, root = float(shape.max()), np.sqrt(2 * shape - 1)
+    log, log_other = np.log(one), np.log(1 - one)
+    logs = log + log_other + np.log(two)
+    v = (log - log_other) / root
+    rise = np.expm1(v)
+    direct = largest < _LARGE  # little is lost where this difference cancels
+    bent = shape * (rise - v if direct else expm1mx(v))
+    margin = -math.log(4) - bent - logs
+    centre = np.log(shape)
+    value = centre + v
+    more = np.where(small, np.log(three) / shapes, 0.0) if lowest < 1 else np.zeros_like(v)
+    value += more
+    grain = np.maximum((value.view(np.int64) & _EXPONENT).view(np.float64), 0.5) * 2.0 ** (1 - BITS)
+    far = grain * (1.5 * 2.0**52)  # there floats are as far apart as a grain is wide
+    values = (value + far) - far
+    accepted, room = margin > 0, grain / 2 - np.abs(value - values)
+
+    # The largest bound that any could have tells of nearly all that they are right.
+    turn = max(-float(v.min()), float(v.max()))
+    steep, tail = largest * math.expm1(turn), nearest * lowest if lowest < 1 else math.inf
+    off = _margin_off(turn, steep, 1.0, bent.max(), logs.min(), nearest / 2, nearest, direct)
+    wide = _value_off(math.log(largest) + turn - more.min(), 1.0, nearest / 2, tail)
+    some = np.flatnonzero((np.abs(margin) <= off) | accepted & (room <= wide) | (nearest < _LEAST))
+    if some.size:
+        u, a, x = uniform[:, some], shape[some], np.abs(v[some])
+        spread, steep = one[some] * (1 - one[some]), a * np.abs(rise[some])
+        off = _margin_off(x, steep, root[some], bent[some], logs[some], spread, two[some], direct)
+        tail = np.where(small[some], shapes[some] * three[some], np.inf)
+        wide = _value_off(centre[some] + x - more[some], root[some], spread, tail)
+        unclear = (np.abs(margin[some]) <= off) | accepted[some] & (room[some] <= wide)
+        some = some[unclear | (u.min(axis=0) < _LEAST)]
+    return accepted, values, some
+
+
+def _margin_off(
+    turn: Any, steep: Any, root: Any, bent: Any, logs: Any, spread: Any, two: Any, direct: bool
+) -> Any:
+    """Return by how much margins are off at the most: no less where all but ``logs`` … are larger.
+
+    ``turn`` is |V|, ``steep`` A |exp(V) − 1|, ``spread`` U₁ (1 − U₁).
+    """
+    off = _SLACK * (bent * (3 + turn) - logs + 2 + direct * steep)
+    return off + _KNOWN * ((steep / root + 1) / spread + 1 / two)
+
+
+def _value_off(size: Any, root: Any, spread: Any, tail: Any) -> Any:
+    """Return by how much values are off at the most.
+
+    ``size`` is that of their terms, ``tail`` of a small shape its product with U₃.
+    """
+    return _KNOWN * (1 / (root * spread) + 1 / tail) + _SLACK / 4 * (size + 1)
 
 
 class _Candidate(NamedTuple):
