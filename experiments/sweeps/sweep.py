@@ -186,6 +186,7 @@ def run_sweep(
         backend=backend,
         workers=workers,
         address=address,
+        block=spec.block,
         database=database,
         on_progress=on_progress,
     )

@@ -26,11 +26,12 @@ import math
 from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import partial
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privrl.numerics.abreast import by_row, generators
 from privrl.numerics.dirichlet_rows import row_sums
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray, expm1mx
@@ -60,7 +61,7 @@ def posterior_rows(
     weight, alpha : array
         Broadcast against counts; concentrations are from 1e-30 to 1e30.
     rng : numpy.random.Generator
-        Where the randomness comes from.
+        Where the randomness comes from; of rows that are abreast, those of the first axis.
 
     Returns
     -------
@@ -72,6 +73,9 @@ def posterior_rows(
         weights, alphas = (np.broadcast_to(x, counts.shape).flat for x in (weight, alpha))
         return Fraction(weights[i]) * Fraction(counts.flat[i]) + Fraction(alphas[i])
 
+    if counts.size > _CHUNK * len(generators(rng)) > _CHUNK:  # one after the other
+        lead = (np.broadcast_to(x, counts.shape) for x in (weight, alpha))
+        return by_row(posterior_rows, rng, counts, *lead)
     logs = rounded_log_gammas((weight * counts + alpha).reshape(-1), exactly, rng)
     logs = logs.reshape(counts.shape)
     rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
@@ -91,41 +95,53 @@ def rounded_log_gammas(
     exactly : callable
         What each is exactly, by its index.
     rng : numpy.random.Generator
-        Where the randomness comes from.
+        Where the randomness comes from; of rows that are abreast, each has as many shapes.
 
     Returns
     -------
     array, shape (n,)
         Independent draws.
     """
-    drawn, left = np.empty(len(shapes)), np.arange(len(shapes))
+    each, drawn, left = generators(rng), np.empty(len(shapes)), np.arange(len(shapes))
+    own = max(1, len(shapes) // len(each))  # shapes of each generator
+    at_once = _CHUNK if len(each) == 1 else len(shapes)
+
+    def settled(i: int, known: list[int]) -> float | None:
+        return _outcome(exactly(i), known, each[i // own])
+
     while left.size:
         rejected = []
-        for start in range(0, left.size, _CHUNK):
-            some = left[start : start + _CHUNK]
-            accepted, values = _candidates(shapes[some], partial(_at, exactly, some), rng)
+        for start in range(0, left.size, at_once):
+            some = left[start : start + at_once]
+            ends = some.searchsorted(np.arange(len(each) + 1) * own)
+            uniform = [
+                draws.random((3, stop - first))
+                for draws, (first, stop) in zip(each, pairwise(ends.tolist()), strict=True)
+            ]
+            accepted, values = _candidates(
+                shapes[some],
+                uniform[0] if len(each) == 1 else np.concatenate(uniform, axis=1),
+                lambda i, known, some=some: settled(int(some[i]), known),
+            )
             drawn[some[accepted]] = values[accepted]
             rejected.append(some[~accepted])
         left = np.concatenate(rejected)
     return drawn
 
 
-def _at(exactly: Exactly, some: IntArray, i: int) -> Fraction:
-    return exactly(int(some[i]))
-
-
 def _candidates(
-    shapes: FloatArray, exactly: Exactly, rng: np.random.Generator
+    shapes: FloatArray, uniform: FloatArray, settled: Callable[[int, list[int]], float | None]
 ) -> tuple[BoolArray, FloatArray]:
-    """Return which of a candidate for each shape are accepted, and what they are rounded to."""
-    uniform = rng.random((3, len(shapes)))
+    """Return which of a candidate for each shape are accepted, and what they are rounded to.
+
+    ``settled`` is asked where floats are in doubt, with the 53 bits of uniform numbers.
+    """
     accepted, values = np.empty(len(shapes), np.bool_), np.empty(len(shapes))
     for start in range(0, len(shapes), _IN_CACHE):
         part = slice(start, start + _IN_CACHE)
         accepted[part], values[part], doubts = _in_floats(shapes[part], uniform[:, part])
         for i in (doubts + start).tolist():
-            known = [int(u * 2.0**53) for u in uniform[:, i]]
-            outcome = _outcome(exactly(i), known, rng)
+            outcome = settled(i, [int(u * 2.0**53) for u in uniform[:, i]])
             accepted[i] = outcome is not None
             values[i] = 0.0 if outcome is None else outcome
     return accepted, values
