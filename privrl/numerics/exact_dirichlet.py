@@ -123,9 +123,9 @@ def rounded_log_gammas(
                 uniform[0] if len(each) == 1 else np.concatenate(uniform, axis=1),
                 lambda i, known, some=some: settled(int(some[i]), known),
             )
-            drawn[some[accepted]] = values[accepted]
+            drawn[some] = values  # those that are rejected are drawn once more
             rejected.append(some[~accepted])
-        left = np.concatenate(rejected)
+        left = rejected[0] if len(rejected) == 1 else np.concatenate(rejected)
     return drawn
 
 
@@ -172,38 +172,68 @@ def _in_floats(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Floa
 
     # The largest bound that any could have tells of nearly all that they are right.
     turn = max(-float(v.min()), float(v.max()))
-    steep, tail = largest * math.expm1(turn), nearest * lowest if lowest < 1 else math.inf
-    off = _margin_off(turn, steep, 1.0, bent.max(), logs.min(), nearest / 2, nearest, direct)
-    wide = _value_off(math.log(largest) + turn - more.min(), 1.0, nearest / 2, tail)
-    some = np.flatnonzero((np.abs(margin) <= off) | accepted & (room <= wide) | (nearest < _LEAST))
+    most = _Extent(
+        turn=turn,
+        steep=largest * math.expm1(turn),
+        direct=direct,
+        root=1.0,
+        bent=bent.max(),
+        logs=logs.min(),
+        size=math.log(largest) + turn - more.min(),
+        spread=nearest / 2,
+        two=nearest,
+        tail=nearest * lowest if lowest < 1 else math.inf,
+    )
+    unsure = (np.abs(margin) <= most.margin_off) | accepted & (room <= most.value_off)
+    some = np.flatnonzero(unsure | (nearest < _LEAST))
     if some.size:
-        u, a, x = uniform[:, some], shape[some], np.abs(v[some])
-        spread, steep = one[some] * (1 - one[some]), a * np.abs(rise[some])
-        off = _margin_off(x, steep, root[some], bent[some], logs[some], spread, two[some], direct)
-        tail = np.where(small[some], shapes[some] * three[some], np.inf)
-        wide = _value_off(centre[some] + x - more[some], root[some], spread, tail)
-        unclear = (np.abs(margin[some]) <= off) | accepted[some] & (room[some] <= wide)
-        some = some[unclear | (u.min(axis=0) < _LEAST)]
+        turns = np.abs(v[some])
+        own = _Extent(
+            turn=turns,
+            steep=shape[some] * np.abs(rise[some]),
+            direct=direct,
+            root=root[some],
+            bent=bent[some],
+            logs=logs[some],
+            size=centre[some] + turns - more[some],
+            spread=one[some] * (1 - one[some]),
+            two=two[some],
+            tail=np.where(small[some], shapes[some] * three[some], np.inf),
+        )
+        unclear = accepted[some] & (room[some] <= own.value_off)
+        unsure = unclear | (np.abs(margin[some]) <= own.margin_off)
+        some = some[unsure | (uniform[:, some].min(axis=0) < _LEAST)]
     return accepted, values, some
 
 
-def _margin_off(
-    turn: Any, steep: Any, root: Any, bent: Any, logs: Any, spread: Any, two: Any, direct: bool
-) -> Any:
-    """Return by how much margins are off at the most: no less where all but ``logs`` … are larger.
+class _Extent(NamedTuple):
+    """How large what enters a candidate is: each a number, or one for each candidate.
 
-    ``turn`` is |V|, ``steep`` A |exp(V) − 1|, ``spread`` U₁ (1 − U₁).
+    Bounds rise with the first four and ``size``, and fall with the others.
     """
-    off = _SLACK * (bent * (3 + turn) - logs + 2 + direct * steep)
-    return off + _KNOWN * ((steep / root + 1) / spread + 1 / two)
 
+    turn: Any  # |V|
+    steep: Any  # A |exp(V) − 1|
+    direct: bool  # whether what cancels in A (exp(V) − 1 − V) was left to cancel
+    bent: Any  # A (exp(V) − 1 − V)
+    root: Any  # √(2A − 1)
+    logs: Any  # of U₁, 1 − U₁ and U₂, added up
+    size: Any  # of the value's terms
+    spread: Any  # U₁ (1 − U₁)
+    two: Any  # U₂
+    tail: Any  # of a small shape its product with U₃, else infinite
 
-def _value_off(size: Any, root: Any, spread: Any, tail: Any) -> Any:
-    """Return by how much values are off at the most.
+    @property
+    def margin_off(self) -> Any:
+        """By how much margins are off at the most."""
+        off = _SLACK * (self.bent * (3 + self.turn) - self.logs + 2 + self.direct * self.steep)
+        return off + _KNOWN * ((self.steep / self.root + 1) / self.spread + 1 / self.two)
 
-    ``size`` is that of their terms, ``tail`` of a small shape its product with U₃.
-    """
-    return _KNOWN * (1 / (root * spread) + 1 / tail) + _SLACK / 4 * (size + 1)
+    @property
+    def value_off(self) -> Any:
+        """By how much values are off at the most."""
+        unknown = 1 / (self.root * self.spread) + 1 / self.tail
+        return _KNOWN * unknown + _SLACK / 4 * (self.size + 1)
 
 
 class _Candidate(NamedTuple):

@@ -45,7 +45,10 @@ def test_one_generator_is_itself() -> None:
     assert len(generators(Abreast(each()))) == 2
 
 
-@pytest.mark.parametrize("name", ["integers", "multinomial", "choice", "spawn", "gamma", "permuted"])
+REFUSED = ("integers", "multinomial", "choice", "spawn", "gamma", "permuted")
+
+
+@pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_rows_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must have a row for each generator"):
         getattr(Abreast(each()), name)(2)
