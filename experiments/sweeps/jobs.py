@@ -27,7 +27,6 @@ from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
 from privrl.numerics.abreast import Abreast
-from privrl.numerics.scipy_lazily import interpolate
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts
@@ -206,9 +205,7 @@ def run_abreast(
     agent = _agent(jobs, mdp, agent_rng, runs=job.runs)
     starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng, callback=callback)
     so_far = np.concatenate([np.zeros((1, *agent.batch_shape)), rewards.cumsum(axis=0)])
-    at = interpolate.make_interp_spline([*starts, job.episodes], so_far, k=1)(
-        curve_episodes(job.episodes)
-    )
+    at = _between([*starts, job.episodes], so_far, curve_episodes(job.episodes))
     at[-1] = so_far[-1]  # without the rounding of the interpolation
     spent = epsilon = np.full(len(jobs), math.inf)
     if job.method.is_private:
@@ -318,6 +315,15 @@ def _settings(agent: TabularAgent) -> dict[str, FloatArray]:
     if isinstance(sampler, NoisyCounts):
         found |= {"sigma": sampler.sigma, "alpha": sampler.alpha}
     return found
+
+
+def _between(known: Sequence[int], values: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return what lies on straight lines between values, shape (n, ...), at points known."""
+    x = np.asarray(known, np.float64)
+    left = np.minimum(x.searchsorted(wanted, side="right"), len(x) - 1) - 1
+    part = np.stack([x[left + 1] - wanted, wanted - x[left]]) * (1 / (x[left + 1] - x[left]))
+    before, after = part.reshape(2, -1, *[1] * (values.ndim - 1))
+    return values[left] * before + values[left + 1] * after
 
 
 def _table(job: Job, mdp: TabularMDP) -> tuple[int, int, int]:
