@@ -149,59 +149,68 @@ def _candidates(
 
 def _in_floats(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
     """Return which candidates floats accept, what they round them to, and which are in doubt."""
-    nearest = max(2.0**-54, min(uniform.min(), 1 - uniform[0].max()).item())  # to an end
-    one, two, three = uniform if nearest >= _LEAST else np.maximum(uniform, 2.0**-53)
-    lowest, small = float(shapes.min()), shapes < 1
-    shape = shapes if lowest >= 1 else np.where(small, shapes + 1, shapes)
-    largest, root = float(shape.max()), np.sqrt(2 * shape - 1)
-    log, log_other = np.log(one), np.log(1 - one)
-    logs = log + log_other + np.log(two)
+    one, two, three = uniform
+    lowest, more = float(shapes.min()), None
+    small = None if lowest >= 1 else shapes < 1
+    shape = shapes if small is None else np.where(small, shapes + 1, shapes)
+    root = np.sqrt(2 * shape - 1)
+    with np.errstate(divide="ignore"):
+        log, log_other, log_two = np.log(one), np.log(1 - one), np.log(two)
+    logs = log + log_other + log_two
+    least = float(logs.min())
+    if least == -math.inf or (small is not None and three.min() == 0):  # not known well enough
+        return _in_floats(shapes, np.maximum(uniform, 2.0**-53))
     v = (log - log_other) / root
-    rise = np.expm1(v)
+    rise, largest = np.expm1(v), float(shape.max())
     direct = largest < _LARGE  # little is lost where this difference cancels
     bent = shape * (rise - v if direct else expm1mx(v))
-    margin = -math.log(4) - bent - logs
+    short = bent + logs + math.log(4)  # of the margin: it is minus that
     centre = np.log(shape)
     value = centre + v
-    more = np.where(small, np.log(three) / shapes, 0.0) if lowest < 1 else np.zeros_like(v)
-    value += more
-    grain = np.maximum((value.view(np.int64) & _EXPONENT).view(np.float64), 0.5) * 2.0 ** (1 - BITS)
-    far = grain * (1.5 * 2.0**52)  # there floats are as far apart as a grain is wide
+    if small is not None:
+        more = np.where(small, np.log(three) / shapes, 0.0)
+        value += more
+    power = np.maximum((value.view(np.int64) & _EXPONENT).view(np.float64), 0.5)
+    far = power * (1.5 * 2.0 ** (53 - BITS))  # there floats are as far apart as a grain is wide
     values = (value + far) - far
-    accepted, room = margin > 0, grain / 2 - np.abs(value - values)
+    accepted, room = short < 0, power * 2.0**-BITS - np.abs(value - values)
 
     # The largest bound that any could have tells of nearly all that they are right.
-    turn = max(-float(v.min()), float(v.max()))
+    spread = math.exp(least)  # nor is U₂ less
+    turn = -least / math.sqrt(2 * max(lowest, 1.0) - 1)
+    steep = largest * math.expm1(min(turn, 99.0))
     most = _Extent(
         turn=turn,
-        steep=largest * math.expm1(turn),
+        steep=steep,
         direct=direct,
+        bent=steep,
         root=1.0,
-        bent=bent.max(),
-        logs=logs.min(),
-        size=math.log(largest) + turn - more.min(),
-        spread=nearest / 2,
-        two=nearest,
-        tail=nearest * lowest if lowest < 1 else math.inf,
+        logs=least,
+        size=math.log(largest) + turn - (0.0 if more is None else float(more.min())),
+        spread=spread,
+        two=spread,
+        tail=math.inf if more is None else float(three.min()) * lowest,
     )
-    unsure = (np.abs(margin) <= most.margin_off) | accepted & (room <= most.value_off)
-    some = np.flatnonzero(unsure | (nearest < _LEAST))
+    unsure = (np.abs(short) <= most.margin_off) | accepted & (room <= most.value_off)
+    some = np.flatnonzero(unsure) if spread > _LEAST else np.arange(len(shapes))
     if some.size:
-        turns = np.abs(v[some])
+        turns, tail, added = np.abs(v[some]), np.full(some.size, np.inf), np.zeros(some.size)
+        if small is not None and more is not None:
+            tail[small[some]], added = (shapes * three)[some][small[some]], more[some]
         own = _Extent(
             turn=turns,
             steep=shape[some] * np.abs(rise[some]),
             direct=direct,
-            root=root[some],
             bent=bent[some],
+            root=root[some],
             logs=logs[some],
-            size=centre[some] + turns - more[some],
+            size=centre[some] + turns - added,
             spread=one[some] * (1 - one[some]),
             two=two[some],
-            tail=np.where(small[some], shapes[some] * three[some], np.inf),
+            tail=tail,
         )
         unclear = accepted[some] & (room[some] <= own.value_off)
-        unsure = unclear | (np.abs(margin[some]) <= own.margin_off)
+        unsure = unclear | (np.abs(short[some]) <= own.margin_off)
         some = some[unsure | (uniform[:, some].min(axis=0) < _LEAST)]
     return accepted, values, some
 
