@@ -23,9 +23,10 @@ For a shape ``a < 1`` it is that of ``A = a + 1`` and ``log(U₃) / a`` more.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -106,27 +107,30 @@ def rounded_log_gammas(
     own = max(1, len(shapes) // len(each))  # shapes of each generator
     at_once = _CHUNK if len(each) == 1 else len(shapes)
 
-    def settled(i: int, known: list[int]) -> float | None:
-        return _outcome(exactly(i), known, each[i // own])
+    def settled(some: IntArray, i: int, known: list[int]) -> float | None:
+        at = int(some[i])
+        return _outcome(exactly(at), known, each[at // own])
 
     while left.size:
         rejected = []
         for start in range(0, left.size, at_once):
             some = left[start : start + at_once]
-            ends = some.searchsorted(np.arange(len(each) + 1) * own)
-            uniform = [
-                draws.random((3, stop - first))
-                for draws, (first, stop) in zip(each, pairwise(ends.tolist()), strict=True)
-            ]
-            accepted, values = _candidates(
-                shapes[some],
-                uniform[0] if len(each) == 1 else np.concatenate(uniform, axis=1),
-                lambda i, known, some=some: settled(int(some[i]), known),
-            )
+            uniform = _uniform(each, some.searchsorted(np.arange(len(each) + 1) * own).tolist())
+            accepted, values = _candidates(shapes[some], uniform, partial(settled, some))
             drawn[some] = values  # those that are rejected are drawn once more
             rejected.append(some[~accepted])
         left = rejected[0] if len(rejected) == 1 else np.concatenate(rejected)
     return drawn
+
+
+def _uniform(each: Sequence[np.random.Generator], ends: Sequence[int]) -> FloatArray:
+    """Return three uniform numbers for each candidate, those between two ends from one each."""
+    if len(each) == 1:
+        return each[0].random((3, ends[-1]))
+    return np.concatenate(
+        [own.random((3, stop - at)) for own, (at, stop) in zip(each, pairwise(ends), strict=True)],
+        axis=1,
+    )
 
 
 def _candidates(

@@ -72,8 +72,8 @@ class Innovations:
                 Innovations(own[None], self._loudest, (1, *self.shape[1:]), self._loops)
                 for own in self._deviation
             ]
-            drawn = [row.draw(factors, own) for row, own in zip(rows, rng.each, strict=True)]
-            return np.concatenate(drawn, axis=1)
+            fresh = [row.draw(factors, own) for row, own in zip(rows, rng.each, strict=True)]
+            return np.concatenate(fresh, axis=1)
         cells = self.shape[self.grain.ndim :]
         if len(self._groups) == 1 and (factors == factors[0]).all():
             size = float(self._groups[0][0] * factors[0])

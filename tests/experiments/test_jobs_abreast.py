@@ -14,7 +14,7 @@ from privrl.numerics import exact_dirichlet
 JOB = Job(
     env="privrl/RiverSwim-v0",
     horizon=30,
-    episodes=25,
+    episodes=45,
     method=Method(),
     relation="replace-step",
     order=2.0,
