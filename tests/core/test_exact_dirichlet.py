@@ -85,6 +85,22 @@ def test_floats_and_digits_agree(shape: float) -> None:
             assert outcome is None or outcome == values[i]
 
 
+@pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 40.0, 1e5])
+def test_a_few_one_by_one_are_what_many_are(shape: float) -> None:
+    """But for those in doubt; extreme numbers are among them."""
+    u = rng(3).random((3, 400))
+    u[:, :30] **= 20
+    shapes = shape * rng(4).uniform(0.5, 2, 400)
+    (accepted, values, doubts), (few, rounded, doubted) = (
+        way(shapes, u) for way in (exact_dirichlet._in_floats, exact_dirichlet._one_by_one)
+    )
+    sure = np.setdiff1d(np.arange(400), np.union1d(doubts, doubted))
+    assert len(sure) > 350
+    np.testing.assert_array_equal(accepted[sure], few[sure])
+    np.testing.assert_array_equal(values[sure], rounded[sure])
+    assert set(doubts) == set(doubted)
+
+
 @pytest.mark.parametrize("shape", [0.3, 1.0, 7.5, 1e6])
 @pytest.mark.parametrize("count", [53, 117])
 def test_what_is_said_to_be_unknown_covers_what_is(shape: float, count: int) -> None:
