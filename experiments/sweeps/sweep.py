@@ -51,9 +51,9 @@ class SweepSpec(Comparison):
     delta : float
         At which the (epsilon, delta) of each budget is reported.
     block : int
-        Most runs that are computed together. Results depend on it as on the seed; it bounds the
-        memory of a worker, and is a compromise: a larger block is less work for each run, smaller
-        ones spread over more workers.
+        Most runs that are computed together, those of several budgets side by side included.
+        Results depend on it as on the seed; it bounds the memory of a worker, and is a compromise:
+        a larger block is less work for each run, smaller ones spread over more workers.
 
     Raises
     ------
