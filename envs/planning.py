@@ -239,7 +239,7 @@ def _by_itself(
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         for here in worth[::-1]:
             dot(value, out=here)
-            here += rewards
+            np.add(here, rewards, out=here)
             value = here[::n_actions]
             for action in range(1, n_actions):
                 value = maximum(value, here[action::n_actions])
