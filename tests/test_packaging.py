@@ -155,7 +155,7 @@ LOADS = {
     "privrl.offline": TABLES | {"gymnasium"},
     "privrl.experiments": set[str](),
     "privrl.experiments.training": TABLES | {"gymnasium"},
-    "privrl.experiments.sweeps": TABLES | {"gymnasium", "joblib", "matplotlib"},
+    "privrl.experiments.sweeps": CORE | {"gymnasium", "joblib"},
     "privrl.experiments.suites": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.logs": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.reports": TABLES | {"gymnasium", "joblib", "matplotlib"},
@@ -180,6 +180,32 @@ def test_a_folder_loads_little(folder: str) -> None:
         assert "numpy" not in loaded
     heavy = sorted(loaded & (HEAVY - LOADS[folder]))
     assert not heavy
+
+
+#: What commands load beyond what their module does: none of these.
+SPARED = {
+    "--help": HEAVY - {"rich", "typer"} | {"numpy"},
+    "account --weight 1 --alpha 5": {"gymnasium", "pandas", "joblib", "matplotlib", "tomli_w"}
+    | {"scipy.optimize", "scipy.interpolate"},
+    "account --weight 1 --epsilon 1": {"gymnasium", "pandas", "scipy.optimize"},
+}
+
+
+@pytest.mark.parametrize("command", SPARED)
+def test_a_command_loads_little(command: str) -> None:
+    code = f"""
+import sys
+from privrl.cli import main
+sys.argv[1:] = {command.split()!r}
+try:
+    main()
+except SystemExit:
+    pass
+print(*sys.modules)
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    assert not SPARED[command] & set(made.stdout.splitlines()[-1].split())
 
 
 def test_one_version_is_said_everywhere() -> None:
