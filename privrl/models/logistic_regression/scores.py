@@ -27,7 +27,7 @@ from privrl.models.logistic_regression.training import AVERAGED, Start, probabil
 from privrl.models.naive_bayes.encoding import Codes
 
 # Chosen on public data sets; docs/models.md says which.
-_LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths
+_LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
 _NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
 
 
@@ -60,7 +60,8 @@ def weigh(
     base, n_features = np.exp(start.log_prior), len(start.sizes)
     bent = np.append(start.strengths, base * (1 - base))
     typical = math.sqrt(2 * bent.sum())
-    length = _LENGTH * typical
+    even = min(float((base * (1 - base)).sum()), 0.5)  # less where classes are rare
+    length = _LENGTH * math.sqrt(bent.sum() / even)
     noise = length * math.sqrt(2 / steps.precision) / start.n_records  # of the mean gradient
     stable = steps.number / ((1 - MOMENTUM) * bent.sum())
     time = min(steps.time, stable, _NOISE / (noise * math.sqrt(typical)))
