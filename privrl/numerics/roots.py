@@ -32,8 +32,9 @@ def brentq(
     Brent (1973), *Algorithms for Minimization Without Derivatives*, chapter 4: the secant, inverse
     quadratic interpolation, or a half of what brackets the root, whichever is safe.
     """
+    # Floats of Python, of which large products are infinite without a warning.
     before, at = low, high
-    f_before, f_at = function(before), function(at)
+    f_before, f_at = float(function(before)), float(function(at))
     if f_before == 0:
         return before
     if f_at == 0:
@@ -60,7 +61,7 @@ def brentq(
             step_before = step = half
         before, f_before = at, f_at
         at += step if abs(step) > off else (off if half > 0 else -off)
-        f_at = function(at)
+        f_at = float(function(at))
     raise RuntimeError("no root was found in a hundred steps.")
 
 

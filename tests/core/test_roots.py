@@ -39,3 +39,14 @@ def test_a_root_at_an_end_is_found_and_none_is_said() -> None:
         brentq(lambda x: x + 1, 0.0, 1.0, **close)
     with pytest.raises(RuntimeError, match="a hundred steps"):
         brentq(lambda x: math.copysign(1, x - 1 / 3), -1e300, 1e308, xtol=1e-300, rtol=1e-300)
+
+
+def test_values_may_be_numpy_s_and_large() -> None:
+    """Their product is beyond a float, and no warning (an error here) comes of it."""
+    tolerances = {"xtol": 1e-300, "rtol": 1e-13}
+
+    def function(x: float) -> np.float64:
+        return np.float64(1e200) * (np.exp(np.float64(x)) - 2)
+
+    want = optimize.brentq(function, -3, 9, **tolerances)
+    assert brentq(function, -3.0, 9.0, **tolerances) == want == pytest.approx(math.log(2))
