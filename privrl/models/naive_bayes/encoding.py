@@ -165,6 +165,10 @@ def encode_numbers(table: Any, sizes: tuple[int, ...]) -> IntArray:
     """Return whole numbers that lie within the sizes, shape (K, n); messages show none of them."""
     if table.shape[1] != len(sizes):
         raise ValueError(f"X must have {len(sizes)} features, as schema has, got {table.shape[1]}.")
+    if isinstance(table, np.ndarray) and table.dtype.kind in "iu":
+        at_once = np.ascontiguousarray(table.T)
+        if (at_once.min(axis=1) >= 0).all() and (at_once.max(axis=1) < sizes).all():
+            return at_once.astype(np.int64, copy=False)
     codes = []
     for k, ((values, _), size) in enumerate(zip(_columns(table), sizes, strict=True)):
         found = read(values, "X", _find_whole)
