@@ -22,13 +22,14 @@ from privrl.models.estimates.mixture import fit
 from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
+from privrl.models.partitions import PartitionedRecords
 from privrl.numerics.randomness import randomness_of
 
 _AT_ONCE = 1 << 14  # numbers, which with their bins fit in a processor's cache
 
 
 def histogram(
-    values: "ArrayLike | pd.Series[Any]",
+    values: "ArrayLike | pd.Series[Any] | PartitionedRecords",
     bins: int | Sequence[float] | NDArray[Any] | Column = 10,
     range: tuple[float, float] | None = None,  # noqa: A002, NumPy's name
     *,
@@ -44,7 +45,7 @@ def histogram(
 
     Parameters
     ----------
-    values : array_like or pandas.Series, shape (n,)
+    values : array_like or pandas.Series, shape (n,), or PartitionedRecords
         The private values, one for each record.
     bins : int or sequence of float, or Bins or Categories
         How many bins of equal width, with ``range``; or their edges; or a column of a
@@ -180,7 +181,9 @@ def value_counts(
     )
 
 
-def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> IntArray:
+def count_cells(
+    values: "ArrayLike | pd.Series[Any] | PartitionedRecords", column: Column
+) -> IntArray:
     """Return how many values are in each cell: private counts.
 
     Parameters
@@ -200,6 +203,8 @@ def count_cells(values: "ArrayLike | pd.Series[Any]", column: Column) -> IntArra
         If a value does not fit; the message does not show it.
     """
     check_is("column", column, Bins, Categories)
+    if isinstance(values, PartitionedRecords):
+        return values.counts(column)
     dtype = getattr(values, "dtype", None)
     plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     if not isinstance(column, Bins) or not plain:
