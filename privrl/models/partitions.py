@@ -53,10 +53,9 @@ class PartitionedRecords(OnCluster):
         *public
             What it is given, known to everybody on the cluster.
         """
-        each = [self.submit(_tables, part, tables, *public) for part in self.parts]
-        return reduce(
-            lambda a, b: [x + y for x, y in zip(a, b, strict=True)], map(self.result, each)
-        )
+        made = [self.submit(_tables, part, tables, *public) for part in self.parts]
+        each = zip(*map(self.result, made), strict=True)
+        return [np.sum(parts, axis=0) for parts in each]
 
     def of(self, schema: Schema) -> "PartitionedRecords":
         """Return the columns of a schema alone, in its order, if they are among these.
