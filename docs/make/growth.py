@@ -146,13 +146,15 @@ CURVES = (
           lambda n: _learning(episodes=n, ratio=1.2)),
     Curve("PSRL, 30 episodes", "runs", (1, 10, 100, 1000, 4000), lambda n: _learning(runs=n)),
     Curve("noisy counts, buffered", "updates", (100, 1000, 10_000, 100_000),
-          partial(_stream, "buffered")),
+          partial(_stream, "buffered"),
+          "memory: a few numbers for each update, however large the table"),
     Curve("noisy counts, square root", "updates", (100, 300, 1000, 3000),
           partial(_stream, "square-root"),
           "every update draws from the noise of all before it, which is kept; buffered does not"),
     Curve("histogram", "records", (10_000, 100_000, 1_000_000, 10_000_000), _histogram),
     Curve("naive Bayes", "features", (3, 10, 30, 100, 300), _naive_bayes),
-    Curve("a sweep", "cells", (3, 10, 30, 100, 300), _sweep),
+    Curve("a sweep", "cells", (3, 10, 30, 100, 300), _sweep,
+          "each cell is calibrated and trained by itself"),
 )  # fmt: skip
 
 
@@ -190,14 +192,18 @@ def measured() -> dict[str, Any]:
 
 
 def _here(number: int, size: int) -> list[float]:
-    """Return the seconds and bytes of one point, after the first has loaded what is needed."""
+    """Return the seconds and bytes of one point, once what is needed is loaded and remembered."""
     curve = CURVES[number]
     curve.make(curve.sizes[0])()
     task = curve.make(size)
     before = _most()
-    begin = time.process_time()
-    task()
-    return [time.process_time() - begin, max(_most() - before, 0)]
+    for _ in range(2):
+        begin = time.process_time()
+        task()
+        seconds = time.process_time() - begin
+        if seconds > 1:
+            break
+    return [seconds, max(_most() - before, 0)]
 
 
 def _most() -> int:
@@ -263,15 +269,17 @@ def _panel(axes: Axes, along: str, there: Sequence[tuple[Curve, Any]]) -> None:
         seconds = [point[0] for point in points]
         axes.plot(curve.sizes, seconds, color=colour, marker="o", ms=4, label=curve.name)
         axes.annotate(
-            f"n^{exponent(curve.sizes, seconds):.2f}",
+            f"$n^{{{exponent(curve.sizes, seconds):.2f}}}$",
             (curve.sizes[-1], seconds[-1]),
             xytext=(4, 0),
             textcoords="offset points",
             color=colour,
-            fontsize="small",
             va="center",
+            annotation_clip=False,
         )
-    axes.margins(x=0.22, y=0.15)
+    axes.margins(x=0.08, y=0.12)
+    axes.set_xlim(right=8 * axes.get_xlim()[1])
+    axes.set_ylim(top=6 * axes.get_ylim()[1])
     axes.set_title(along, loc="left", fontsize="medium")
     axes.grid(alpha=0.25, which="major")
     axes.legend(frameon=False, fontsize="small", loc="upper left", labelcolor=GREY)
