@@ -150,7 +150,7 @@ CURVES = (
           "memory: a few numbers for each update, however large the table"),
     Curve("noisy counts, square root", "updates", (100, 300, 1000, 3000),
           partial(_stream, "square-root"),
-          "every update draws from the noise of all before it, which is kept; buffered does not"),
+          "its matrices, of n² numbers, made once and remembered; buffered has none"),
     Curve("histogram", "records", (10_000, 100_000, 1_000_000, 10_000_000), _histogram),
     Curve("naive Bayes", "features", (3, 10, 30, 100, 300), _naive_bayes),
     Curve("a sweep", "cells", (3, 10, 30, 100, 300), _sweep,
