@@ -187,14 +187,16 @@ class PrivateBayesNet:
         plan = self._plan(n_records)
         if self._in_two_rounds(plan):
             assert isinstance(plan.cost, GaussianCost)
-            return self._fit_in_two_rounds(plan.cost, None, count, n_records, rng, accountant)
+            return self._fit_in_two_rounds(
+                plan.cost, None, count, n_records, rng=rng, accountant=accountant
+            )
         if self._is_chosen:
             assert self.target is not None
             sigma, choice = plan_choices(self.target, len(self.structure.nodes), n_records)
             if choice is not None:
                 cost = GaussianCost(sigma=sigma, relation=plan.relation)
                 return self._fit_in_two_rounds(
-                    cost, (choice, cells), count, n_records, rng, accountant
+                    cost, (choice, cells), count, n_records, rng=rng, accountant=accountant
                 )
         counts = count(self.structure)
         released = plan.release(counts, rng, accountant=accountant)
@@ -213,6 +215,7 @@ class PrivateBayesNet:
         chosen: tuple[ExponentialMechanism, Mapping[str, IntArray]] | None,
         count: _Counter,
         n_records: int,
+        *,
         rng: np.random.Generator,
         accountant: Accountant | None,
     ) -> BayesNet:
