@@ -25,6 +25,11 @@ sys.path.insert(0, str(ROOT / "docs" / "make"))  # where its own modules are
 maker = _load(ROOT / "docs" / "make" / "benchmarks.py")
 
 
+ratios = _load(ROOT / "docs" / "make" / "ratios.py")
+rounds = _load(ROOT / "benchmarks" / "rounds.py")
+growth = _load(ROOT / "docs" / "make" / "growth.py")
+
+
 @pytest.mark.slow
 def test_the_suite_is_collected() -> None:
     pytest.importorskip(
@@ -226,3 +231,95 @@ def test_synthetic_records_are_of_the_shape_they_say() -> None:
     # 48842 draws, expected share 0.25: six standard errors are 0.0118, false alarm 2e-9.
     assert abs(y.mean() - 0.25) < 0.0118
     assert set(y) == {0, 1}
+
+
+# Checked against the page ------------------------------------------------------------------------
+
+
+def test_what_fell_by_more_than_a_quarter_is_named(page, capsys) -> None:
+    def report(own, train, floor):
+        return _report(
+            _entry("vector", "native", 64, 1000, own),
+            _entry("vector", "floor", 64, 1000, floor),
+            _entry("vector", "RiverSwim one by one", 64, 1000, 1e-2),
+            _entry("single", "train, noisy counts", 1000, 500, train),
+            _entry("single", "own, noisy counts", 1000, 500, 2.0),
+        )
+
+    _write(page, report(1e-4, 3.0, 4e-5))
+    known = ratios.ratios(page)
+    assert known["single", "noisy counts, 1,000", "ratio"] == pytest.approx(1 / 1.5)
+    maker.check(maker.Results(report(1.3e-4, 3.9, 5e-5)), page)  # 0.77 of what they were
+    assert f"{len(known)} ratios compared, of {len(known)} on the page" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        maker.check(maker.Results(report(1e-4, 4.1, 2.9e-5)), page)
+    told = str(caught.value).splitlines()
+    assert told[1:] == [
+        "vector: ours takes, to the floor (64): 0.29 × instead of 0.4 ×",
+        "single: noisy counts, 1,000 (ratio): 0.488 × instead of 0.667 ×",
+    ]
+
+
+def test_the_page_in_the_repository_has_ratios() -> None:
+    known = ratios.ratios(ROOT / "docs" / "benchmarks.md")
+    assert len(known) > 30
+    assert all(value > 0 for value in known.values())
+    assert not ratios.fallen(known, known)
+
+
+class _Rounds:
+    """What pytest-benchmark keeps of a measurement."""
+
+    iterations = 2
+
+    def __init__(self, data) -> None:
+        self.stats, self.data = self, list(data)
+
+    def update(self, seconds) -> None:
+        self.data.append(seconds / self.iterations)
+
+
+@pytest.mark.parametrize(
+    ("before", "takes", "calls"),
+    [
+        ([1.0, 1.1, 1.19], 1.0, 0),
+        ([1.0, 1.3, 1.3], 1.0, 6),
+        ([1.0, 1.3, 1.3], 2.0, 18),
+        ([3], 1, 0),
+    ],
+)
+def test_rounds_that_disagree_are_repeated(before, takes, calls) -> None:
+    now, made = [0.0], []
+
+    def function(given) -> None:
+        made.append(given)
+        now[0] += takes
+
+    kept = _Rounds(before)
+    rounds.repeat(kept, function, lambda: "fresh", lambda: now[0])
+    assert made == ["fresh"] * calls
+    assert kept.data == [*before, *[takes] * (calls // 2)]
+
+
+# How it grows -------------------------------------------------------------------------------------
+
+
+def test_the_exponent_is_that_of_the_last_points() -> None:
+    sizes = [1, 10, 100, 1000]
+    assert growth.exponent(sizes, [5.0, *(n**1.5 for n in sizes[1:])]) == pytest.approx(1.5)
+
+
+def test_growth_is_drawn_and_told() -> None:
+    points = [[[n / 1e3, 2e6] for n in curve.sizes] for curve in growth.CURVES]
+    found = {"points": points, "load": [0.0, 1.0]}
+    assert growth.table(found).count("| 1.00 | 2 to 2 |") == len(growth.CURVES)
+    figure = growth.draw(found)
+    assert len(figure.axes) == 9
+    assert all(axes.get_title(loc="left") and axes.lines for axes in figure.axes)
+
+
+@pytest.mark.parametrize("number", range(len(growth.CURVES)))
+def test_each_curve_can_be_measured(number) -> None:
+    curve = growth.CURVES[number]
+    if "cells" not in curve.along:  # whose jobs other tests run
+        curve.make(curve.sizes[0])()

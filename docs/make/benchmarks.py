@@ -2,7 +2,9 @@
 
 Run with ``python docs/make/benchmarks.py``; it takes a few minutes, and less than one with
 ``--quick``. With ``--from results.json`` nothing is measured: the file is what
-``pytest benchmarks --benchmark-json=results.json`` has written.
+``pytest benchmarks --benchmark-json=results.json`` has written. With ``--check`` nothing is
+written: the ratios are compared with those of the page, and what fell by more than a quarter is
+named. That is for before a release, on idle cores.
 """
 
 import argparse
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pages
+import ratios
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -35,6 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure, and write docs/benchmarks.md.")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
     parser.add_argument("--from", dest="results", type=Path, help="results of an earlier run")
+    parser.add_argument("--check", action="store_true", help="compare ratios with the page's")
     options = parser.parse_args()
     path = options.results
     with tempfile.TemporaryDirectory() as folder:
@@ -42,8 +46,28 @@ def main() -> None:
             path = Path(folder) / "results.json"
             measure(path, quick=options.quick)
         results = Results(json.loads(path.read_text()))
+    if options.check:
+        check(results, pages.DOCS / "benchmarks.md")
+        return
     write(results, pages.DOCS / "benchmarks.md")
     draw(results, pages.IMAGES)
+
+
+def check(results: "Results", page: Path) -> None:
+    """Say which ratios fell by more than a quarter of what the page says.
+
+    Raises
+    ------
+    SystemExit
+        If one did.
+    """
+    blocks = (f"<!-- {name} -->\n{make(results)}\n<!-- end of {name} -->\n"
+              for name, make in BLOCKS.items())  # fmt: skip
+    before, after = ratios.ratios(page), ratios.ratios("".join(blocks))
+    print(_machine(results))
+    print(f"{len(before.keys() & after.keys())} ratios compared, of {len(before)} on the page.")
+    if worse := ratios.fallen(before, after):
+        raise SystemExit("Fell by more than a quarter:\n" + "\n".join(worse))
 
 
 def measure(path: Path, *, quick: bool) -> None:
@@ -142,6 +166,11 @@ def _machine(results: Results) -> str:
         rows.append(
             f"- Processes that wanted a core when it started and ended: {start:.1f} and {end:.1f}. "
             "On a quiet machine it is about 0 and 1; more of them make everything slower."
+        )
+    if about.get("disagree"):
+        rows.append(
+            "- Rounds that were repeated and still disagree by more than 20 %: "
+            f"{', '.join(about['disagree'])}."
         )
     if about["quick"]:
         rows.append("- **A quick run:** smaller sizes and fewer rounds.")

@@ -195,11 +195,13 @@ class Density:
                 return self._gamma * expm1mx(-y)
             case Shape.PAIR:
                 # log(1 − p + p e^−y) + p y, with the smaller share
-                p, some = self._share, np.clip(-y, -1.0, 1.0)
-                near = log1pmx(p * np.expm1(some)) + p * expm1mx(some)
-                rise = np.minimum(-y, _STEEP)
-                far = np.log1p(p * np.expm1(rise)) - (y + rise) + p * y
-                return self._total * np.where(np.abs(y) < 1, near, far)
+                p, near = self._share, np.abs(y) < 1
+                bend = np.empty_like(y)
+                some, rest = -y[near], y[~near]
+                bend[near] = log1pmx(p * np.expm1(some)) + p * expm1mx(some)
+                rise = np.minimum(-rest, _STEEP)
+                bend[~near] = np.log1p(p * np.expm1(rise)) - (rest + rise) + p * rest
+                return self._total * bend
 
     def slope(self, y: FloatArray) -> FloatArray:
         """Return the derivative of ``bend``."""

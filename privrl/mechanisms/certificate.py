@@ -9,8 +9,9 @@ decide which pairs can be the worst, and only these are computed in full. The me
 each pair's largest loss ``|log P - log Q|``. For everything else one pass over the matrix puts
 the losses of each pair into bins and moves what is in a bin to its two ends, the masses under P
 and Q kept: this raises every divergence that is convex in ``P / Q`` (the "connecting dots" of
-Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, *Connect the dots*, 2022). No result is rounded
-to a bin.
+Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, *Connect the dots*, 2022). Outputs at which the
+rows hardly change share one wide bin, unseen: the mechanism says which. The few pairs that are
+left get finer bins, and what is left then is computed. No result is rounded to a bin.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,12 +24,21 @@ from numpy.typing import NDArray
 from privrl.numerics.special import FloatArray, expm1mx
 
 IntArray = NDArray[np.intp]
+Outputs = IntArray | slice
 Divergence = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+#: From masses under P, shape (n_pairs, n_losses), at some losses, from the most that each pair
+#: can lose, shape (n_pairs, 1), and from parameters.
+Bound = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
-BLOCK = 1 << 18  # entries of the matrix handled at once: what a processor's cache holds
+ALL = slice(None)
+
+BLOCK = 1 << 15  # entries of the matrix handled at once: what a processor's cache holds
 _BINS = (64, 512)  # the fewest, and the most where there are few pairs
+_FINE = 2048  # bins of the pairs that are left
 _AT_ONCE = 1 << 22  # entries of a table of bounds
+_LEAST_FAR = 1e-3  # mass of outputs not looked at: less is what rounding leaves of it
 _SLACK = 1 + 1e-9  # of a bound, for rounding
+_MOVED = 4e-15  # nats that rounding takes where masses move: it matters where all losses are tiny
 _TINY = 1e-300  # where a sum has underflowed
 _TERMS = 21  # of the exponential's series: exact to 1e-19 up to 1
 
@@ -48,8 +58,15 @@ class FiniteMechanism(Protocol):
     def margin(self) -> float:
         """By how much rounding may hide a loss (nats)."""
 
-    def log_probs(self, rows: IntArray) -> FloatArray:
+    def log_probs(self, rows: IntArray, outputs: Outputs = ALL) -> FloatArray:
         """Return the logarithms of the probabilities of some rows, shape (n_rows, n_outputs)."""
+
+    def parts(self, pairs: IntArray, spread: float) -> Iterator[tuple[IntArray, Outputs]]:
+        """Yield some of the pairs at a time, each once, and the outputs that matter to them.
+
+        In each row of these pairs, the logarithm of the probability of an output that is left
+        out is within ``spread`` (nats) of that of the last one that is not.
+        """
 
     def loss_bounds(self) -> FloatArray:
         """Return, for each of `pairs`, a number that its losses do not exceed (nats)."""
@@ -87,17 +104,19 @@ class Certificate:
 
     def rdp(self, orders: FloatArray) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
-        largest, losses = self.pure_epsilon, self._ends
+        largest = self.pure_epsilon
         powers = orders.reshape(-1) - 1
 
-        def upper(power: FloatArray) -> FloatArray:
-            bounds = np.empty((len(self._dots), len(power)))
+        def upper(
+            dots: FloatArray, losses: FloatArray, most: FloatArray, power: FloatArray
+        ) -> FloatArray:
+            bounds = np.empty((len(dots), len(power)))
             near = power * largest <= 1
-            bounds[:, near] = np.log1p(self._dots @ np.expm1(np.outer(losses, power[near])))
+            bounds[:, near] = np.log1p(dots @ np.expm1(np.outer(losses, power[near])))
             scaled = np.exp(np.outer(losses - largest, power[~near]))
-            total = np.maximum(self._dots @ scaled, _TINY)
+            total = np.maximum(dots @ scaled, _TINY)
             bounds[:, ~near] = np.log(total) + power[~near] * largest
-            return bounds / power
+            return np.minimum(bounds / power + _MOVED, most)
 
         worst = self._worst_of(renyi_divergence, upper, powers)
         return np.minimum(worst, largest).reshape(orders.shape)
@@ -105,8 +124,11 @@ class Certificate:
     def delta(self, epsilon: FloatArray) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""
 
-        def upper(epsilon: FloatArray) -> FloatArray:
-            return self._dots @ -np.expm1(np.minimum(epsilon - self._ends[:, None], 0.0))
+        def upper(
+            dots: FloatArray, losses: FloatArray, most: FloatArray, epsilon: FloatArray
+        ) -> FloatArray:
+            bounds = dots @ -np.expm1(np.minimum(epsilon - losses[:, None], 0.0))
+            return np.where(epsilon < most, bounds, 0.0)
 
         worst = np.zeros(epsilon.size)
         inside = np.flatnonzero(epsilon.reshape(-1) < self.pure_epsilon)
@@ -121,10 +143,10 @@ class Certificate:
         for start in range(0, len(pairs), self._at_once):
             yield pairs[start : start + self._at_once]
 
-    def _rows_of(self, pairs: IntArray) -> tuple[FloatArray, IntArray]:
+    def _rows_of(self, pairs: IntArray, outputs: Outputs = ALL) -> tuple[FloatArray, IntArray]:
         """Return the rows that some pairs are of, as logarithms, and which rows each takes."""
         rows, taken = np.unique(self._mechanism.pairs[pairs], return_inverse=True)
-        return self._mechanism.log_probs(rows), taken.reshape(-1, 2)
+        return self._mechanism.log_probs(rows, outputs), taken.reshape(-1, 2)
 
     def _largest_loss(self, pairs: IntArray) -> tuple[float, int]:
         logs, taken = self._rows_of(pairs)
@@ -134,79 +156,135 @@ class Certificate:
         at = int(largest.argmax())
         return float(largest[at]), int(pairs[at])
 
-    @cached_property
-    def _ends(self) -> FloatArray:
-        """The ends of the bins of losses, shape (n_bins + 1,)."""
-        fewest, most = _BINS
-        n_bins = min(max(_AT_ONCE // len(self._mechanism.pairs), fewest), most)
+    def _ends(self, n_bins: int) -> FloatArray:
+        """Return the ends of some bins of losses, shape (n_bins + 1,)."""
         return np.linspace(-self.pure_epsilon, self.pure_epsilon, n_bins + 1)
 
     @cached_property
-    def _dots(self) -> FloatArray:
-        """Mass under P at each loss of `_ends`, shape (2 n_pairs, n_bins + 1).
+    def _coarse(self) -> FloatArray:
+        """The `_dots` of all pairs."""
+        n_pairs, (fewest, most) = len(self._mechanism.pairs), _BINS
+        return self._dots(np.arange(n_pairs), min(max(_AT_ONCE // n_pairs, fewest), most))
 
-        In the second half the pairs are reversed.
+    def _dots(self, pairs: IntArray, n_bins: int) -> FloatArray:
+        """Return masses under P at the ends of bins of losses, shape (2 n_pairs, n_bins + 1).
+
+        In the second half the pairs, which are given in ascending order, are reversed.
         """
-        n_pairs, n_bins = len(self._mechanism.pairs), len(self._ends) - 1
-        dots = np.zeros((2 * n_pairs, n_bins + 1))
-        for block in self._blocks(np.arange(n_pairs)):
-            logs, taken = self._rows_of(block)
-            probs = np.exp(logs)
-            losses = logs[taken[:, 0]]
-            losses -= logs[taken[:, 1]]
-            losses += self.pure_epsilon
-            losses *= n_bins / (2 * self.pure_epsilon)
-            bins = np.clip(losses.astype(np.intp), 0, n_bins - 1)
-            bins += n_bins * np.arange(len(block))[:, None]
-            p, q = (
-                np.bincount(
-                    bins.ravel(), probs[taken[:, side]].ravel(), n_bins * len(block)
-                ).reshape(-1, n_bins)
-                for side in (0, 1)
-            )
-            dots[block] = self._connect(p, q)
-            dots[n_pairs + block] = self._connect(q[:, ::-1], p[:, ::-1])
-        return dots
+        dots = np.zeros((2, len(pairs), n_bins + 1))
+        for some, outputs in self._mechanism.parts(pairs, self.pure_epsilon / (4 * n_bins)):
+            dots[:, np.searchsorted(pairs, some)] = self._connected(some, outputs, n_bins)
+        return dots.reshape(-1, n_bins + 1)
 
-    def _connect(self, p: NDArray[Any], q: NDArray[Any]) -> FloatArray:
-        """Move the mass in each bin to the bin's ends, so that those of P and Q are kept."""
-        width = self._ends[1] - self._ends[0]
-        with np.errstate(divide="ignore"):
-            q_at_left = np.exp(self._ends[:-1] + np.log(q))  # e^loss q, without overflow
-        left = np.clip((q_at_left - np.exp(-width) * p) / -np.expm1(-width), 0.0, p)
-        dots = np.zeros((len(p), len(self._ends)))
+    def _connected(
+        self, pairs: IntArray, outputs: Outputs, n_bins: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return masses at the ends of bins of some pairs, and of the same pairs reversed."""
+        logs, taken = self._rows_of(pairs, outputs)
+        probs = np.exp(logs)
+        far = 1 - probs.sum(axis=1)
+        if logs.shape[1] == self._mechanism.n_outputs:
+            far[:] = 0.0
+        elif far.min() < _LEAST_FAR:
+            return self._connected(pairs, ALL, n_bins)
+        logs *= n_bins / (2 * self.pure_epsilon)
+        p, q = np.empty((2, len(pairs), n_bins))
+        last = np.empty(len(pairs))
+        step = max(1, BLOCK // logs.shape[1])
+        for start in range(0, len(pairs), step):
+            some = slice(start, start + step)
+            first, second = taken[some].T
+            # Pairs side by side, for sums into one bin wait for each other.
+            losses = logs[first]
+            losses -= logs[second]
+            losses += n_bins / 2
+            last[some] = losses[:, -1]
+            bins = losses.T.astype(np.intp, order="C")
+            np.clip(bins, 0, n_bins - 1, out=bins)
+            bins += n_bins * np.arange(bins.shape[1])
+            for masses, rows in (p, first), (q, second):
+                masses[some] = np.bincount(
+                    bins.ravel(), probs[rows].ravel(order="F"), n_bins * len(rows)
+                ).reshape(-1, n_bins)
+        # Half a bin is what the losses of the outputs not looked at differ by.
+        wide = np.clip((last - 0.25).astype(np.intp), 0, n_bins - 2)
+        p_far, q_far = far[taken.T]
+        return (
+            self._moved(p, q, wide, p_far, q_far),
+            self._moved(q[:, ::-1], p[:, ::-1], n_bins - 2 - wide, q_far, p_far),
+        )
+
+    def _moved(
+        self,
+        p: NDArray[Any],
+        q: NDArray[Any],
+        wide: IntArray,
+        p_wide: FloatArray,
+        q_wide: FloatArray,
+    ) -> FloatArray:
+        """Move the mass in each bin, and in a bin of twice the width, to the bin's ends."""
+        n_pairs, n_bins = p.shape
+        ends, rows = self._ends(n_bins), np.arange(n_pairs)
+        width = ends[1] - ends[0]
+        dots = np.zeros((n_pairs, n_bins + 1))
+        left = _left_of(p, q, ends[:-1], width)
         dots[:, :-1] = left
         dots[:, 1:] += p - left
+        if p_wide.any():
+            left = _left_of(p_wide, q_wide, ends[wide], 2 * width)
+            dots[rows, wide] += left
+            dots[rows, wide + 2] += p_wide - left
         return dots
 
-    def _worst_of(
-        self,
-        divergence: Divergence,
-        upper: Callable[[FloatArray], FloatArray],
-        parameters: FloatArray,
-    ) -> FloatArray:
+    def _worst_of(self, divergence: Divergence, upper: Bound, parameters: FloatArray) -> FloatArray:
         """Return the largest divergence over all ordered pairs, at each parameter."""
-        worst = np.zeros(len(parameters))
-        step = max(1, _AT_ONCE // max(len(self._dots), self._mechanism.n_outputs))
-        for start in range(0, len(parameters), step):
-            chunk = parameters[start : start + step]
-            bounds = upper(chunk) * _SLACK
-            best = worst[start : start + step]
-            leaders = np.unique(bounds.argmax(axis=0))
-            for pair in leaders.tolist():
-                best[:] = np.maximum(best, divergence(*self._ordered(pair), chunk))
-            for pair in np.flatnonzero((bounds > best).any(axis=1)).tolist():
-                open_at = bounds[pair] > best
-                if open_at.any():
-                    value = divergence(*self._ordered(pair), chunk[open_at])
-                    best[open_at] = np.maximum(best[open_at], value)
+        n_pairs, worst = len(self._mechanism.pairs), np.zeros(len(parameters))
+        most = np.tile(self._mechanism.loss_bounds() + self._mechanism.margin, 2)[:, None]
+
+        def lead(dots: FloatArray, ordered: IntArray) -> Iterator[tuple[FloatArray, slice]]:
+            """Compute the pairs with the largest bounds; yield bounds, and at which parameters."""
+            losses = self._ends(dots.shape[1] - 1)
+            step = max(1, _AT_ONCE // len(dots))
+            for start in range(0, len(parameters), step):
+                chunk = slice(start, start + step)
+                bounds = upper(dots, losses, most[ordered], parameters[chunk]) * _SLACK
+                leaders = bounds.argmax(axis=0)
+                for pair in np.unique(leaders).tolist():
+                    compute(ordered[pair], start + np.flatnonzero(leaders == pair))
+                yield bounds, chunk
+
+        def compute(pair: int, at: IntArray) -> None:
+            worst[at] = np.maximum(worst[at], divergence(*self._ordered(pair), parameters[at]))
+
+        left = np.zeros(2 * n_pairs, np.bool)
+        for bounds, chunk in lead(self._coarse, np.arange(2 * n_pairs)):
+            left |= (bounds > worst[chunk]).any(axis=1)
+        unordered = np.flatnonzero(left.reshape(2, -1).any(axis=0))
+        step = max(1, _AT_ONCE // (2 * _FINE))
+        for start in range(0, len(unordered), step):
+            pairs = unordered[start : start + step]
+            ordered = np.concatenate([pairs, n_pairs + pairs])
+            for bounds, chunk in lead(self._dots(pairs, _FINE), ordered):
+                for pair in np.flatnonzero((bounds > worst[chunk]).any(axis=1)).tolist():
+                    at = chunk.start + np.flatnonzero(bounds[pair] > worst[chunk])
+                    compute(ordered[pair], at)
         return worst
 
     def _ordered(self, index: int) -> tuple[FloatArray, FloatArray]:
-        """Return the two rows of a pair, numbered as in `_dots`, as logarithms."""
+        """Return the two rows of a pair, numbered as in `_coarse`, as logarithms."""
         pairs = self._mechanism.pairs
         log_p, log_q = self._mechanism.log_probs(pairs[index % len(pairs)])
         return (log_p, log_q) if index < len(pairs) else (log_q, log_p)
+
+
+def _left_of(p: FloatArray, q: FloatArray, end: FloatArray, width: FloatArray) -> FloatArray:
+    """Return what of the masses p under P moves down to ``end``; the rest moves up by ``width``.
+
+    The masses that this gives under Q are q.
+    """
+    with np.errstate(divide="ignore"):
+        q_at_end = np.exp(end + np.log(q))  # e^loss q, without overflow
+    return np.clip((q_at_end - np.exp(-width) * p) / -np.expm1(-width), 0.0, p)
 
 
 def renyi_divergence(log_p: FloatArray, log_q: FloatArray, powers: FloatArray) -> FloatArray:

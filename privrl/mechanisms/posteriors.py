@@ -10,22 +10,26 @@ with B the multivariate beta function: the score of the exponential mechanism ov
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_between, check_count, check_positive_array
 from privrl.costs.base import check_delta
-from privrl.mechanisms.certificate import BLOCK, IntArray
+from privrl.mechanisms.certificate import ALL, BLOCK, IntArray, Outputs
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, bregman_lgamma
+
+BoolArray = NDArray[np.bool]
 
 _PRIORS = (1e-30, 1e20)
 _MOST_WORK = 1.5e9  # entries of the matrix, over all neighbours: m = 3 up to n = 210
 _LARGEST_TABLE = 1 << 22
+_SIDE = 6  # of a tile, in records: near enough to have the same candidates near them
+_PART = 1 << 21  # entries of the matrix that a few pairs may take
 _ROUNDING = 16 * np.finfo(np.float64).eps
 
 
@@ -78,6 +82,7 @@ class Posteriors:
     def _make_tables(self, cells: list[FloatArray]) -> None:
         """Make tables that are looked up at sums of two candidates' codes: one if it fits."""
         m, n_sums = len(cells), 2 * self.n + 1
+        self._cells = cells
         if _n_tables(self.n, m) == 1:
             sums = np.indices((n_sums,) * (m - 1))
             last = np.maximum(2 * self.n - sums.sum(axis=0), 0)
@@ -104,12 +109,31 @@ class Posteriors:
             left = left - here
         return rank
 
-    def distances(self, rows: IntArray, start: int = 0) -> FloatArray:
-        """Return H from some candidates to all from ``start`` on, shape (n_rows, n_others)."""
+    def distances(self, rows: IntArray, others: Outputs = ALL) -> FloatArray:
+        """Return H from some candidates to others, or to all, shape (n_rows, n_others)."""
         return self._distances(
-            lambda codes: codes[rows, None] + codes[start:],
-            self._halves[rows, None] + self._halves[start:],
+            lambda codes: codes[rows, None] + codes[others],
+            self._halves[rows, None] + self._halves[others],
         )
+
+    def near(self, rows: IntArray, most: float) -> BoolArray:
+        """Return which candidates are near some of these, shape (n_candidates,).
+
+        From each of ``rows`` to each that is not near, ``-log(1 - H^2)`` is more than ``most``:
+        one cell alone makes it so. (No cell takes from it, for log Γ is convex.)
+        """
+        near = np.ones(len(self.counts), np.bool)
+        for counts, cell in zip(self.counts.T, self._cells, strict=True):
+            here = np.unique(counts[rows])[:, None]
+            apart = (cell[2 * here] + cell[::2]) / 2 - cell[here + np.arange(self.n + 1)]
+            near &= (apart <= most).any(axis=0)[counts]
+        return near
+
+    @cached_property
+    def tiles(self) -> IntArray:
+        """Numbers, shape (n_pairs,): the same for pairs that are near each other."""
+        sides = self.counts[self.pairs[:, 0], :-1] // _SIDE
+        return sides @ (self.n // _SIDE + 1) ** np.arange(sides.shape[1])
 
     @cached_property
     def neighbour_distances(self) -> FloatArray:
@@ -222,12 +246,29 @@ class ExponentialLaw:
         weights /= weights.sum(axis=1, keepdims=True)
         return weights
 
-    def log_probs(self, rows: IntArray) -> FloatArray:
+    def log_probs(self, rows: IntArray, outputs: Outputs = ALL) -> FloatArray:
         """Return the logarithms of the probabilities of some rows, (n_rows, n_outputs)."""
-        logs = self.posteriors.distances(rows)
+        logs = self.posteriors.distances(rows, outputs)
         logs *= -self.coefficients[rows, None]
         logs -= self._log_normalisers[rows, None]
         return logs
+
+    def parts(self, pairs: IntArray, spread: float) -> Iterator[tuple[IntArray, Outputs]]:
+        """Yield pairs that are near each other, and the outputs that are not far from all of them.
+
+        Where ``1 - H^2`` is at most ``spread / 2 c``, so is ``1 - H``.
+        """
+        tiles = self.posteriors.tiles[pairs]
+        pairs = pairs[tiles.argsort(kind="stable")]
+        most = max(1, _PART // self.n_outputs)
+        for tile in np.split(pairs, np.bincount(tiles).cumsum()[:-1]):
+            for start in range(0, len(tile), most):
+                some = tile[start : start + most]
+                rows = np.unique(self.pairs[some])
+                change = 2 * float(self.coefficients[rows].max())
+                near = self.posteriors.near(rows, max(0.0, math.log(change / spread)))
+                far = np.flatnonzero(~near)[:1]
+                yield some, np.append(np.flatnonzero(near), far) if far.size else ALL
 
     def loss_bounds(self) -> FloatArray:
         """Return the larger end of each pair's losses; for why, see where it is used."""
@@ -248,7 +289,7 @@ class ExponentialLaw:
         start = 0
         while start < n_outputs:
             stop = min(n_outputs, start + max(1, BLOCK // (n_outputs - start)))
-            distances = self.posteriors.distances(np.arange(start, stop), start)
+            distances = self.posteriors.distances(np.arange(start, stop), slice(start, None))
             weights = np.exp(-c[start:stop, None] * distances)
             sums[start:stop] += weights.sum(axis=1)
             if not constant:

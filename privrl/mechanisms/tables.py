@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_count, check_numbers, check_positive
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Target
+from privrl.accounting.targets import ApproxDP, Target, check_target
 from privrl.accuracy.design import typical_loss
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
@@ -215,13 +215,9 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
             alpha = check_positive("alpha", alpha, "1 is usual")
             weight = _dirichlet_weight(target, alpha, factors, relation)
             return made(mechanism="dirichlet", sizes=tuple(weight / factors), alpha=alpha)
-        if mechanism == "auto":
-            sigma = _noise("gaussian", target, factors, relation)
-            # Laplace noise of the same variance: if it costs too much, it would have to be more.
-            same = _cost("laplace", sigma / math.sqrt(2) * factors, 1.0, relation)
-            mechanism = "laplace" if _meets(target, same) else "gaussian"
-        sizes = tuple(_noise(mechanism, target, factors, relation) * factors)
-        return made(mechanism=mechanism, sizes=sizes)
+        check_target(target)
+        mechanism, size = _noise(mechanism, target, tuple(factors.tolist()), relation)
+        return made(mechanism=mechanism, sizes=tuple(size * factors))
 
     @cached_property
     def cost(self) -> Cost:
@@ -306,9 +302,28 @@ def _cost(
     return Together([kinds[size] for size in each])
 
 
-def _noise(name: str, target: Target, factors: FloatArray, relation: Relation) -> float:
-    """Return the size of noise that, times the factors, meets the target."""
-    return _calibrated(target, lambda size: _cost(name, size * factors, 1.0, relation), rises=False)
+@lru_cache(maxsize=64)
+def _noise(
+    name: MechanismName, target: Target, factors: tuple[float, ...], relation: Relation
+) -> tuple[MechanismName, float]:
+    """Return a kind of noise and the size that, times the factors, meets the target.
+
+    Of public facts alone, so that it is remembered: a model is often fitted again and again.
+    """
+    each = np.array(factors)
+
+    def cost(kind: str, size: float) -> Cost:
+        return _cost(kind, size * each, 1.0, relation)
+
+    kind: MechanismName = "gaussian" if name == "auto" else name
+    size = _calibrated(target, partial(cost, kind), rises=False)
+    if name == "auto":
+        # Laplace noise of the same variance: if it costs too much, it would have to be more.
+        if not _meets(target, cost("laplace", size / math.sqrt(2))):
+            return "gaussian", size
+        kind = "laplace"
+        size = _calibrated(target, partial(cost, kind), rises=False)
+    return kind, size
 
 
 def _designed(

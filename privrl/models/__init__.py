@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from privrl.models.bayes_net import BayesNet, PrivateBayesNet
 from privrl.models.bins import discretise
 from privrl.models.histograms import PrivateHistogram, histogram, value_counts
+from privrl.models.partitions import PartitionedRecords, read_partitioned_records
 
 if TYPE_CHECKING:
     from privrl.models.logistic_regression import PrivateClassifier, PrivateLogisticRegression
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BayesNet",
+    "PartitionedRecords",
     "PrivateBayesNet",
     "PrivateClassifier",
     "PrivateHistogram",
@@ -26,6 +28,7 @@ __all__ = [
     "PrivateNaiveBayes",
     "discretise",
     "histogram",
+    "read_partitioned_records",
     "value_counts",
 ]
 

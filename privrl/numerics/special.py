@@ -140,7 +140,8 @@ def log1pmx(x: ArrayLike) -> FloatArray:
     square = y * y
     tail = np.full_like(y, 1 / 19)
     for k in range(17, 1, -2):
-        tail = tail * square + 1 / k
+        tail *= square
+        tail += 1 / k
     series = y * (2 * square * tail - small)
     return series if near.all() else np.where(near, series, np.log1p(x) - x)
 
@@ -154,7 +155,8 @@ def expm1mx(x: ArrayLike) -> FloatArray:
     small = x[near]
     series = np.full_like(small, _INVERSE_FACTORIALS[-1])
     for inverse in _INVERSE_FACTORIALS[-2::-1]:
-        series = series * small + inverse
+        series *= small
+        series += inverse
     total[near] = series * small**2
     return total
 

@@ -2,13 +2,15 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from privrl.mechanisms import certificate
+from privrl.mechanisms import certificate, posterior_exponential
 from privrl.mechanisms.certificate import Certificate, hockey_stick, renyi_divergence
+from privrl.mechanisms.posterior_exponential import PosteriorExponentialMechanism
 
 ORDERS = np.array([1 + 1e-6, 1.0001, 1.3, 2.0, 3.7, 8.0, 40.0, 1e3, 1e5])
 EPSILONS = np.array([0.0, 1e-3, 0.1, 0.3, 0.7, 1.5, 4.0])
@@ -25,8 +27,13 @@ class Dense:
         self.n_outputs = logs.shape[1]
         self._slack = slack
 
-    def log_probs(self, rows: np.ndarray) -> np.ndarray:
-        return self._logs[rows]
+    def log_probs(self, rows: np.ndarray, outputs: np.ndarray | slice = slice(None)) -> np.ndarray:
+        return self._logs[rows][:, outputs]
+
+    def parts(
+        self, pairs: np.ndarray, spread: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | slice]]:
+        yield pairs, slice(None)
 
     def loss_bounds(self) -> np.ndarray:
         first, second = self._logs[self.pairs.T]
@@ -121,18 +128,40 @@ def test_bins_bound_every_pair_from_above(spread: float) -> None:
     """What prunes the pairs is an upper bound for each, in both directions."""
     dense = random_mechanism(2, spread)
     exact = Certificate(dense)
-    losses, n_pairs = exact._ends, len(dense.pairs)
-    np.testing.assert_allclose(exact._dots.sum(axis=1), 1, rtol=1e-12)
-    for index in range(2 * n_pairs):
+    check_bounds_from_above(exact, range(2 * len(dense.pairs)))
+
+
+def test_outputs_not_looked_at_are_in_the_bounds() -> None:
+    """Far from both data sets of a pair no candidate is looked at: they share one wide bin."""
+    law = posterior_exponential._law(PosteriorExponentialMechanism((7, 4), 400, 1.0))
+    exact = Certificate(law)
+    spread = exact.pure_epsilon / 4 / (exact._coarse.shape[1] - 1)
+    seen = [0, 0]
+    for pairs, outputs in law.parts(np.arange(len(law.pairs)), spread):
+        logs = law.log_probs(np.unique(law.pairs[pairs]))
+        if isinstance(outputs, np.ndarray):
+            out = np.setdiff1d(np.arange(law.n_outputs), outputs)
+            assert np.abs(logs[:, out] - logs[:, outputs[-1:]]).max() <= spread
+            seen[1] += out.size * len(pairs)
+        seen[0] += len(pairs)
+    assert seen[0] == len(law.pairs)
+    assert seen[1] > 0.3 * len(law.pairs) * law.n_outputs
+    check_bounds_from_above(exact, range(0, 2 * len(law.pairs), 9))
+
+
+def check_bounds_from_above(exact: Certificate, indices: range) -> None:
+    losses = exact._ends(exact._coarse.shape[1] - 1)
+    np.testing.assert_allclose(exact._coarse.sum(axis=1), 1, rtol=1e-12)
+    for index in indices:
         first, second = exact._ordered(index)
         for epsilon in EPSILONS:
             true = float(hockey_stick(first, second, np.array([epsilon]))[0])
-            moved = exact._dots[index] @ -np.expm1(np.minimum(epsilon - losses, 0))
+            moved = exact._coarse[index] @ -np.expm1(np.minimum(epsilon - losses, 0))
             assert moved >= true * (1 - 1e-12)
         for power in (0.1, 1.0, 5.0):
             if power * exact.pure_epsilon < 600:
                 true = float(renyi_divergence(first, second, np.array([power]))[0])
-                moved = np.log(exact._dots[index] @ np.exp(power * losses)) / power
+                moved = np.log(exact._coarse[index] @ np.exp(power * losses)) / power
                 assert moved >= true * (1 - 1e-12)
 
 

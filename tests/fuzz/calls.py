@@ -40,7 +40,8 @@ LEFT_OUT: dict[str, str] = {
         (
             "Account", "Amount", "AuditResult", "Benchmark", "BudgetExceeded", "Design", "Entry",
             "Estimate", "LawResult", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
-            "PaperStepWarning", "PartitionedLog", "PolicyValue", "Receipt", "ReleasedPolicy",
+            "PaperStepWarning", "PartitionedLog", "PartitionedRecords",
+            "PolicyValue", "Receipt", "ReleasedPolicy",
             "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
             "SweepResult", "TrainResult", "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
             "BayesNet", "Documentation", "NoHeader", "Stretch", "Written",
@@ -49,7 +50,8 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
-        ("run_study", "run_suite", "read_partitions", "icu_world", "icu_sepsis", "Study",
+        ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
+         "icu_sepsis", "Study",
          "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
          "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
          "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,

@@ -75,6 +75,19 @@ def test_counts_as_encoding_does() -> None:
     np.testing.assert_array_equal(count_cells(pd.Series(values, dtype="Float64"), column), expected)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "count"), [(0, 1, 10), (-0.3, 1e-3, 97), (1e9, 1e9 + 7, 3), (-1e307, 1e307, 4)]
+)
+def test_even_bins_hold_their_edges(low: float, high: float, count: int) -> None:
+    """Where edges are even the bin is worked out, and floats next to edges are in theirs too."""
+    column = Bins.even(low, high, count)
+    edges = np.array(column.edges)
+    near = [edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf), [np.inf, -np.inf]]
+    values = rng().choice(np.concatenate(near), 40_000)
+    expected = np.bincount(column.encode(values), minlength=count)
+    np.testing.assert_array_equal(count_cells(values, column), expected)
+
+
 def test_counts_as_pandas_does() -> None:
     values = pd.Series(rng().choice(["red", "blue", "green"], 100_001))
     order = ["green", "red", "blue"]

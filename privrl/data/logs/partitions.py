@@ -8,13 +8,13 @@ reading are about one person's rows, so that it does not matter who else is ther
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from privrl.data.cluster import OnCluster
 from privrl.data.logs.log import Log, LogSpace
 from privrl.data.logs.parts import keys_in
 from privrl.data.logs.rows import Rows
@@ -29,7 +29,7 @@ from privrl.data.logs.sources import (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PartitionedLog(LogSpace):
+class PartitionedLog(LogSpace, OnCluster):
     """A log whose parts are on a Dask cluster, see `read_partitions`.
 
     Parameters
@@ -45,34 +45,10 @@ class PartitionedLog(LogSpace):
     client: Any = field(repr=False)
     parts: tuple[Any, ...] = field(repr=False)
 
-    def submit(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return what a function makes, on the cluster, of parts and of what was made of them.
-
-        It is kept there for as long as it is held here, and made again where a worker dies: the
-        function must be pure.
-        """
-        return self.client.submit(function, *given, pure=False)
-
     @property
     def n_steps(self) -> int:
         """How many steps there are: private."""
         return sum(map(self.result, [self.submit(_n_steps, part) for part in self.parts]))
-
-    def result(self, made: Any) -> Any:
-        """Return what was made, here.
-
-        Raises
-        ------
-        ChildProcessError
-            If workers died of it again and again.
-        """
-        try:
-            return made.result()
-        except import_module("distributed").KilledWorker as error:
-            raise ChildProcessError(
-                "workers died again and again of one part of the log. Memory is the usual reason; "
-                "write more and smaller files, or take fewer workers to a machine."
-            ) from error
 
 
 def read_partitions(

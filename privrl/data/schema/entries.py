@@ -81,6 +81,8 @@ class Entries:
 
     def numbers(self) -> FloatArray:
         """Return numbers as floats, NaN where they are missing."""
+        if self.there.all():
+            return self.values.astype(np.float64, copy=False)
         return np.where(self.there, self.values, math.nan).astype(np.float64)
 
 
@@ -163,10 +165,10 @@ def _plain(array: NDArray[Any], called: str) -> Entries:
         array = array.astype(object)
     elif held == "numbers":
         with np.errstate(over="ignore"):  # of longer floats, which a warning would tell
-            array = array.astype(np.float64)
+            array = array.astype(np.float64, copy=False)
         there = ~np.isnan(array)
     elif held == "whole numbers":
-        array = array.astype(np.uint64 if kind == "u" else np.int64)
+        array = array.astype(np.uint64 if kind == "u" else np.int64, copy=False)
     return Entries(called, held, name, array, there)
 
 

@@ -6,9 +6,9 @@ counts together, and makes a `BayesNet` of them, a network that holds nothing el
 may be shared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -32,10 +32,12 @@ from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
 from privrl.models.others import warn_of_others
+from privrl.models.partitions import PartitionedRecords
 from privrl.numerics.randomness import randomness_of
 
 _ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
 
+_Counter = Callable[[Structure], Sequence[FloatArray]]  # of the records, which it holds
 BayesNetMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
@@ -137,13 +139,17 @@ class PrivateBayesNet:
         return make_structure(dict.fromkeys(names, ()), self.schema)
 
     def fit(
-        self, frame: pd.DataFrame, rng: np.random.Generator, *, accountant: Accountant | None = None
+        self,
+        frame: pd.DataFrame | PartitionedRecords,
+        rng: np.random.Generator,
+        *,
+        accountant: Accountant | None = None,
     ) -> BayesNet:
         """Count the records, release the counts, and return the network they give.
 
         Parameters
         ----------
-        frame : pandas.DataFrame
+        frame : pandas.DataFrame or PartitionedRecords
             Records that fit the schema, at least one; other columns are ignored. Their number is
             public: a neighbour has as many.
         rng : numpy.random.Generator
@@ -165,22 +171,34 @@ class PrivateBayesNet:
             and the message shows no value of the data.
         """
         check_rng(rng)
-        codes = self.schema.encode(frame)
-        n_records = len(codes)
+        count: _Counter
+        if isinstance(frame, PartitionedRecords):
+            if self._is_chosen:
+                raise ValueError("parents must be given for records on a cluster, got 'private'.")
+            records = frame.of(self.schema)
+            cells: dict[str, IntArray] = {}
+            n_records, count = records.n_records, partial(records.summed, _counts)
+        else:
+            codes = self.schema.encode(frame)
+            cells = {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
+            n_records, count = len(codes), partial(_counts, codes)
         if n_records == 0:
             raise ValueError("frame must have at least one record, got none.")
-        cells = {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
         plan = self._plan(n_records)
         if self._in_two_rounds(plan):
             assert isinstance(plan.cost, GaussianCost)
-            return self._fit_in_two_rounds(plan.cost, None, cells, rng, accountant)
+            return self._fit_in_two_rounds(
+                plan.cost, None, count, n_records, rng=rng, accountant=accountant
+            )
         if self._is_chosen:
             assert self.target is not None
-            sigma, choice = plan_choices(self.target, len(cells), n_records)
+            sigma, choice = plan_choices(self.target, len(self.structure.nodes), n_records)
             if choice is not None:
                 cost = GaussianCost(sigma=sigma, relation=plan.relation)
-                return self._fit_in_two_rounds(cost, choice, cells, rng, accountant)
-        counts = self.structure.counts(cells)
+                return self._fit_in_two_rounds(
+                    cost, (choice, cells), count, n_records, rng=rng, accountant=accountant
+                )
+        counts = count(self.structure)
         released = plan.release(counts, rng, accountant=accountant)
         self._warn(released)
         rows = self._estimate(released, n_records)
@@ -194,8 +212,10 @@ class PrivateBayesNet:
     def _fit_in_two_rounds(
         self,
         tables: GaussianCost,
-        choice: ExponentialMechanism | None,
-        cells: Mapping[str, IntArray],
+        chosen: tuple[ExponentialMechanism, Mapping[str, IntArray]] | None,
+        count: _Counter,
+        n_records: int,
+        *,
         rng: np.random.Generator,
         accountant: Accountant | None,
     ) -> BayesNet:
@@ -205,14 +225,14 @@ class PrivateBayesNet:
         changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
         are chosen, with one choice for each node but one, or some of those given are dropped.
         """
-        n_nodes, n_records = len(cells), len(next(iter(cells.values())))
+        n_nodes, (choice, cells) = len(self.structure.nodes), chosen or (None, {})
         paid = tables if choice is None else with_choices(tables, choice.cost, n_nodes)
         gate.charge(accountant, paid)
         precision = tables.sigma**-2 * (1 - _ROUNDING)
         alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
         known = first_precisions(self.structure, n_records, precision)
         first = _gaussian(alone, known)
-        margins = first.release(alone.counts(cells), rng)
+        margins = first.release(count(alone), rng)
         probabilities = family_probabilities(alone, margins, n_records)
         of = {node: probabilities[node][0] for node in alone.nodes}
         rest = precision - float(known.sum())
@@ -225,7 +245,7 @@ class PrivateBayesNet:
             structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
             precisions = precisions_of(structure, rest)
         second = _gaussian(structure, precisions)
-        released = second.release(structure.counts(cells), rng)
+        released = second.release(count(structure), rng)
         self._warn(released)
         rows = family_probabilities(structure, released, n_records, margins)
         whole = replace(
@@ -268,6 +288,11 @@ class PrivateBayesNet:
         if self.mechanism == "none":
             released = [ReleasedTable(table.values + 1, "none", 0.0) for table in released]
         return dict(zip(self.structure.nodes, map(clipped_rows, released), strict=True))
+
+
+def _counts(codes: IntArray, structure: Structure) -> Sequence[FloatArray]:
+    """Return the tables of counts of a structure, whose nodes are the columns of the cells."""
+    return structure.counts({node: codes[:, i] for i, node in enumerate(structure.nodes)})
 
 
 def _gaussian(structure: Structure, precisions: FloatArray) -> TablesMechanism:

@@ -1,7 +1,7 @@
 """The estimator."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, get_args
 
@@ -37,6 +37,7 @@ from privrl.models.naive_bayes.encoding import (
     check_sizes,
     class_array,
     class_labels,
+    class_places,
     count_tables,
     encode_alike,
     encode_classes,
@@ -52,6 +53,7 @@ from privrl.models.naive_bayes.temperature import (
     typical_temperature,
 )
 from privrl.models.others import warn_of_others
+from privrl.models.partitions import PartitionedRecords
 from privrl.models.saving import Saved
 from privrl.numerics.randomness import randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
@@ -155,16 +157,16 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         self.temperature = temperature
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, accountant: Accountant | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, accountant: Accountant | None = None) -> Self:
         """Release the tables of the records, once, and learn from what was released.
 
         Parameters
         ----------
-        X : DataFrame or array_like, shape (n, K)
+        X : DataFrame or array_like, shape (n, K), or PartitionedRecords
             The private records, as the schema says. Rows of a list are read entry by entry; an
             array or column must be of a type that holds what the schema says.
         y : array_like, shape (n,)
-            Their classes, likewise.
+            Their classes, likewise; None where the records are on a cluster and hold them.
         accountant : RdpAccountant or PldAccountant, optional
             Is charged with the whole cost before anything is drawn. It is no parameter of the
             estimator, for scikit-learn copies those, and a copy would be charged instead.
@@ -181,7 +183,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         self.check_parameters()
         seed = self.random_state
         rng = secret_rng() if seed is None else np.random.default_rng(seed)
-        records = read_records(self, X, y)
+        in_parts = isinstance(X, PartitionedRecords)
+        records = _read_parts(self, X, y) if in_parts else read_records(self, X, y)
         whole, measured = self._plan(records.shapes, records.n_records)
         if self.mechanism != "none":
             self.warn_of_clones(accountant)
@@ -419,6 +422,53 @@ class Records(NamedTuple):
         """How many there are."""
         return len(self.numbers)
 
+    def summed(self, tables: Callable[..., list[FloatArray]], *public: Any) -> list[FloatArray]:
+        """Return tables of the records: private, to be released."""
+        return tables(self.columns, self.numbers, *public)
+
+
+class _Parts(NamedTuple):
+    """The same of records on a cluster, of which the last column is the class."""
+
+    records: PartitionedRecords
+    n_records: int
+    sizes: tuple[int, ...]
+    labels: Categories
+    shapes: list[Rows]
+    seen: BaseEstimator
+
+    def summed(self, tables: Callable[..., list[FloatArray]], *public: Any) -> list[FloatArray]:
+        """Return the sums of tables of the parts: private, to be released."""
+        return self.records.summed(_of_part, tables, class_places(self.labels), *public)
+
+
+def _of_part(
+    codes: Codes, tables: Callable[..., list[FloatArray]], places: Codes, *public: Any
+) -> list[FloatArray]:
+    columns = np.ascontiguousarray(codes[:, :-1].T)
+    return tables(columns, places[codes[:, -1]], *public)
+
+
+def _read_parts(model: PrivateNaiveBayes, X: PartitionedRecords, y: Any) -> _Parts:
+    if y is not None or not isinstance(model.schema, Schema) or not isinstance(model.classes, str):
+        raise ValueError(
+            "records on a cluster need a Schema, the name of its column of classes, and y=None: "
+            "the classes are in that column."
+        )
+    labels, names = class_labels(model.schema, model.classes), model._feature_names(model.schema)
+    records = X.of(model.schema.subset([*names, model.classes]))
+    n_records, sizes = records.n_records, records.schema.sizes[:-1]
+    if n_records == 0:
+        raise ValueError("X must have at least one record, got none.")
+    seen = BaseEstimator()
+    validate_data(seen, pd.DataFrame(columns=names), reset=True, skip_check_array=True)
+    return _Parts(records, n_records, sizes, labels, _shapes(model, labels, sizes), seen)
+
+
+def _shapes(model: PrivateNaiveBayes, labels: Categories, sizes: Sequence[int]) -> list[Rows]:
+    by_value = [(v, labels.size) if model._by_value else (labels.size, v) for v in sizes]
+    return [(1, labels.size), *by_value]
+
 
 def read_records(model: PrivateNaiveBayes, X: Any, y: Any) -> Records:
     """Return what a fit is given, once it is known to fit the schema and the classes."""
@@ -427,9 +477,7 @@ def read_records(model: PrivateNaiveBayes, X: Any, y: Any) -> Records:
     validate_data(seen, table, reset=True, skip_check_array=True)
     columns, sizes = model._encode(table)
     numbers = encode_classes(labels, y, columns.shape[1])
-    shapes = [(1, labels.size)]
-    shapes += [(v, labels.size) if model._by_value else (labels.size, v) for v in sizes]
-    return Records(columns, numbers, sizes, labels, shapes, seen)
+    return Records(columns, numbers, sizes, labels, _shapes(model, labels, sizes), seen)
 
 
 def read_features(model: PrivateNaiveBayes, X: Any) -> Codes:
@@ -442,7 +490,7 @@ def read_features(model: PrivateNaiveBayes, X: Any) -> Codes:
 
 def learn_tables(
     model: PrivateNaiveBayes,
-    records: Records,
+    records: Records | _Parts,
     whole: TablesMechanism,
     rng: np.random.Generator,
     *,
@@ -454,7 +502,7 @@ def learn_tables(
     """
     n_tables, by_value = len(records.shapes), model._by_value
     tables = whole.part(slice(n_tables))
-    counts = count_tables(records.columns, records.numbers, records.sizes, records.labels.size)
+    counts = records.summed(count_tables, records.sizes, records.labels.size)
     data = [counts[0], *(table.T if by_value else table for table in counts[1:])]
     # Both releases below are parts of the whole.
     released = tables.release(data, rng)
@@ -463,9 +511,7 @@ def learn_tables(
     log_rows = [np.log(table.T if by_value else table) for table in rows]
     typical = typical_temperature(len(records.sizes)) if model.mechanism == "auto" else 1.0
     if measured:
-        derivatives = derivative_tables(
-            log_prior, _log_ratios(log_rows, records.columns), records.numbers
-        )
+        derivatives = records.summed(_derivatives, log_prior, log_rows)
         sums = whole.part(slice(n_tables, None)).release(derivatives, rng)
         temperature = least_loss(sums, records.n_records, typical)
     else:
@@ -484,6 +530,12 @@ def learn_tables(
         temperature_=temperature,
     )
     return released
+
+
+def _derivatives(
+    columns: Codes, numbers: Codes, log_prior: FloatArray, log_rows: Sequence[FloatArray]
+) -> list[FloatArray]:
+    return derivative_tables(log_prior, _log_ratios(log_rows, columns), numbers)
 
 
 def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:

@@ -60,6 +60,11 @@ def class_order(labels: Categories) -> list[int]:
     return sorted(range(len(values)), key=lambda i: (isinstance(values[i], str), values[i]))
 
 
+def class_places(labels: Categories) -> IntArray:
+    """Return for each class its number in ``classes_``."""
+    return np.argsort(class_order(labels))
+
+
 def class_array(labels: Categories) -> NDArray[Any]:
     """Return the classes as an array, shape (J,), sorted; of objects where their types differ."""
     values = [labels.values[i] for i in class_order(labels)]
@@ -89,7 +94,7 @@ def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
             "y must hold nothing but the stated classes, and holds something unknown or missing. "
             "Unknown label type: none of them."
         )
-    return np.argsort(class_order(labels))[numbers]
+    return class_places(labels)[numbers]
 
 
 def _one_axis(y: Any) -> Any:
@@ -165,6 +170,10 @@ def encode_numbers(table: Any, sizes: tuple[int, ...]) -> IntArray:
     """Return whole numbers that lie within the sizes, shape (K, n); messages show none of them."""
     if table.shape[1] != len(sizes):
         raise ValueError(f"X must have {len(sizes)} features, as schema has, got {table.shape[1]}.")
+    if isinstance(table, np.ndarray) and table.dtype.kind in "iu":
+        at_once = np.ascontiguousarray(table.T)
+        if (at_once.min(axis=1) >= 0).all() and (at_once.max(axis=1) < sizes).all():
+            return at_once.astype(np.int64, copy=False)
     codes = []
     for k, ((values, _), size) in enumerate(zip(_columns(table), sizes, strict=True)):
         found = read(values, "X", _find_whole)

@@ -1,0 +1,159 @@
+"""Records that are more than one machine holds: a folder of Parquet files on a Dask cluster.
+
+A model is made of tables of counts, and those of all records are the sums of those of each file.
+Whole numbers are summed, or multiples of 1/64, so that sums are exact, however records are cut and
+in whatever order they come; noise is added once, here. The same generator gives the same model.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privrl._checks import check_is
+from privrl._typing import FloatArray, IntArray
+from privrl.data.cluster import OnCluster
+from privrl.data.logs.sources import parquet_files, parquet_table
+from privrl.data.schema import Column, Schema
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedRecords(OnCluster):
+    """Records whose parts are on a Dask cluster, see `read_partitioned_records`.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of their columns; public.
+    client : distributed.Client
+        Of the cluster.
+    parts : tuple of distributed.Future
+        Each of some of the records.
+    """
+
+    schema: Schema
+    client: Any = field(repr=False)
+    parts: tuple[Any, ...] = field(repr=False)
+
+    @property
+    def n_records(self) -> int:
+        """How many there are."""
+        return int(self.summed(_length)[0])
+
+    def summed(self, tables: Callable[..., Sequence[FloatArray]], *public: Any) -> list[FloatArray]:
+        """Return the sums, over all parts, of tables of them: private, to be released.
+
+        Parameters
+        ----------
+        tables : callable
+            From the cells of some records, shape (n, K), and what else is given, to arrays whose
+            sums are exact in any order. It runs on the cluster, and must be pure.
+        *public
+            What it is given, known to everybody on the cluster.
+        """
+        made = [self.submit(_tables, part, tables, *public) for part in self.parts]
+        each = zip(*map(self.result, made), strict=True)
+        return [np.sum(parts, axis=0) for parts in each]
+
+    def of(self, schema: Schema) -> "PartitionedRecords":
+        """Return the columns of a schema alone, in its order, if they are among these.
+
+        Raises
+        ------
+        ValueError
+            If a column is not, or is read in another way.
+        """
+        missing = [name for name in schema.names if name not in self.schema.columns]
+        if missing or self.schema.subset(schema.names) != schema:
+            raise ValueError(
+                "records must have been read with the same columns as are asked for: "
+                "read_partitioned_records(folder, schema, client) with this schema."
+            )
+        places = [self.schema.names.index(name) for name in schema.names]
+        parts = tuple(self.submit(_columns, part, places) for part in self.parts)
+        return PartitionedRecords(schema, self.client, parts)
+
+    def counts(self, column: Column) -> IntArray:
+        """Return how many records are in each cell of the only column: private.
+
+        Raises
+        ------
+        ValueError
+            If there are more columns, or it is another.
+        """
+        if list(self.schema.columns.values()) != [column]:
+            raise ValueError(
+                "records must have been read with a schema of one column, the one that is counted: "
+                "values.of(Schema({name: column})) has it alone, and bins is that column."
+            )
+        return self.summed(_bins, column.size)[0].astype(np.intp)
+
+
+def read_partitioned_records(folder: str | Path, schema: Schema, client: Any) -> PartitionedRecords:
+    """Return the records in a folder of Parquet files, on a Dask cluster.
+
+    Parameters
+    ----------
+    folder : str or pathlib.Path
+        Whose Parquet files are read; here and on each worker it has to be there under this name.
+        Each file has to fit into the memory of a worker.
+    schema : Schema
+        What the columns hold; others are ignored.
+    client : distributed.Client
+        Of the cluster, which holds the records' cells for as long as they are used.
+
+    Returns
+    -------
+    PartitionedRecords
+        Which `histogram`, `PrivateNaiveBayes.fit` and `PrivateBayesNet.fit` take as they take a
+        table, and make the same of, bit for bit, with the same generator.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, a column is absent, or values do not fit; no value is shown.
+    ImportError
+        If pyarrow or narwhals is not installed.
+    OSError
+        If a file cannot be read.
+    ChildProcessError
+        If workers died again and again.
+    """
+    check_is("schema", schema, Schema)
+    files = [each.resolve() for each in parquet_files(Path(folder), schema.names)]
+    # Types are refused here, where no row is near.
+    schema.encode(parquet_table(files[0], schema.names).slice(0, 0))
+    nothing_yet = PartitionedRecords(schema, client, ())
+    parts = tuple(nothing_yet.submit(_read, each, schema) for each in files)
+    records = PartitionedRecords(schema, client, parts)
+    records.summed(_length)  # what is wrong with a part is told now
+    return records
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cells:
+    """The cells of some records, which no log of a worker shows."""
+
+    codes: IntArray
+
+
+def _read(path: Path, schema: Schema) -> _Cells:
+    return _Cells(schema.encode(parquet_table(path, schema.names)))
+
+
+def _columns(part: _Cells, places: Sequence[int]) -> _Cells:
+    return _Cells(part.codes[:, places])
+
+
+def _tables(part: _Cells, tables: Callable[..., Sequence[FloatArray]], *public: Any) -> Any:
+    return list(tables(part.codes, *public))
+
+
+def _length(codes: IntArray) -> list[FloatArray]:
+    return [np.array(float(len(codes)))]
+
+
+def _bins(codes: IntArray, size: int) -> list[FloatArray]:
+    return [np.bincount(codes[:, 0], minlength=size).astype(np.float64)]
