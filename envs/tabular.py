@@ -176,6 +176,13 @@ class TabularMDP:
         """Return the largest expected sum of rewards over an episode."""
         return self.plan()[1]
 
+    def random_value(self) -> float:
+        """Return the expected sum of rewards over an episode of uniformly random actions."""
+        average = self.transition.mean(axis=1, keepdims=True)
+        paid = self.expected_reward.mean(axis=1, keepdims=True)
+        only = np.zeros((self.horizon, self.n_states), dtype=np.intp)
+        return float(planning.evaluate(average, paid, only) @ self.start)
+
     def policy_value(self, policy: IntArray) -> FloatArray | np.float64:
         """Return the exact expected sum of rewards over an episode under a policy.
 

@@ -385,11 +385,15 @@ def parquet_writer(table: "pd.DataFrame") -> Write:
 
 
 def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Write:
-    """Return what writes a figure, its numbers plain, on one machine the same bytes each time."""
+    """Return what writes a figure, its numbers plain, on one machine the same bytes each time.
+
+    What logarithmic axes cannot show is marked at their edges.
+    """
     stamps = {"Date": None} if kind == "svg" else {}
 
     def write(file: BinaryIO) -> None:
-        import_module("privrl._ticks").plain_ticks(figure)  # it loads matplotlib
+        import_module("privrl._ticks").plain_ticks(figure)  # they load matplotlib
+        import_module("privrl._edges").mark_edges(figure)
         with import_module("matplotlib").rc_context({"svg.hashsalt": "privrl"}):
             figure.savefig(file, format=kind, dpi=150, metadata=stamps)
 

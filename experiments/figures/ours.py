@@ -20,7 +20,7 @@ _DEFAULT = Method().label
 def _run(spec: SweepSpec) -> pd.DataFrame:
     """Return one row for each run."""
     result = run_sweep(spec, backend="sequential")
-    return result.results.assign(optimum=result.optimal_value)
+    return result.results.assign(optimum=result.optimal_value, random=result.random_value)
 
 
 def _shares(table: pd.DataFrame, *by: str) -> pd.DataFrame:
@@ -48,7 +48,8 @@ def _draw_frontier(table: pd.DataFrame) -> Picture:
         "epsilons": tuple(sorted(e for e in table.epsilon.unique() if math.isfinite(e))),
     }
     spec = preset("frontier", spec=size)
-    result = SweepResult(table, pd.DataFrame(), float(table.optimum.iloc[0]))
+    optimum, random = float(table.optimum.iloc[0]), float(table.random.iloc[0])
+    result = SweepResult(table, pd.DataFrame(), optimum, random)
     return plots.reward_against_epsilon(result, spec)
 
 
