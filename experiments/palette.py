@@ -4,7 +4,7 @@ Okabe and Ito's colours, told apart by every kind of colour vision, and two of T
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict
+from typing import Any
 
 import pandas as pd
 from matplotlib import colormaps
@@ -62,18 +62,14 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 _UNKNOWN = (BLACK, "o", "-")
 
 
-class Look(TypedDict):
-    """How a line is drawn, as matplotlib's ``plot`` takes it."""
-
-    color: str
-    marker: str
-    linestyle: str
+#: How a line is drawn, as matplotlib's ``plot`` takes it.
+Look = dict[str, Any]
 
 
 def look(method: str) -> Look:
     """Return what a method, one of `LOOKS`, looks like."""
     ink, marker, line = LOOKS[method]
-    return Look(color=ink, marker=marker, linestyle=line)
+    return {"color": ink, "marker": marker, "linestyle": line}
 
 
 def colour(method: str) -> str:
@@ -110,7 +106,7 @@ def looks(kinds: Iterable[tuple[str, str]]) -> dict[str, Look]:
             marker, line = _MARKERS[place], _LINES[1 + place % (len(_LINES) - 1)]
             taken.add((ink, marker))
         seen.add((ink, marker))
-        made[label] = Look(color=ink, marker=marker, linestyle=line)
+        made[label] = {"color": ink, "marker": marker, "linestyle": line}
     return made
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import blended_transform_factory
 
-_MANY = 12  # marks of one line; of more, those at the ends of each stretch are drawn
+_MANY = 12  # marks of one line; of more, so many are drawn
 _MARK = "at or below 0"
 
 
@@ -29,12 +29,13 @@ def mark_edges(figure: Figure) -> None:
 
 
 def _mark(axes: Axes, line: Line2D, at: "np.ndarray[Any, Any]", which: str) -> None:
-    """Draw arrowheads that point out of a panel, in the colour of a line."""
-    at = at[np.isfinite(at)]
+    """Draw arrowheads that point out of a panel, within its limits, in the colour of a line."""
+    low, high = sorted(axes.get_xlim() if which == "y" else axes.get_ylim())
+    at = at[(low <= at) & (at <= high)]
     if not len(at):
         return
     if len(at) > _MANY:
-        at = at[[0, -1]]
+        at = at[np.linspace(0, len(at) - 1, _MANY).round().astype(int)]
     edge = np.zeros(len(at))
     across = (axes.transData, axes.transAxes)
     across = across if which == "y" else across[::-1]

@@ -50,9 +50,16 @@ def test_linear_axes_show_all_and_have_no_marks() -> None:
     assert marks(panel()) == []
 
 
-def test_of_many_those_at_the_ends_are_marked() -> None:
+def test_what_is_beyond_the_other_limits_has_no_mark() -> None:
+    axes = panel(yscale="log", xlim=(0, 2.5))
+    (mark,) = marks(axes)
+    assert mark.get_xdata().tolist() == [2]
+
+
+def test_of_many_some_are_marked_from_the_first_to_the_last() -> None:
     axes = Figure().add_subplot()
     axes.plot(range(40), [*[1.0] * 10, *[0.0] * 30])
     axes.set_yscale("log")
     (mark,) = marks(axes)
-    assert mark.get_xdata().tolist() == [10, 39]
+    shown = mark.get_xdata().tolist()
+    assert (len(shown), shown[0], shown[-1]) == (12, 10, 39)
