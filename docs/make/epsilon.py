@@ -16,7 +16,7 @@ from privrl.accounting import RdpAccountant
 from privrl.costs import DirichletCost, GaussianCost, Relation, ReplaceRecord
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.experiments import Method, SweepSpec, run_sweep
-from privrl.experiments.palette import GREEN, GREY, PURPLE, VERMILION, colour
+from privrl.experiments.palette import GREEN, GREY, WINE, VERMILION, colour
 from privrl.experiments.reports.promise import best_guess
 from privrl.numerics.printing import up, up_to_places
 from privrl.numerics.special import FloatArray
@@ -112,7 +112,7 @@ def _guess_picture() -> Figure:
     axes = figure.subplots()
     epsilons = np.union1d(np.geomspace(0.01, 20, 200), SHOWN)
     lines = (
-        ("beforehand 50 %: how often a guess is right", PURPLE, "-o", 0.5, 9),
+        ("beforehand 50 %: how often a guess is right", WINE, "-o", 0.5, 9),
         ("beforehand 1 %: how likely it may seem", VERMILION, "--s", RARE, -17),
     )
     for label, ink, line, before, last in lines:
@@ -148,7 +148,7 @@ def _units() -> Figure:
         axes.plot(places, np.zeros(days), "-o", color=GREY, ms=9, lw=1.5, zorder=3)
         axes.text(places.mean(), -0.8, f"stay {stay + 1}", ha="center", va="top")
     boxes = (
-        ((1.55, -0.55), (0.9, 1.1), PURPLE, "-", "a step: one day,\nwhat was done, how it went"),
+        ((1.55, -0.55), (0.9, 1.1), WINE, "-", "a step: one day,\nwhat was done, how it went"),
         ((6.0, -0.55), (4.2, 1.1), GREEN, "--", "an episode:\none whole stay"),
         ((-0.9, -1.5), (19.0, 2.7), VERMILION, "-.", "a person: all of Anna's stays"),
     )
