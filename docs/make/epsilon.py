@@ -16,7 +16,7 @@ from privrl.accounting import RdpAccountant
 from privrl.costs import DirichletCost, GaussianCost, Relation, ReplaceRecord
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.experiments import Method, SweepSpec, run_sweep
-from privrl.experiments.palette import GREEN, GREY, WINE, VERMILION, colour
+from privrl.experiments.palette import GREEN, GREY, VERMILION, WINE, colour
 from privrl.experiments.reports.promise import best_guess
 from privrl.numerics.printing import up, up_to_places
 from privrl.numerics.special import FloatArray
