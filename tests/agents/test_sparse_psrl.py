@@ -485,7 +485,7 @@ def test_the_same_randomness_makes_the_same_run() -> None:
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"epsilon": np.nan}, "epsilon must be"),
         ({"order": 1.0}, "order must be"),
-        ({"rng": 7}, "rng must be"),
+        ({"rng": -7}, "rng must be"),
         ({"relation": ReplaceRecord()}, "for the relation 'replace one record'"),
         ({"support": riverswim(5, 10).support}, "support must be for"),
     ],

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_positive, check_rng
+from privrl._checks import check_positive
 from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting import gate
@@ -28,7 +28,7 @@ from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
 from privrl.models.others import warn_of_others
-from privrl.numerics.randomness import randomness_of
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 
 _ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
 
@@ -108,7 +108,7 @@ class PrivateBayesNet:
         return make_structure(self.parents, self.schema)
 
     def fit(
-        self, frame: pd.DataFrame, rng: np.random.Generator, *, accountant: Accountant | None = None
+        self, frame: pd.DataFrame, rng: Rng = None, *, accountant: Accountant | None = None
     ) -> BayesNet:
         """Count the records, release the counts, and return the network they give.
 
@@ -117,7 +117,7 @@ class PrivateBayesNet:
         frame : pandas.DataFrame
             Records that fit the schema, at least one; other columns are ignored. Their number is
             public: a neighbour has as many.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator, int or None
             Where the randomness comes from.
         accountant : RdpAccountant or PldAccountant, optional
             Is charged before anything is drawn.
@@ -135,7 +135,7 @@ class PrivateBayesNet:
             If a value does not fit, or another argument is out of range; nothing is spent then,
             and the message shows no value of the data.
         """
-        check_rng(rng)
+        rng = as_rng(rng)
         codes = self.schema.encode(frame)
         n_records = len(codes)
         if n_records == 0:
