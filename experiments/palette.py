@@ -30,7 +30,7 @@ LOOKS: Mapping[str, tuple[str, str, str]] = {
     "diffuse": (ORANGE, "s", "-"),
     "concentrated": (VERMILION, "^", "-"),  # the prior, and the bound, of DPS
     "algorithm 1": (WINE, "v", "--"),  # the prior, and the bound, of DKL
-    "algorithm 1, as printed": (PURPLE, "X", ":"),
+    "algorithm 1, as printed": (SKY, "X", ":"),
     "gohari": (OLIVE, "P", "-."),  # the bound of SIM
     "geumlek": (SKY, "<", ":"),
     "designed": (PURPLE, "D", "-"),
