@@ -354,6 +354,19 @@ def test_the_command_writes_a_page_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("audience", ["public", "researcher"])
+def test_what_is_written_anew_has_no_page_of_what_was_there(tmp_path: Path, audience: str) -> None:
+    evil_histogram(tmp_path)
+    run("report", tmp_path, "--for", audience)
+    (tmp_path / "notes.html").write_text("mine")
+    assert (tmp_path / f"report-{audience}.html").exists()
+    evil_histogram(tmp_path)
+    assert not list(tmp_path.glob("report-*"))
+    assert (tmp_path / "notes.html").exists()
+    assert f"report-{audience}.html" in _sharing.PAGES
+    assert set(_sharing.PAGES) == set(NAMES.values())
+
+
 def test_without_bokeh_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("privrl.experiments.reports.markup.find_spec", lambda name: None)
