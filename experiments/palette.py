@@ -45,10 +45,10 @@ LOOKS: Mapping[str, tuple[str, str, str]] = {
     # What chooses by itself
     "auto": (BLACK, "*", "-"),
     # Agents that are more than posterior sampling from one of the above
-    "sparse-psrl": (PURPLE, "d", "-"),
+    "sparse-psrl": (WINE, "d", "-"),
     "ucbvi": (GREEN, "P", "-"),
     "dp-ucbvi": (OLIVE, "h", "-"),
-    "rlsvi": (WINE, "p", "-"),
+    "rlsvi": (PURPLE, "p", "-"),
     "explore-then-plan": (VERMILION, "X", "-"),
     # What they are compared with
     "no privacy": (GREY, "s", "-"),
@@ -111,9 +111,14 @@ def looks(kinds: Iterable[tuple[str, str]]) -> dict[str, Look]:
 
 
 def looks_of(results: pd.DataFrame) -> dict[str, Look]:
-    """Return a look for each method of a sweep's, or a suite's, table of results."""
-    kinds = results[["method", "agent", "sampler"]].drop_duplicates("method")
-    return looks((label, learner(*kind)) for label, *kind in kinds.itertuples(index=False))
+    """Return a look for each method of a sweep's, or a suite's, table of results.
+
+    One that was also run without privacy, as in a suite, has the look that it has with it.
+    """
+    kinds = results[["method", "agent", "sampler"]].drop_duplicates()
+    private = kinds[kinds["sampler"] != "non-private"]
+    first = pd.concat([private, kinds]).drop_duplicates("method").set_index("method")
+    return looks((label, learner(*first.loc[label])) for label in kinds["method"].unique())
 
 
 def shade(place: float) -> tuple[float, float, float, float]:

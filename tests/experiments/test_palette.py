@@ -43,6 +43,14 @@ def test_a_method_keeps_colour_and_marker_in_whatever_company() -> None:
     assert found["c"] == look("ucbvi")
 
 
+def test_a_method_that_was_also_run_without_privacy_looks_as_it_does_with_it() -> None:
+    table = pd.DataFrame(
+        {"method": ["a", "b", "a"], "agent": ["ucbvi"] * 3,
+         "sampler": ["non-private", "non-private", "noisy-counts"]}
+    )  # fmt: skip
+    assert looks_of(table) == {"a": look("ucbvi"), "b": look("no privacy")}
+
+
 def test_a_method_that_comes_again_has_its_colour_and_a_marker_of_its_own() -> None:
     kinds = [(str(i), "diffuse") for i in range(6)] + [("other", "laplace")]
     found = looks(kinds)
