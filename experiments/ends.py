@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy.optimize import isotonic_regression
 
+from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 
 _POINTS = 8.5  # the size of the letters
@@ -69,5 +69,5 @@ def spread(places: FloatArray, gap: float) -> FloatArray:
     n = len(places)
     gap = min(gap, 1 / max(n - 1, 1))
     steps = gap * np.arange(n, dtype=np.float64)
-    level = np.asarray(isotonic_regression(places - steps).x)
+    level = np.asarray(optimize.isotonic_regression(places - steps).x)
     return np.asarray(np.clip(level, 0.0, 1.0 - gap * max(n - 1, 0)) + steps, np.float64)
