@@ -75,6 +75,14 @@ def docs(session: nox.Session, page: str) -> None:
 
 
 @nox.session
+def site(session: nox.Session) -> None:
+    """Make the site of the docs, in build/site: no warning, and no page that asks for a network."""
+    session.install("-e", ".[dev]")
+    session.run("sphinx-build", "-W", "--keep-going", "docs", "build/site", *session.posargs)
+    session.run("pytest", "tests/docs/test_site.py", env={"PRIVRL_SITE": "build/site"})
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Choose the versions in requirements/ anew: the newest there are, for every platform."""
     session.install("uv")

@@ -6,11 +6,13 @@ import gymnasium as gym
 
 from privrl._checks import check_count, check_positive, shown
 from privrl._typing import BoolArray
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.agents.rewards import HatRewards, reward_loops
 from privrl.agents.sparse_psrl import SparsePSRL, sparse_schedule
 from privrl.agents.tabular import self_loops
+from privrl.costs.base import together
 from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.support import Support
@@ -27,6 +29,7 @@ def private_agent(
     env: gym.Env[Any, Any] | TabularMDP,
     *,
     epsilon: float,
+    delta: float | None = None,
     episodes: int = 1000,
     order: float = 2.0,
     relation: Relation | None = None,
@@ -41,13 +44,16 @@ def private_agent(
         Is read for what is public of it: sizes, horizon, range of the rewards, whether they
         can depend on the next state (`privrl.envs.public_facts`). No step is taken.
     epsilon : float
-        What the whole run may spend, in Rényi divergence of the order (nats), > 0: two thirds
-        for transitions, one third for rewards.
+        What the whole run may spend (nats), > 0, in Rényi divergence of the order or, with a delta,
+        as (epsilon, delta). Of its Rényi divergence two thirds are for transitions, one third for
+        rewards.
+    delta : float, optional
+        In (0, 1): far below one over the number of people.
     episodes : int
         How many there will be, a public number: the noise is planned for so many. `learn` refuses
         what needs more draws than they do.
     order : float
-        Of the Rényi divergence, > 1.
+        Of the Rényi divergence, > 1; says nothing where a delta is given.
     relation : Relation, optional
         What is hidden; by default one step. `privrl.costs.ReplaceEpisode` is for a person's
         whole episode.
@@ -83,21 +89,34 @@ def private_agent(
     loops: BoolArray | None = None
     if DAMPED in dict(relation.tables):
         loops = self_loops(*sizes, terminates=facts.terminates, support=support)
-    transitions = NoisyCounts.calibrated(
-        Rdp(order, epsilon * (1 - REWARD_SHARE)),
-        draws=draws,
-        relation=relation,
-        factorisation="buffered",
-        loops=loops,
-    )
-    rewards = NoisyCounts.calibrated(
-        Rdp(order, epsilon * REWARD_SHARE),
-        draws=draws,
-        relation=relation,
-        table="rewards",
-        factorisation="buffered",
-        loops=reward_loops(relation),
-    )
+
+    def samplers(amount: float) -> tuple[NoisyCounts, NoisyCounts]:
+        transitions = NoisyCounts.calibrated(
+            Rdp(order, amount * (1 - REWARD_SHARE)),
+            draws=draws,
+            relation=relation,
+            factorisation="buffered",
+            loops=loops,
+        )
+        rewards = NoisyCounts.calibrated(
+            Rdp(order, amount * REWARD_SHARE),
+            draws=draws,
+            relation=relation,
+            table="rewards",
+            factorisation="buffered",
+            loops=reward_loops(relation),
+        )
+        return transitions, rewards
+
+    budget: Target = Rdp(order, epsilon)
+    if delta is not None:
+        budget = ApproxDP(epsilon, delta)
+        epsilon = calibrate(
+            budget,
+            lambda amount: together([each.cost for each in samplers(amount) if each.cost]),
+            rises=True,
+        )
+    transitions, rewards = samplers(epsilon)
     low, high = facts.reward_range
     agent = SparsePSRL(
         *sizes,
@@ -106,7 +125,7 @@ def private_agent(
         sampler=transitions,
         rewards=HatRewards(rewards, low=low, high=high),
         schedule=schedule,
-        accountant=RdpAccountant(budget=Rdp(order, epsilon)),
+        accountant=RdpAccountant(budget=budget),
         terminates=facts.terminates,
         support=support,
         rng=rng,

@@ -126,7 +126,7 @@ class QLearning(TabularAgent):
         -------
         starts : list of int
             All episodes.
-        rewards : array, shape (episodes, *batch_shape)
+        rewards : array, shape ``(episodes, *batch_shape)``
             Sum of the rewards of each episode and run.
         """
         rows = TransitionRows(mdp.transition, mdp.start)

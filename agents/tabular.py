@@ -4,6 +4,7 @@ An agent is told what happened (`privrl.agents.observer`), and its policy is com
 tables alone. What distinguishes agents is how they plan.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -15,21 +16,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_is, check_rng, check_truth, shown
+from privrl._html import table
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.accounting.journal import USUAL_DELTA
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
 from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
 from privrl.costs.base import Cost
-from privrl.costs.relations import ReplaceEpisode
+from privrl.costs.relations import PaperStep, ReplaceEpisode
 from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
 from privrl.ledger.file import LedgerError
 from privrl.ledger.ledger import Ledger
-from privrl.numerics.randomness import Rng, Streams, as_rng
+from privrl.numerics.randomness import Rng, Streams, as_rng, randomness_of
 from privrl.samplers.base import Posterior, Sampler, check_table, draw
 
 if TYPE_CHECKING:  # they train agents
@@ -144,6 +148,21 @@ class TabularAgent(Observer, ABC):
         self.episodes_done = 0
         self.env: Environment | None = None
         self._deployed: tuple[IntArray, Policy] | None = None  # of which array
+
+    def _facts(self) -> dict[str, str]:
+        """Return what is public of it, for people."""
+        return {
+            "sizes": f"{self.n_states} states, {self.n_actions} actions, {self.horizon} steps",
+            "done": f"{self.episodes_done:,} episodes, {self.draws} draws",
+            **self.accountant.facts(),
+        }
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {fact}" for name, fact in self._facts().items())
+        return f"<{type(self).__name__} {shown}>"
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, self._facts().items())
 
     @property
     def sampler(self) -> Sampler:
@@ -270,23 +289,52 @@ class TabularAgent(Observer, ABC):
         """
         actions = self.policy
         if self._deployed is None or self._deployed[0] is not actions:
-            self._deployed = actions, self.to_policy()
+            self._deployed = actions, self._as_policy(None)
         return self._deployed[1].predict(observation, state, episode_start, deterministic)
 
     def to_policy(self) -> Policy:
         """Return `policy` apart from the agent, in its environment's numbers, to be saved.
+
+        It says what all that the agent's accountant was charged comes to, as (epsilon, delta): at
+        the delta of the budget, or 1e-5.
 
         Raises
         ------
         ValueError
             If there is none yet, or the agent is a batch.
         """
+        return self._as_policy(self._guarantee())
+
+    def _as_policy(self, guarantee: dict[str, Any] | None) -> Policy:
         if self.batch_shape:
             raise ValueError(
                 f"to_policy is for a single run, this agent has batch_shape={self.batch_shape}; "
                 "make a Policy of the actions of one, in policy."
             )
-        return Policy.of(self.policy, self.n_actions, self.env)
+        return Policy.of(self.policy, self.n_actions, self.env, guarantee=guarantee)
+
+    def _guarantee(self) -> dict[str, Any] | None:
+        """Return what the policy cost, as statements have it; None before the first draw."""
+        spent = self.accountant
+        relation, budget = spent.relation, spent.budget
+        if relation is None or self.batch_shape:
+            return None
+        delta = budget.delta if isinstance(budget, ApproxDP) else USUAL_DELTA
+        epsilon = float(spent.epsilon(delta))
+        order, divergence = None, None
+        if isinstance(budget, Rdp):
+            order, divergence = budget.order, float(spent.spent(budget.order))
+        too_small = isinstance(relation, PaperStep)
+        return {
+            "relation": str(relation),
+            "order": order,
+            "epsilon": divergence,
+            "delta": delta,
+            "epsilon_delta": epsilon if epsilon < math.inf else None,
+            "draws": self.draws,
+            "randomness": randomness_of(self._rng),
+            "caveats": ["the paper's sensitivity is too small"] if too_small else [],
+        }
 
     def begin_episode(self, episode: int) -> None:
         """Draw a new model and plan, if the schedule says so for this episode (the first is 0).

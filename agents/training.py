@@ -198,7 +198,7 @@ def learn_counts(
     -------
     starts : list of int
         The first episode of each stretch.
-    rewards : array, shape (len(starts), *agent.batch_shape)
+    rewards : array, shape ``(len(starts), *agent.batch_shape)``
         Sum of the rewards in each stretch and run.
     """
     rng = as_rng(rng)

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 from privrl.agents import PSRL, BetaRewards, Geometric, NoisyRewards
+from privrl.costs import ReplaceStep
 from privrl.experiments import train
 from privrl.samplers import Diffuse, NoisyCounts
 
 _HORIZON = 100
 _SCHEDULE = Geometric(1.05)
+_PAID = {"relation": ReplaceStep(arrival_rewards=True)}  # as FrozenLake does
 
 
 class _Recording(gym.Wrapper):
@@ -31,12 +33,12 @@ class _Recording(gym.Wrapper):
 def _agent(kind, episodes):
     draws = len(_SCHEDULE.starts(episodes))
     sampler, paid = (
-        Diffuse(weight=0.1),
-        BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards")),
+        Diffuse(weight=0.1, **_PAID),
+        BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards", **_PAID)),
     )
     if kind == "noisy counts":
-        sampler = NoisyCounts(sigma=5.0, updates=draws)
-        paid = NoisyRewards(NoisyCounts(sigma=5.0, updates=draws, table="rewards"))
+        sampler = NoisyCounts(sigma=5.0, updates=draws, **_PAID)
+        paid = NoisyRewards(NoisyCounts(sigma=5.0, updates=draws, table="rewards", **_PAID))
     return PSRL(
         16,
         4,

@@ -6,6 +6,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is loaded
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
@@ -37,6 +38,9 @@ class Measure(Protocol):
     rounds : int, optional
         How many calls, after one that is not counted; by default as many as 0.3 seconds
         allow, at least five. A quick run makes one, and where they would be few, not the other.
+    peak : callable, optional
+        Returns how many bytes of memory a call took at the most; by default those that one more
+        call asks for in this process, beside what was there before.
     """
 
     def __call__(
@@ -48,6 +52,7 @@ class Measure(Protocol):
         work: float = 1.0,
         setup: Callable[[], Any] | None = None,
         rounds: int | None = None,
+        peak: Callable[[], float | None] | None = None,
     ) -> None:
         """Time it."""
 
@@ -117,18 +122,20 @@ def measure(benchmark: Any, request: pytest.FixtureRequest, quick: bool) -> Meas
         work: float = 1.0,
         setup: Callable[[], Any] | None = None,
         rounds: int | None = None,
+        peak: Callable[[], float | None] | None = None,
     ) -> None:
         benchmark.extra_info.update(group=group, what=what, at=at, work=work)
         if setup is None and rounds is None:
             benchmark(function)
-            return
-        counted = 1 if quick else rounds or 5
-        benchmark.pedantic(
-            function,
-            setup=None if setup is None else lambda: ((setup(),), {}),
-            rounds=counted,
-            warmup_rounds=0 if quick and (rounds or 5) < 3 else 1,
-        )
+        else:
+            counted = 1 if quick else rounds or 5
+            benchmark.pedantic(
+                function,
+                setup=None if setup is None else lambda: ((setup(),), {}),
+                rounds=counted,
+                warmup_rounds=0 if quick and (rounds or 5) < 3 else 1,
+            )
+        benchmark.extra_info["peak"] = peak() if peak else _peak(function, setup)
 
     return run
 
@@ -157,9 +164,21 @@ def measure_peer(measure: Measure, request: pytest.FixtureRequest) -> Callable[.
             at=at,
             work=work,
             rounds=5,
+            peak=lambda: None,  # it is another process's
         )
 
     return run
+
+
+def _peak(function: Callable[..., object], setup: Callable[[], Any] | None) -> float:
+    """Return how many bytes one call has at the most, beside what was there before."""
+    given = () if setup is None else (setup(),)
+    tracemalloc.start()
+    try:
+        function(*given)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def _loads() -> list[float] | None:

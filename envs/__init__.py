@@ -9,6 +9,7 @@ from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_ar
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.families import FAMILIES, benchmark
 from privrl.envs.icu_sepsis import icu_sepsis, icu_sepsis_choices
+from privrl.envs.labels import grid_of
 from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.planning import evaluate, plan, plan_support
 from privrl.envs.random_tables import dense, garnet
@@ -52,6 +53,7 @@ __all__ = [
     "double_chain",
     "evaluate",
     "garnet",
+    "grid_of",
     "icu_sepsis",
     "icu_sepsis_choices",
     "inventory",

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from privrl._checks import check_count, check_is, shown
+from privrl._html import InHtml
 from privrl.envs.arrival import (
     Outcome,
     proved_without_arrival,
@@ -61,7 +62,7 @@ WELL_KNOWN: Final[Mapping[str, WellKnown]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicFacts:
+class PublicFacts(InHtml):
     """What a learner may know of an environment before it has seen anything.
 
     Attributes

@@ -13,6 +13,9 @@ from privrl._checks import as_floats, check_count, check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
 
+_SMALL = 2**16
+"""Up to so many action values, those of all steps are kept, and compared in the end."""
+
 Backup = Callable[[FloatArray], FloatArray]
 """From values (S, B) to action values (A, S, B)."""
 
@@ -55,6 +58,8 @@ def plan(transition: ArrayLike, reward: ArrayLike, horizon: int) -> tuple[IntArr
     check_count("horizon", horizon)
     transition, reward = _tables(transition, reward)
     batch = np.broadcast_shapes(transition.shape[:-3], reward.shape[:-2])
+    if math.prod(batch) == 1 and horizon * reward.size <= _SMALL:
+        return _by_itself(transition, reward, batch, horizon)
     return _induction(_backup(transition, reward, batch), reward.shape[-2], batch, horizon)
 
 
@@ -221,6 +226,29 @@ def _induction(
 
     policy = np.moveaxis(policy, -1, 0).reshape(*batch, horizon, n_states)
     return policy, _finite(value).T.reshape(*batch, n_states)
+
+
+def _by_itself(
+    transition: FloatArray, reward: FloatArray, batch: tuple[int, ...], horizon: int
+) -> tuple[IntArray, FloatArray]:
+    """Return what `_induction` does of one small problem, to the last bit, in fewer calls."""
+    n_states, n_actions = reward.shape[-2:]
+    rows, rewards = np.ascontiguousarray(transition.reshape(-1, n_states)), reward.ravel()
+    worth, value = np.empty((horizon, n_states * n_actions)), np.zeros(n_states)
+    dot, maximum = rows.dot, np.maximum
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        for here in worth[::-1]:
+            dot(value, out=here)
+            np.add(here, rewards, out=here)
+            value = here[::n_actions]
+            for action in range(1, n_actions):
+                value = maximum(value, here[action::n_actions])
+        actions = worth.reshape(horizon, n_states, n_actions)
+        policy, best = np.zeros((horizon, n_states), np.intp), actions[..., 0].copy()
+        for action in range(1, n_actions):
+            np.putmask(policy, actions[..., action] > best, action)
+            np.maximum(best, actions[..., action], out=best)
+    return policy.reshape(*batch, horizon, n_states), _finite(value).reshape(*batch, n_states)
 
 
 def _backup(transition: FloatArray, reward: FloatArray, batch: tuple[int, ...]) -> Backup:

@@ -7,6 +7,7 @@ from privrl.envs.flows import Flows
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.walkers import Walkers
+from privrl.numerics.abreast import generators
 
 
 class Quicker(Rollouts):
@@ -34,6 +35,16 @@ class Quicker(Rollouts):
         free: BoolArray | None = None,
     ) -> IntArray:
         """See `Rollouts.counts`."""
+        each = generators(rng)
+        runs = len(policy) // len(each)
         # A call to flows costs as much as 300 walkers more.
-        few = len(policy) * (episodes - self._break_even) <= 300
-        return (self._walkers if few else self._flows).counts(policy, episodes, rng, free=free)
+        few = runs * (episodes - self._break_even) <= 300
+        way = self._walkers if few else self._flows
+        if len(each) == 1 or (few and self._walkers.go_abreast(policy, episodes)):
+            return way.counts(policy, episodes, rng, free=free)
+        parts = [slice(first, first + runs) for first in range(0, len(policy), runs)]
+        counts = [
+            way.counts(policy[part], episodes, own, free=None if free is None else free[part])
+            for part, own in zip(parts, each, strict=True)
+        ]
+        return np.concatenate(counts)

@@ -11,6 +11,7 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
+from privrl.numerics.abreast import columns
 
 _DRAWS_AT_ONCE = 2**20
 """Uniform draws held in memory at a time; more walkers go in several groups."""
@@ -47,6 +48,10 @@ class Walkers(Rollouts):
         self._rows = TransitionRows(transition, start)
         row, next_state = np.nonzero(transition.reshape(-1, len(start)))
         self._cell = self._cells(row, next_state, support)  # of each entry, but for the start's
+
+    def go_abreast(self, policy: IntArray, episodes: int) -> bool:
+        """Whether all walk in one group, and draw nothing but where they go."""
+        return math.prod(policy.shape[:2]) * episodes <= _DRAWS_AT_ONCE and policy.min() >= 0
 
     def counts(
         self,
@@ -102,7 +107,7 @@ class Walkers(Rollouts):
         ``rows[h, s * runs + run]`` is the row of a walker that is in state ``s`` at step ``h``,
         or -1 where any of its choices will do.
         """
-        draws = rng.random((len(rows) + 1, len(run)))
+        draws = columns(rng, (len(rows) + 1, len(run)))
         self._rows.keep_below_one(draws)
         entries = np.empty((len(rows), len(run)), dtype=np.intp)
         next_place = self._rows.next_state * runs

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from privrl.experiments.methods import Method
     from privrl.experiments.suites import SuiteSpec, run_suite
     from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
+    from privrl.experiments.sweeps.plots import reward_against_epsilon
     from privrl.experiments.training import Checkpoint, TrainSpec, run_training, train
+    from privrl.experiments.training.playing import play_policy
+    from privrl.experiments.training.plots import learning_figure, policy_figure
 
 __all__ = [
     "Checkpoint",
@@ -18,7 +21,11 @@ __all__ = [
     "SuiteSpec",
     "SweepSpec",
     "TrainSpec",
+    "learning_figure",
+    "play_policy",
+    "policy_figure",
     "preset",
+    "reward_against_epsilon",
     "run_suite",
     "run_sweep",
     "run_training",
@@ -29,6 +36,9 @@ _FROM = {
     "Method": "methods",
     **dict.fromkeys(("SuiteSpec", "run_suite"), "suites"),
     **dict.fromkeys(("SweepSpec", "preset", "run_sweep"), "sweeps"),
+    "reward_against_epsilon": "sweeps.plots",
+    "play_policy": "training.playing",
+    **dict.fromkeys(("learning_figure", "policy_figure"), "training.plots"),
     **dict.fromkeys(("Checkpoint", "TrainSpec", "run_training", "train"), "training"),
 }
 

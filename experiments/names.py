@@ -4,13 +4,10 @@ import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Final, TypeVar
-
-import gymnasium as gym
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from privrl._checks import check_is
 from privrl._plain import did_you_mean
-from privrl.agents import EveryEpisode, Geometric, Schedule
 from privrl.costs.relations import (
     AddRemoveRecord,
     PaperStep,
@@ -20,7 +17,11 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.envs import numbered
+
+if TYPE_CHECKING:  # the names of relations are asked for where nothing is learned
+    import gymnasium as gym
+
+    from privrl.agents import Schedule
 
 Named = TypeVar("Named")
 
@@ -74,7 +75,7 @@ def lookup(kind: str, name: str, table: Mapping[str, Named]) -> Named:
     )
 
 
-def schedule_named(name: str) -> Schedule:
+def schedule_named(name: str) -> "Schedule":
     """Return the schedule called ``every-episode``, ``geometric`` or ``geometric:RATIO``.
 
     Raises
@@ -82,6 +83,8 @@ def schedule_named(name: str) -> Schedule:
     ValueError
         If the name is unknown or the ratio is not a number > 1.
     """
+    from privrl.agents import EveryEpisode, Geometric  # noqa: PLC0415
+
     check_is("schedule", name, str)
     kind, _, ratio = name.partition(":")
     if kind == "geometric":
@@ -101,7 +104,7 @@ def schedule_named(name: str) -> Schedule:
 
 def make_env(
     name: str, args: Sequence[str] = (), *, bins: str | None = None, horizon: int | None = None
-) -> gym.Env[Any, Any]:
+) -> "gym.Env[Any, Any]":
     """Make a Gymnasium environment whose states and actions are numbered.
 
     Parameters
@@ -122,6 +125,10 @@ def make_env(
     ValueError
         If no such environment exists, it cannot be made here, or its spaces cannot be numbered.
     """
+    import gymnasium as gym  # noqa: PLC0415
+
+    from privrl.envs import numbered  # noqa: PLC0415
+
     values = named_values(args)
     if horizon is not None:
         values.setdefault("max_episode_steps", horizon)
@@ -193,6 +200,8 @@ def _package_of(name: str) -> tuple[str, str] | None:
 
 def _with_module(name: str) -> str:
     """Name the module beside the id where it is known, installed, and not yet imported."""
+    import gymnasium as gym  # noqa: PLC0415
+
     package = _package_of(name)
     if package is None or name in gym.registry or find_spec(package[1]) is None:
         return name
@@ -201,6 +210,8 @@ def _with_module(name: str) -> str:
 
 def _reason(name: str, error: Exception) -> str:
     """Return why an environment could not be made, and what to do."""
+    import gymnasium as gym  # noqa: PLC0415
+
     module, colon, short = name.rpartition(":")
     if isinstance(error, ImportError) and colon:
         return f"{error} Is {module!r} installed, or in the folder where this is run?"

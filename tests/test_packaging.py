@@ -160,7 +160,7 @@ LOADS = {
     "privrl.offline": TABLES | {"gymnasium"},
     "privrl.experiments": set[str](),
     "privrl.experiments.training": TABLES | {"gymnasium"},
-    "privrl.experiments.sweeps": TABLES | {"gymnasium", "joblib", "matplotlib"},
+    "privrl.experiments.sweeps": CORE | {"gymnasium", "joblib"},
     "privrl.experiments.suites": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.logs": TABLES | {"gymnasium", "joblib", "matplotlib"},
     "privrl.experiments.reports": TABLES | {"gymnasium", "joblib", "matplotlib"},
@@ -197,6 +197,32 @@ def test_the_index_shows_no_link_that_leads_nowhere() -> None:
     assert "![" not in shown
 
 
+#: What commands load beyond what their module does: none of these.
+SPARED = {
+    "--help": HEAVY - {"rich", "typer"} | {"numpy"},
+    "account --weight 1 --alpha 5": {"gymnasium", "pandas", "joblib", "matplotlib", "tomli_w"}
+    | {"scipy.optimize", "scipy.interpolate"},
+    "account --weight 1 --epsilon 1": {"gymnasium", "pandas", "scipy.optimize"},
+}
+
+
+@pytest.mark.parametrize("command", SPARED)
+def test_a_command_loads_little(command: str) -> None:
+    code = f"""
+import sys
+from privrl.cli import main
+sys.argv[1:] = {command.split()!r}
+try:
+    main()
+except SystemExit:
+    pass
+print(*sys.modules)
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    assert not SPARED[command] & set(made.stdout.splitlines()[-1].split())
+
+
 def test_one_version_is_said_everywhere() -> None:
     said = (ROOT / "CITATION.cff").read_text().count(f"version: {privrl.__version__}\n")
     assert said == 2
@@ -208,4 +234,4 @@ def test_all_is_all_but_what_is_large_or_for_developers() -> None:
         "optional-dependencies"
     ]
     named = extras["all"][0].removeprefix("privrl[").removesuffix("]").split(",")
-    assert set(named) == extras.keys() - {"all", "bench", "dev", "ray"}
+    assert set(named) == extras.keys() - {"all", "bench", "dev", "docs", "ray"}

@@ -72,10 +72,12 @@ class Results:
         self.about = report["about"]
         self.machine = report["machine_info"]
         self._times: dict[tuple[str, str, float | None], tuple[float, float]] = {}
+        self._peaks: dict[tuple[str, str, float | None], float | None] = {}
         for each in report["benchmarks"]:
             info = each["extra_info"]
             key = info["group"], info["what"], info["at"]
             self._times[key] = each["stats"]["min"], info["work"]
+            self._peaks[key] = info.get("peak")
 
     def seconds(self, group: str, what: str, at: float | None = None) -> float | None:
         """Return the least time of a call; None if it was not measured."""
@@ -85,6 +87,14 @@ class Results:
         """Return how many units of work are done in a second; None if not measured."""
         seconds, work = self._times.get((group, what, at), (None, 0.0))
         return None if seconds is None else work / seconds
+
+    def peak(self, group: str, what: str, at: float | None = None) -> float | None:
+        """Return the most memory of a call in bytes; None if it was not measured."""
+        return self._peaks.get((group, what, at))
+
+    def all(self) -> list[tuple[str, str, float | None]]:
+        """Return all that was measured: groups, what, and at which places."""
+        return list(self._times)
 
     def places(self, group: str, what: str) -> list[float]:
         """Return at which places something was measured, ascending."""
@@ -389,6 +399,34 @@ def _sweep(results: Results) -> str:
     return pages.table(header, rows)
 
 
+def _start(results: Results) -> str:
+    goals = {
+        "import numpy": None,
+        "import privrl.agents": 0.5,
+        "privrl --help": 0.3,
+        "privrl account": 0.8,
+        "privrl sweep, 1 worker": 10.0,
+        "privrl sweep, 2 workers": 10.0,
+    }
+    rows = []
+    for what, goal in goals.items():
+        seconds = results.seconds("start", what)
+        wanted = "" if goal is None else f"≤ {_seconds(goal)}"
+        memory = _megabytes(results.peak("start", what))
+        rows.append([f"`{what}`", wanted, _seconds(seconds), memory])
+    header = ["process", "target", "processor time", "largest process, MB"]
+    return pages.table(header, rows)
+
+
+def _every(results: Results) -> str:
+    rows = []
+    for group, what, at in sorted(results.all(), key=lambda key: (key[0], key[1], key[2] or 0)):
+        seconds, peak = results.seconds(group, what, at), results.peak(group, what, at)
+        place = "" if at is None else f"{at:,}"
+        rows.append([group, what, place, _milli(seconds), _megabytes(peak)])
+    return pages.table(["group", "what", "at", "a call, ms", "peak memory, MB"], rows)
+
+
 def _draw_vector(results: Results) -> Figure:
     figure, axes = _axes("environments in step", "environment steps per second")
     lines = {
@@ -469,6 +507,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "calibration": _calibration,
     "models": _models,
     "sweep": _sweep,
+    "start": _start,
+    "every": _every,
 }
 PICTURES: dict[str, Callable[[Results], Figure]] = {
     "vector": _draw_vector,
@@ -569,6 +609,10 @@ def _milli(value: float | None) -> str:
 
 def _micro(value: float | None) -> str:
     return _say(value, 1e6, "")
+
+
+def _megabytes(value: float | None) -> str:
+    return "" if value is None else _digits(value / 1e6)
 
 
 def _percent(value: float | None) -> str:

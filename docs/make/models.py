@@ -337,24 +337,33 @@ def _networks() -> str:
     return pages.table(("network", "ε", *shown), _rows(wide, shown))
 
 
+_FOUND = {"auto": "`auto`", "private": '`parents="private"`'}
+
+
 def _rounds() -> str:
     found = network_data.likelihoods()
     rows = []
     for _, row in found.iterrows():
-        alike = row["edges"] == 0
-        gain = "alike" if alike else f"{row['gain']:+.3f} ± {row['error']:.3f}"
-        shown = (f"{row[name]:.3f}" for name in ("all edges", "no edges", "auto"))
-        named = (row["group"], row["data"], f"{row['epsilon']:g}")
-        rows.append((*named, *shown, f"{row['edges']:.1f}", gain))
+        shown = [f"{row[name]:.3f}" for name in ("all edges", "no edges")]
+        for name in _FOUND:
+            gain = f"{row[f'{name}, gain']:+.3f} ± {row[f'{name}, error']:.3f}"
+            edges = row[f"{name}, edges"]
+            shown += [f"{row[name]:.3f}", f"{edges:.1f}", "alike" if edges == 0 else gain]
+        rows.append((row["group"], row["data"], f"{row['epsilon']:g}", *shown))
     for group, mine in found.groupby("group"):
-        decided = mine[mine["edges"] > 0]
-        lost = f"below no edges by > 0.05: {int((decided['gain'] < -0.05).sum())}/{len(mine)}"
-        kept = decided["auto"] - decided[["all edges", "no edges"]].max(axis=1)
-        worst = f"at worst {decided['gain'].min():+.3f}"
-        best = f"to the better of both at worst {kept.min():+.3f}"
-        rows.append((group, lost, "all", "", "", best, "", worst))
-    header = ("group", "data", "ε", "all edges, one round", "no edges", "`auto`", "edges left")
-    return pages.table((*header, "`auto` above no edges"), rows)
+        last = [group, "below no edges by > 0.05", "all", "", ""]
+        for name in _FOUND:
+            gains = mine.loc[mine[f"{name}, edges"] > 0, f"{name}, gain"]
+            last += [
+                f"{int((gains < -0.05).sum())}/{len(mine)}",
+                "",
+                f"at worst {gains.min():+.3f}",
+            ]
+        rows.append(last)
+    header = ["group", "data", "ε", "all edges, one round", "no edges"]
+    for words in _FOUND.values():
+        header += [words, "edges", "above no edges"]
+    return pages.table(header, rows)
 
 
 # Classifiers ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 from privrl.experiments.logs.report import UNIT, budget_text, summary
 from privrl.experiments.palette import GREY, look, shades
+from privrl.experiments.pictures import Picture
 
 _MARKERS = ("o", "D", "^", "v", "P", "X")
 
@@ -33,7 +34,7 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
     alike = summary(results).groupby(["condition", "epsilon", "persons"], sort=False)
     found = alike.agg({"mean": "mean", "least": "min", "treated": "mean"}).reset_index()
     conditions = list(found["condition"].unique())
-    figure = Figure(figsize=(max(6.4, 0.9 + 2.9 * len(conditions)), 4.3), layout="constrained")
+    figure = Picture(figsize=(max(6.4, 0.9 + 2.9 * len(conditions)), 4.3), layout="constrained")
     panels = figure.subplots(1, len(conditions), sharey=True, squeeze=False)[0]
     for axes, condition in zip(panels, conditions, strict=True):
         _panel(axes, found[found["condition"] == condition])

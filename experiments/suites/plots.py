@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privrl.experiments.palette import GREY, Look, looks_of
+from privrl.experiments.pictures import Picture
 from privrl.experiments.suites.report import (
     FINAL,
     HALVES,
@@ -52,7 +53,7 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
     abreast = max(1, int((left + wide) / (0.4 + 0.1 * max(map(len, made.names.values())))))
     above = _ABOVE + _LINE * -(-len(made.names) // abreast)
     high = height + above + _BELOW
-    figure = Figure(figsize=(left + wide, high))
+    figure = Picture(figsize=(left + wide, high))
     figure.subplots_adjust(
         left=left / (left + wide), right=1 - 0.15 / (left + wide), top=1 - above / high,
         bottom=_BELOW / high, wspace=0.05,

@@ -5,9 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from privrl.agents.training import Stretch
 from privrl.envs import TabularMDP
 from privrl.experiments.sweeps.database import Database
-from privrl.experiments.sweeps.jobs import Job, JobResult, conditions, run_job, versions, work
+from privrl.experiments.sweeps.jobs import (
+    Job,
+    JobResult,
+    JobsAbreast,
+    abreast,
+    conditions,
+    run_abreast,
+    versions,
+    work,
+)
 from privrl.experiments.sweeps.progress import Counts, SweepProgress, counts
 from privrl.experiments.workers import on_workers
 
@@ -21,6 +31,7 @@ def do_jobs(
     backend: str,
     workers: int | None = None,
     address: str | None = None,
+    block: int = 1,
     database: Path | None = None,
     on_progress: Callable[[SweepProgress], None] | None = None,
 ) -> Found:
@@ -34,6 +45,8 @@ def do_jobs(
         Where, by the jobs' ``env``.
     backend, workers, address
         Where the work is done, see `privrl.experiments.workers.on_workers`.
+    block : int
+        Most runs that go side by side where budgets do, see `privrl.experiments.sweeps.jobs`.
     database : pathlib.Path, optional
         A file that keeps each job as soon as it is finished, and from which finished jobs are
         taken; see `privrl.experiments.sweeps.database.Database`.
@@ -91,27 +104,37 @@ def do_jobs(
                 on_progress(progress())
 
         tell()
-        for job, result in on_workers(
+        for done, results in on_workers(
             _do_there,
-            [todo[key] for key in missing],
+            abreast([todo[key] for key in missing], mdps, block),
             (dict(mdps), versions(), running),
             backend=backend,
             workers=workers,
             address=address,
         ):
-            if database is not None:
-                kept[job.env].save(job, result)
-            found[job.key] = result
-            running.drop(job.key)
-            tell()
+            for job, result in zip(done.jobs, results, strict=True):
+                if database is not None:
+                    kept[job.env].save(job, result)
+                found[job.key] = result
+                running.drop(job.key)
+                tell()
     return found
 
 
-def _do_there(job: Job, shared: tuple[dict[str, TabularMDP], dict[str, str], Counts]) -> JobResult:
-    """Run a job, wherever this is, if the libraries here are those that the sweep began with."""
+def _do_there(
+    todo: JobsAbreast, shared: tuple[dict[str, TabularMDP], dict[str, str], Counts]
+) -> list[JobResult]:
+    """Run jobs, wherever this is, if the libraries here are those that the sweep began with."""
     mdps, wanted, running = shared
     if versions() != wanted:
         raise ValueError(f"workers must have the versions {wanted}, got {versions()}.")
-    with warnings.catch_warnings(), running.counting(job.key) as count:
+    with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore", UserWarning)  # said when the jobs were checked
-        return run_job(job, mdps[job.env], callback=count)
+        counting = [stack.enter_context(running.counting(job.key)) for job in todo.jobs]
+
+        def count(stretch: Stretch) -> None:
+            for tell in counting:
+                if tell is not None:
+                    tell(stretch)
+
+        return run_abreast(todo, mdps[todo.jobs[0].env], callback=count)

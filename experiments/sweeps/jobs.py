@@ -2,15 +2,15 @@
 
 A job is one method at one budget, for one block of runs. Its randomness comes from the root
 seed and from what the job is, so its result is the same wherever, whenever and beside whatever
-it is run. All budgets of a method as one array program would be less work, up to half of it where
-runs are few, but so a budget can be added, and a long method spread over cores and machines.
+it is run. Several budgets of a method go side by side, as one array program in which each draws its
+own random numbers: less work by far where runs are few.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from numbers import Real
 from time import perf_counter
@@ -26,7 +26,7 @@ from privrl.experiments import memory
 from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
-from privrl.numerics.scipy_lazily import interpolate
+from privrl.numerics.abreast import Abreast
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts
@@ -34,6 +34,8 @@ from privrl.samplers.noisy_counts import NoisyCounts
 _CURVE_POINTS = 60
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
 _CELLS_PER_RUN = 72  # whose tables have so many cells
+#: Agents of which all that they draw has a row for each budget.
+_ABREAST = ("psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan")
 _DRAWS_PER_JOB = 20  # and a job as long as so many more draws, for its calibration
 
 
@@ -130,6 +132,38 @@ class JobResult:
     sigma: float
 
 
+@dataclass(frozen=True)
+class JobsAbreast:
+    """Jobs that go side by side: one method, in blocks of as many runs, at several budgets."""
+
+    jobs: tuple[Job, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.jobs))
+
+
+def abreast(
+    jobs: Iterable[Job], mdps: Mapping[str, TabularMDP], most_runs_abreast: int
+) -> list[JobsAbreast]:
+    """Put jobs side by side, as many as have no more runs than that, and fit into memory.
+
+    Jobs of an agent whose draws have no row for each budget stay by themselves. So do jobs of a
+    single run, which is planned for by itself, and rounded otherwise.
+    """
+    alike: dict[object, list[Job]] = {}
+    for job in jobs:
+        by_itself = job.runs == 1 or job.method.agent not in _ABREAST or not job.method.is_private
+        alike.setdefault(job if by_itself else replace(job, epsilon=None), []).append(job)
+    found = []
+    for those in alike.values():
+        first = those[0]
+        most = min(most_runs_abreast, most_runs(first, mdps[first.env])) // first.runs
+        step = max(1, most)
+        parts = (those[start : start + step] for start in range(0, len(those), step))
+        found += [JobsAbreast(tuple(part)) for part in parts]
+    return found
+
+
 def run_job(job: Job, mdp: TabularMDP, *, callback: Callback | None = None) -> JobResult:
     """Run all runs of a job, as one batched agent.
 
@@ -152,26 +186,44 @@ def run_job(job: Job, mdp: TabularMDP, *, callback: Callback | None = None) -> J
     ValueError
         If the method does not suit the environment, or cannot meet the budget.
     """
+    return run_abreast(JobsAbreast((job,)), mdp, callback=callback)[0]
+
+
+def run_abreast(
+    todo: JobsAbreast, mdp: TabularMDP, *, callback: Callback | None = None
+) -> list[JobResult]:
+    """Run jobs side by side; each has the result that `run_job` has, and a part of the time."""
     began = perf_counter()
-    agent_rng, env_rng = map(np.random.default_rng, job.seed_sequence().spawn(2))
-    agent = _agent(job, mdp, agent_rng, runs=job.runs)
+    job, jobs = todo.jobs[0], todo.jobs
+    agent_rng, env_rng = (
+        each[0] if len(jobs) == 1 else Abreast(each)
+        for each in zip(
+            *(map(np.random.default_rng, job.seed_sequence().spawn(2)) for job in jobs),
+            strict=True,
+        )
+    )
+    agent = _agent(jobs, mdp, agent_rng, runs=job.runs)
     starts, rewards = learn_counts(agent, mdp, job.episodes, env_rng, callback=callback)
-    so_far = np.concatenate([np.zeros((1, job.runs)), rewards[:, 0].cumsum(axis=0)])
-    at = interpolate.make_interp_spline([*starts, job.episodes], so_far, k=1)(
-        curve_episodes(job.episodes)
-    )
+    so_far = np.concatenate([np.zeros((1, *agent.batch_shape)), rewards.cumsum(axis=0)])
+    at = _between([*starts, job.episodes], so_far, curve_episodes(job.episodes))
     at[-1] = so_far[-1]  # without the rounding of the interpolation
-    private = job.method.is_private
-    final = np.asarray(mdp.policy_value(agent.policy))[0]
-    return JobResult(
-        rewards=at,
-        final=final,
-        seconds=perf_counter() - began,
-        draws=agent.draws,
-        spent=_only(agent.accountant.spent(job.order)) if private else math.inf,
-        epsilon_delta=_only(agent.accountant.epsilon(job.delta)) if private else math.inf,
-        **_settings(agent.sampler),
-    )
+    spent = epsilon = np.full(len(jobs), math.inf)
+    if job.method.is_private:
+        spent, epsilon = agent.accountant.spent(job.order), agent.accountant.epsilon(job.delta)
+    settings = _settings(agent)
+    seconds = (perf_counter() - began) / len(jobs)
+    return [
+        JobResult(
+            rewards=at[:, i],
+            final=np.asarray(mdp.policy_value(agent.policy[i : i + 1]))[0],
+            seconds=seconds,
+            draws=agent.draws,
+            spent=float(spent[i]),
+            epsilon_delta=float(epsilon[i]),
+            **{name: float(values[i]) for name, values in settings.items()},
+        )
+        for i in range(len(jobs))
+    ]
 
 
 def work(job: Job, mdp: TabularMDP, *, upto: int | None = None) -> float:
@@ -206,7 +258,7 @@ def check_jobs(jobs: Iterable[Job], mdp: TabularMDP) -> None:
     for job in jobs:
         memory.check_memory(job.method, _table(job, mdp), job.episodes, runs=job.runs)
         if (job.method, job.epsilon, job.episodes) not in checked:
-            _agent(job, mdp, np.random.default_rng(0), runs=1)
+            _agent([job], mdp, np.random.default_rng(0), runs=1)
             checked.add((job.method, job.epsilon, job.episodes))
 
 
@@ -228,7 +280,10 @@ def curve_episodes(episodes: int) -> FloatArray:
     return np.unique(np.linspace(0, episodes, _CURVE_POINTS + 1).round())[1:]
 
 
-def _agent(job: Job, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) -> TabularAgent:
+def _agent(
+    jobs: Sequence[Job], mdp: TabularMDP, rng: np.random.Generator, *, runs: int
+) -> TabularAgent:
+    job = jobs[0]
     ends = bool(mdp.ends.any())
     low, high = mdp.reward_range
     if ends and job.method.support:  # then ends are states like others, and pay nothing
@@ -247,23 +302,28 @@ def _agent(job: Job, mdp: TabularMDP, rng: np.random.Generator, *, runs: int) ->
         support=mdp.support if job.method.support else None,
         best_policy=mdp.plan()[0] if job.method.agent == "oracle" else None,
     )
-    budget = None if job.epsilon is None else Rdp(job.order, job.epsilon)
-    return make_agent(job.method, task, [budget], rng, runs=runs)
+    budgets = [None if job.epsilon is None else Rdp(job.order, job.epsilon) for job in jobs]
+    return make_agent(job.method, task, budgets, rng, runs=runs)
 
 
-def _settings(sampler: object) -> dict[str, float]:
-    """Return what a row of transition counts was released with."""
-    found = dict.fromkeys(("weight", "alpha", "sigma"), math.nan)
+def _settings(agent: TabularAgent) -> dict[str, FloatArray]:
+    """Return what a row of transition counts was released with, at each budget."""
+    sampler, budgets = agent.sampler, agent.batch_shape[0]
+    found = {name: np.full(budgets, math.nan) for name in ("weight", "alpha", "sigma")}
     if isinstance(sampler, DirichletSampler):
-        found |= {"weight": _only(sampler.weight), "alpha": _only(sampler.alpha)}
+        found |= {"weight": sampler.weight, "alpha": sampler.alpha}
     if isinstance(sampler, NoisyCounts):
-        found |= {"sigma": _only(sampler.sigma), "alpha": _only(sampler.alpha)}
+        found |= {"sigma": sampler.sigma, "alpha": sampler.alpha}
     return found
 
 
-def _only(values: object) -> float:
-    """Return the only value of an array."""
-    return float(np.asarray(values).item())
+def _between(known: Sequence[int], values: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return what lies on straight lines between values, shape (n, ...), at points known."""
+    x = np.asarray(known, np.float64)
+    left = np.minimum(x.searchsorted(wanted, side="right"), len(x) - 1) - 1
+    part = np.stack([x[left + 1] - wanted, wanted - x[left]]) * (1 / (x[left + 1] - x[left]))
+    before, after = part.reshape(2, -1, *[1] * (values.ndim - 1))
+    return values[left] * before + values[left + 1] * after
 
 
 def _table(job: Job, mdp: TabularMDP) -> tuple[int, int, int]:

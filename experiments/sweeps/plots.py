@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from privrl.experiments.ends import End, label_ends, room
 from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
+from privrl.experiments.pictures import Picture
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.numerics.printing import up
 
@@ -72,7 +73,7 @@ def _panel(table: pd.DataFrame) -> Axes:
     """Return a panel with room for names at its right."""
     right, least = room([*table["method"].unique(), _RANDOM])
     wide, high = _LEFT + _WIDE + right, max(_HIGH, least)
-    figure = Figure(figsize=(wide, _ABOVE + high + _BELOW))
+    figure = Picture(figsize=(wide, _ABOVE + high + _BELOW))
     below, above = _BELOW / figure.get_figheight(), 1 - _ABOVE / figure.get_figheight()
     figure.subplots_adjust(_LEFT / wide, below, (_LEFT + _WIDE) / wide, above)
     return figure.subplots()
@@ -132,7 +133,7 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
     shown = private or list(dict.fromkeys(result.curves["method"]))
     columns = min(len(shown), 3)
     rows = -(-len(shown) // columns)
-    figure = Figure(
+    figure = Picture(
         figsize=(max(9.0, 1.5 + 3.6 * columns), 1.4 + max(3.4, 2.7 * rows)), layout="constrained"
     )
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)

@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import pandas as pd
 
 from privrl._checks import check_count, check_is, check_positive
 from privrl._html import InHtml
@@ -21,6 +20,9 @@ from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, curve_epi
 from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
 from privrl.numerics.special import FloatArray
+
+if TYPE_CHECKING:  # it takes longer to load than all that a worker needs
+    import pandas as pd
 
 _Budgets = Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."]
 
@@ -49,9 +51,9 @@ class SweepSpec(Comparison):
     delta : float
         At which the (epsilon, delta) of each budget is reported.
     block : int
-        Most runs that are computed together. Results depend on it as on the seed; it bounds the
-        memory of a worker, and is a compromise: a larger block is less work for each run, smaller
-        ones spread over more workers.
+        Most runs that are computed together, those of several budgets side by side included.
+        Results depend on it as on the seed; it bounds the memory of a worker, and is a compromise:
+        a larger block is less work for each run, smaller ones spread over more workers.
 
     Raises
     ------
@@ -95,8 +97,8 @@ class SweepResult(InHtml):
         Expected reward of an episode under the best policy, and of uniformly random actions.
     """
 
-    results: pd.DataFrame
-    curves: pd.DataFrame
+    results: "pd.DataFrame"
+    curves: "pd.DataFrame"
     optimal_value: float
     random_value: float
 
@@ -187,6 +189,7 @@ def run_sweep(
         backend=backend,
         workers=workers,
         address=address,
+        block=spec.block,
         database=database,
         on_progress=on_progress,
     )
@@ -195,6 +198,8 @@ def run_sweep(
 
 def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, mdp: TabularMDP) -> SweepResult:
     """Return the tables of a sweep: blocks of runs one after the other."""
+    import pandas as pd  # noqa: PLC0415
+
     optimum = mdp.optimal_value()
     blocks: dict[tuple[Method, float | None], list[Job]] = {}
     for job in jobs:
@@ -234,8 +239,10 @@ def _rows(
     totals: FloatArray,
     final: FloatArray,
     optimum: float,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """Return a row for each run of a method at a budget."""
+    import pandas as pd  # noqa: PLC0415
+
     best = optimum * spec.episodes
     return pd.DataFrame(
         {
@@ -268,8 +275,10 @@ def _rows(
 
 def _curve(
     spec: SweepSpec, label: str, epsilon: float, rewards: FloatArray, optimum: float
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """Average rewards so far, shape (P, runs), over runs: in each bin, and the regret so far."""
+    import pandas as pd  # noqa: PLC0415
+
     ends = curve_episodes(spec.episodes)
     per_episode = np.diff(rewards, axis=0, prepend=0.0) / np.diff(ends, prepend=0.0)[:, None]
     regret = optimum * ends[:, None] - rewards

@@ -12,6 +12,7 @@ from privrl.agents.policies import Policy
 from privrl.envs.worth import Worth
 from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLACK, COLOURS, GREY, LOOKS, learner
+from privrl.experiments.pictures import Picture
 
 _PALE = "#D9D9D9"
 _ARROWS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
@@ -35,7 +36,7 @@ def policy_figure(policy: Policy, grid: tuple[str, ...] | None = None) -> Figure
     matplotlib.figure.Figure
     """
     arrows = grid is not None and set(policy.action_names or ()) == set(_ARROWS)
-    figure = Figure(figsize=(9.6 if arrows else 6.4, 4.4), layout="constrained")
+    figure = Picture(figsize=(9.6 if arrows else 6.4, 4.4), layout="constrained")
     panels = figure.subplots(1, 1 + arrows, squeeze=False)[0]
     _table(panels[-1], policy)
     if arrows and grid is not None:
@@ -133,7 +134,7 @@ def learning_figure(
     """
     method = Method() if method is None else method
     colour, marker, _ = LOOKS[learner(method.agent, method.sampler)]
-    axes = Figure(figsize=(7.2, 4.4), layout="constrained").subplots() if ax is None else ax
+    axes = Picture(figsize=(7.2, 4.4), layout="constrained").subplots() if ax is None else ax
     episodes = record["episodes"].to_numpy()
     reward = np.repeat(record["reward"].to_numpy() / episodes, episodes)
     parts = np.array_split(np.arange(len(reward)), min(_DOTS, len(reward)))

@@ -13,7 +13,7 @@ from privrl._checks import check_count, check_positive
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Rdp, Target, check_target
 from privrl.costs.base import Cost
-from privrl.numerics.scipy_lazily import optimize
+from privrl.numerics.roots import brentq
 
 _EXTREME = math.log(1e30) * (1 - 1e-12)  # of the logarithm of a parameter
 
@@ -133,7 +133,7 @@ def _last_that_fits(
             f"target must be one that binds, got {target}; it is met by every parameter from "
             f"{math.exp(start):.3g} to {end:.3g}. Choose the parameter yourself."
         )
-    root = float(optimize.brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
+    root = float(brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
     value, margin = math.exp(root), 1e-14
     above = over(root)
     while above > 0:

@@ -267,13 +267,14 @@ class KeepsJournal(ABC):
         """Return what was spent, as the budget counts it."""
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}: {fact}" for name, fact in self._facts().items())
+        shown = ", ".join(f"{name}: {fact}" for name, fact in self.facts().items())
         return f"<{type(self).__name__} {shown}>"
 
     def _repr_html_(self) -> str:
-        return table(type(self).__name__, self._facts().items())
+        return table(type(self).__name__, self.facts().items())
 
-    def _facts(self) -> dict[str, str]:
+    def facts(self) -> dict[str, str]:
+        """Return what it shows of itself, each under its name."""
         budget = self.budget
         return {
             "spent": self._spent_in_words(),

@@ -201,7 +201,7 @@ class RdpAccountant(KeepsJournal):
 
     @one_at_a_time
     def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Return delta at each epsilon >= 0 (nats), shape (..., *epsilon.shape)."""
+        """Return delta at each epsilon >= 0 (nats), shape ``(..., *epsilon.shape)``."""
         epsilon = check_epsilons(epsilon)
         if self._search_pays:
             return np.reshape([self._delta_by_search(e) for e in epsilon.flat], epsilon.shape)

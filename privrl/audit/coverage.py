@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privrl.costs.base import BatchCost, Cost, NoPrivacy
+from privrl.costs.choice import ChoiceCost
 from privrl.costs.noise import GaussianCost
 from privrl.numerics.special import FloatArray
 
@@ -65,16 +66,19 @@ def covers(cost: Cost, changes: Sequence[Change]) -> bool:
     """Return whether all that changed is together a change that a cost is about.
 
     Gaussian noise is held to the norm of a change, and so is a table of `Relation.sum_only` to the
-    sum of its sizes. For all other releases there must be a change
-    vector with an amount of the same sign, as large or larger, for each that changed; or, where the
-    relation has ``convex_from``, one over which such a vector can be spread (majorisation: the
-    largest k of the amounts together are at most the largest k of the vector, for every k).
+    sum of its sizes; of a choice, each score is held to the sensitivity. For all other releases
+    there must be a change vector with an amount of the same sign, as large or larger, for each that
+    changed; or, where the relation has ``convex_from``, one over which such a vector can be spread
+    (majorisation: the largest k of the amounts together are at most the largest k of the vector,
+    for every k).
     """
     if isinstance(cost, NoPrivacy):
         return True  # it claims nothing
     if isinstance(cost, BatchCost):  # each row has data of its own
         rows = {change.row for change in changes}
         return all(covers(cost.rows[i], [c for c in changes if c.row == i]) for i in rows)
+    if isinstance(cost, ChoiceCost):
+        return all(abs(change.amount) <= Fraction(cost.sensitivity) for change in changes)
     vectors = [
         [Fraction(m) for m in vector]
         for vector in cost.relation.changes(getattr(cost, "table", None))

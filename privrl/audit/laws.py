@@ -72,7 +72,7 @@ class Law(ABC):
 
     @abstractmethod
     def statistics(self, draws: FloatArray) -> FloatArray:
-        """Return the sufficient statistics T, shape (n, *parameters.shape)."""
+        """Return the sufficient statistics T, shape ``(n, *parameters.shape)``."""
 
     @abstractmethod
     def log_normaliser(self, parameters: FloatArray) -> float:
@@ -83,7 +83,7 @@ class Law(ABC):
         """Return numbers that are independent and standard normal by the law, shape (n, m)."""
 
     def check(self, draws: ArrayLike) -> FloatArray:
-        """Return draws, shape (n, *shape), as floats.
+        """Return draws, shape ``(n, *shape)``, as floats.
 
         Raises
         ------
@@ -163,7 +163,7 @@ def law_test(
 
     Parameters
     ----------
-    draws : array_like, shape (n, *law.shape)
+    draws : array_like, shape ``(n, *law.shape)``
         Independent draws, in the order in which they were made.
     law : Law
         The claimed one.

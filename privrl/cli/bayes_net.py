@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from privrl.cli import outputs, released, spending
 from privrl.cli.answers import AsJson, answering, guaranteed, named
@@ -14,6 +15,9 @@ from privrl.cli.report import WithReport, write_report
 from privrl.cli.seeds import Reproducible, Seed, rng_of
 from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+
+if TYPE_CHECKING:
+    from privrl.models.bayes_net import BayesNet
 
 _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
 _FILES = ("model.json", "model.bif", "release.json")
@@ -26,9 +30,12 @@ def bayes_net_command(
     data: Data,
     schema: SchemaFile,
     network: Annotated[
-        Path,
-        typer.Option(help="File .toml or .json with a table 'parents': for each node a list."),
-    ],
+        Path | None,
+        typer.Option(
+            help="File .toml or .json with a table 'parents': for each node a list. Without it a "
+            "part of the budget chooses them."
+        ),
+    ] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-5,
     order: Order = None,
@@ -48,7 +55,7 @@ def bayes_net_command(
     as_json: AsJson = False,
     report: WithReport = False,
 ) -> None:
-    """Fit the probabilities of a Bayesian network, whose structure is public, privately.
+    """Fit a Bayesian network privately: its probabilities, and its edges if they are not public.
 
     Writes model.json and model.bif (what was released, to be shared), release.json, and with
     --synthetic N synthetic.csv.
@@ -69,14 +76,16 @@ def bayes_net_command(
                     f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
                     "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
                 )
+        released.check_name("mechanism", mechanism, _MECHANISMS)
+        if network is None and mechanism != "auto":
+            raise ValueError(
+                f"network must be given with --mechanism {mechanism}; edges are chosen for auto."
+            )
         plan = PrivateBayesNet(
-            parents=_load_network(network),
+            parents="private" if network is None else _load_network(network),
             schema=Schema.load(schema),
             target=target,
             mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
-        )
-        released.check_name(
-            "mechanism", mechanism, ("auto", "dirichlet", "gaussian", "laplace", "none")
         )
         names = _FILES if synthetic is None else (*_FILES, "synthetic.csv")
         outputs.check_new(out, names, force=force)
@@ -99,10 +108,13 @@ def bayes_net_command(
             f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "
             "records"
         )
+        if network is None:
+            OUT.print(escape(_edges(net)), soft_wrap=True)
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)
         answer |= {"nodes": len(net.nodes), "edges": edges, "records": len(records)}
+        answer["parents"] = {node: list(own) for node, own in net.parents.items()}
         answer |= {
             "guarantee": guaranteed(guarantee),
             "ledger": spending.spent(accountant, delta),
@@ -110,6 +122,14 @@ def bayes_net_command(
         }
         if report:
             answer.update(write_report(out))
+
+
+def _edges(net: "BayesNet") -> str:
+    """Say which edges were chosen."""
+    if net.choice is None:
+        return "no edges: there are too few records to choose any at this budget"
+    own = [f"{node} of {', '.join(own)}" for node, own in net.parents.items() if own]
+    return f"edges, chosen privately: {'; '.join(own) or 'none seemed worth its noise'}"
 
 
 def _load_network(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A `Cost` tells what releasing such a table costs under it: Rényi divergence, de
 """
 
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, PairsCost, Together, together
+from privrl.costs.choice import ChoiceCost
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import (
     DiscreteGaussianCost,
@@ -41,6 +42,7 @@ __all__ = [
     "BatchCost",
     "Bound",
     "ChangeVector",
+    "ChoiceCost",
     "Cost",
     "DirichletCost",
     "DiscreteGaussianCost",

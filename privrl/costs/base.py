@@ -26,7 +26,7 @@ from privrl._html import InHtml
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.convolution import Pair, product_profile
-from privrl.numerics.scipy_lazily import optimize
+from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import (
     FEW,
@@ -231,7 +231,7 @@ class BatchCost(InHtml):
         return np.stack([row.rdp(orders) for row in self.rows])
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Return each row's delta, shape (n_rows, *epsilon.shape)."""
+        """Return each row's delta, shape ``(n_rows, *epsilon.shape)``."""
         return np.stack([row.delta(epsilon) for row in self.rows])
 
     def epsilon(self, delta: float) -> FloatArray:
@@ -388,7 +388,7 @@ def smallest_epsilon(log_delta: Callable[[FloatArray], FloatArray], delta: float
     low = high / 4
     while low > 1e-300 and excess(low) <= 0:
         low, high = low / 4, low
-    epsilon, margin = float(optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
+    epsilon, margin = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-13)), 2.0**-52
     # At the end of a bounded loss delta falls to nothing within the last digits of epsilon.
     while excess(epsilon) > 0:
         epsilon *= 1 + margin

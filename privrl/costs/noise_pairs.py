@@ -107,7 +107,7 @@ class LaplacePair:
             atoms = {loss: mass for loss, mass in atoms.items() if loss > bottom}
         else:
             below = 0.0
-        masses, beyond = _put_on_grid(
+        masses, beyond = put_on_grid(
             np.append(nodes, [*atoms]),
             np.append(density * half * _WEIGHTS, [*atoms.values()]),
             (step, first, last),
@@ -164,7 +164,7 @@ class DiscreteLaplacePair:
 
     def grid_masses(self, step: float, first: int, last: int) -> tuple[FloatArray, float]:
         """Connect the dots at the losses ``step * (first .. last)``."""
-        return _put_on_grid(*self._atoms(), (step, first, last))
+        return put_on_grid(*self._atoms(), (step, first, last))
 
     def _delta_of_one(self, epsilon: FloatArray) -> FloatArray:
         """Sum the positive terms of one cell: two geometric series."""
@@ -239,7 +239,7 @@ class DiscreteGaussianPair:
             x, times = _lattice_nodes(edges, offset)
             each = times * np.exp(log_weight - (x / width) ** 2 / 2)
             kept = each > 0
-            some, over = _put_on_grid(rise * (x[kept] + m / 2), each[kept], (step, first, last))
+            some, over = put_on_grid(rise * (x[kept] + m / 2), each[kept], (step, first, last))
             masses, beyond = masses + some, beyond + over
         # What lies outside, by Chernoff's bound: below it moves up, above it is lost.
         below, above = np.exp(-((np.array([min(dots[0], 0), max(dots[-1], 0)]) / width) ** 2) / 2)
@@ -283,7 +283,7 @@ def _two_sided_rdp(
     return np.where(ahead < 1, near, far)
 
 
-def _put_on_grid(
+def put_on_grid(
     losses: FloatArray, masses: FloatArray, grid: tuple[float, int, int]
 ) -> tuple[FloatArray, float]:
     """Split every atom between the two grid points around it, keeping both distributions' mass.

@@ -8,6 +8,7 @@ from privrl.mechanisms.additive import (
     normalise,
 )
 from privrl.mechanisms.base import Mechanism
+from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism, laplace_l1_bound
 from privrl.mechanisms.posterior_exponential import PosteriorExponentialMechanism
@@ -20,6 +21,7 @@ __all__ = [
     "DirichletMechanism",
     "DiscreteGaussianMechanism",
     "DiscreteLaplaceMechanism",
+    "ExponentialMechanism",
     "GaussianMechanism",
     "LaplaceMechanism",
     "Mechanism",

@@ -55,7 +55,7 @@ from privrl.mechanisms.posteriors import (
     smooth_beta,
 )
 from privrl.numerics.dirichlet_rows import DirichletPosterior
-from privrl.numerics.scipy_lazily import optimize
+from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
 
 Sensitivity = Literal["certified", "constant", "global", "local", "smooth"]
@@ -406,7 +406,7 @@ def _last_multiple(weights: FloatArray, aim: float, start: float) -> float:
         low /= 2
     while excess(high) < 0:
         high *= 2
-    return float(optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-10))
+    return float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10))
 
 
 def _blocks(rows: IntArray, n_outputs: int) -> Iterator[IntArray]:

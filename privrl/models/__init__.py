@@ -2,8 +2,9 @@
 
 Histograms (`histogram`, `value_counts`), classifiers (`PrivateNaiveBayes`,
 `PrivateLogisticRegression` and, to choose between them, `PrivateClassifier`; install
-``privrl[models]``) and Bayesian networks of a public structure (`PrivateBayesNet`). What columns
-may hold is public and stated beforehand (`privrl.data.Schema`); `discretise` finds bins privately.
+``privrl[models]``) and Bayesian networks, whose structure is public or chosen privately
+(`PrivateBayesNet`). What columns may hold is public and stated beforehand
+(`privrl.data.Schema`); `discretise` finds bins privately.
 """
 
 from typing import TYPE_CHECKING, Any

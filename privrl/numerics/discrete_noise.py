@@ -147,6 +147,50 @@ def permute_and_flip(
     return chosen
 
 
+def exponential_choice(scores: IntArray, scale: float, rng: np.random.Generator) -> IntArray:
+    """Choose an option in each row, with probability proportional to ``exp(score / scale)``.
+
+    An option is drawn evenly, and taken with probability ``exp(−g / scale)``, where ``g`` is how
+    far its score is below the best of its row; otherwise another is drawn.
+
+    Parameters
+    ----------
+    scores : array of int, shape (n, k)
+        Less than 2^62 apart.
+    scale : float
+        From 1e-3 to 2**40; larger is closer to an even choice.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        The options chosen.
+
+    Raises
+    ------
+    ValueError
+        If ``scale`` is out of range.
+    """
+    t, s = check_drawable("scale", scale).as_integer_ratio()
+    n, k = scores.shape
+    gap = scores.max(axis=1)[:, None] - scores
+    chosen, undecided = np.zeros(n, np.int64), np.arange(n)
+    while undecided.size:
+        option = rng.integers(k, size=(undecided.size, k))  # as many at once as there are
+        far = np.take_along_axis(gap[undecided], option, axis=1).ravel()
+
+        def exactly(i: int, far: IntArray = far) -> Fraction:
+            return Fraction(int(far[i]) * s, t)
+
+        taken = _bernoulli_exp(far / scale, exactly, rng).reshape(option.shape)
+        decided = taken.any(axis=1)
+        first = taken.argmax(axis=1)[:, None]
+        chosen[undecided] = np.take_along_axis(option, first, axis=1)[:, 0]
+        undecided = undecided[~decided]
+    return chosen
+
+
 def check_drawable(name: str, size: float) -> float:
     """Return the size of some discrete noise as a float if it can be drawn.
 

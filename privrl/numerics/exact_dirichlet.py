@@ -23,14 +23,16 @@ For a shape ``a < 1`` it is that of ``A = a + 1`` and ``log(U₃) / a`` more.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from privrl.numerics.abreast import by_row, generators
 from privrl.numerics.dirichlet_rows import row_sums
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray, expm1mx
@@ -39,6 +41,11 @@ BITS: Final = 30
 _SLACK = 2.0**-47  # relative: more than floats are off
 _KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
 _CHUNK: Final = 1 << 14
+_FEW: Final = 12  # candidates: so many are as quickly looked at one by one
+_IN_CACHE: Final = 1 << 12
+_LEAST: Final = 2.0**-48  # uniform numbers below are not known well enough
+_LARGE: Final = 2.0**30  # shapes
+_EXPONENT: Final = 0x7FF0000000000000  # of a float: the bits that say which power of two is below
 
 Exactly = Callable[[int], Fraction]
 """The exact shape of the element of a flat array that has this index."""
@@ -56,18 +63,21 @@ def posterior_rows(
     weight, alpha : array
         Broadcast against counts; concentrations are from 1e-30 to 1e30.
     rng : numpy.random.Generator
-        Where the randomness comes from.
+        Where the randomness comes from; of rows that are abreast, those of the first axis.
 
     Returns
     -------
     array, shape (..., K)
         Probabilities; each row sums to 1 within rounding. One that is below all floats is 0.
     """
-    weights, alphas = (np.broadcast_to(x, counts.shape).flat for x in (weight, alpha))
 
     def exactly(i: int) -> Fraction:
+        weights, alphas = (np.broadcast_to(x, counts.shape).flat for x in (weight, alpha))
         return Fraction(weights[i]) * Fraction(counts.flat[i]) + Fraction(alphas[i])
 
+    if counts.size > _CHUNK * len(generators(rng)) > _CHUNK:  # one after the other
+        lead = (np.broadcast_to(x, counts.shape) for x in (weight, alpha))
+        return by_row(posterior_rows, rng, counts, *lead)
     logs = rounded_log_gammas((weight * counts + alpha).reshape(-1), exactly, rng)
     logs = logs.reshape(counts.shape)
     rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
@@ -87,65 +97,196 @@ def rounded_log_gammas(
     exactly : callable
         What each is exactly, by its index.
     rng : numpy.random.Generator
-        Where the randomness comes from.
+        Where the randomness comes from; of rows that are abreast, each has as many shapes.
 
     Returns
     -------
     array, shape (n,)
         Independent draws.
     """
-    drawn, left = np.empty(len(shapes)), np.arange(len(shapes))
+    each, drawn, left = generators(rng), np.empty(len(shapes)), np.arange(len(shapes))
+    own = max(1, len(shapes) // len(each))  # shapes of each generator
+    at_once = _CHUNK if len(each) == 1 else len(shapes)
+
+    def settled(some: IntArray, i: int, known: list[int]) -> float | None:
+        at = int(some[i])
+        return _outcome(exactly(at), known, each[at // own])
+
     while left.size:
         rejected = []
-        for start in range(0, left.size, _CHUNK):
-            some = left[start : start + _CHUNK]
-            accepted, values = _candidates(shapes[some], partial(_at, exactly, some), rng)
-            drawn[some[accepted]] = values[accepted]
+        for start in range(0, left.size, at_once):
+            some = left[start : start + at_once]
+            uniform = _uniform(each, some.searchsorted(np.arange(len(each) + 1) * own).tolist())
+            accepted, values = _candidates(shapes[some], uniform, partial(settled, some))
+            drawn[some] = values  # those that are rejected are drawn once more
             rejected.append(some[~accepted])
-        left = np.concatenate(rejected)
+        left = rejected[0] if len(rejected) == 1 else np.concatenate(rejected)
     return drawn
 
 
-def _at(exactly: Exactly, some: IntArray, i: int) -> Fraction:
-    return exactly(int(some[i]))
+def _uniform(each: Sequence[np.random.Generator], ends: Sequence[int]) -> FloatArray:
+    """Return three uniform numbers for each candidate, those between two ends from one each."""
+    if len(each) == 1:
+        return each[0].random((3, ends[-1]))
+    return np.concatenate(
+        [own.random((3, stop - at)) for own, (at, stop) in zip(each, pairwise(ends), strict=True)],
+        axis=1,
+    )
 
 
 def _candidates(
-    shapes: FloatArray, exactly: Exactly, rng: np.random.Generator
+    shapes: FloatArray, uniform: FloatArray, settled: Callable[[int, list[int]], float | None]
 ) -> tuple[BoolArray, FloatArray]:
-    """Return which of a candidate for each shape are accepted, and what they are rounded to."""
-    first, second, third = rng.random((3, len(shapes)))
-    small = shapes < 1
-    least = np.minimum(first, np.minimum(second, third))
-    one, two, three = (np.maximum(u, 2.0**-53) for u in (first, second, third))
-    shape = np.where(small, shapes + 1, shapes)
-    root = np.sqrt(2 * shape - 1)
-    log, log_other, log_two = np.log(one), np.log1p(-one), np.log(two)
-    v = (log - log_other) / root
-    bent = shape * expm1mx(v)
-    margin = -bent - math.log(4) - log - log_other - log_two
-    spread = one * (1 - one)
-    off = _SLACK * (bent * (3 + np.abs(v)) - log - log_other - log_two + 2)
-    off += _KNOWN * ((np.abs(bent + shape * v) / root + 1) / spread + 1 / two)
-    centre = np.log(shape)
-    value, wide = centre + v, _KNOWN / (root * spread)
-    size = np.abs(centre) + np.abs(v) + 1
-    more = np.where(small, np.log(three) / shapes, 0.0)
-    value += more
-    size -= more
-    wide += np.where(small, _KNOWN / (shapes * three), 0.0) + _SLACK / 4 * size
-    grain = np.ldexp(1.0, np.maximum(np.frexp(value)[1], 0) - BITS)
-    steps = value / grain
-    rounded = np.rint(steps)
-    accepted = margin > 0
-    unclear = accepted & (0.5 - np.abs(steps - rounded) <= wide / grain)
-    values = rounded * grain
-    for i in np.flatnonzero(unclear | (np.abs(margin) <= off) | (least < 2.0**-48)):
-        known = [int(u[i] * 2.0**53) for u in (first, second, third)]
-        outcome = _outcome(exactly(int(i)), known, rng)
-        accepted[i] = outcome is not None
-        values[i] = 0.0 if outcome is None else outcome
+    """Return which of a candidate for each shape are accepted, and what they are rounded to.
+
+    ``settled`` is asked where floats are in doubt, with the 53 bits of uniform numbers.
+    """
+    accepted, values = np.empty(len(shapes), np.bool_), np.empty(len(shapes))
+    few = len(shapes) <= _FEW and shapes.max() < _LARGE
+    for start in range(0, len(shapes), _IN_CACHE):
+        part = slice(start, start + _IN_CACHE)
+        found = (_one_by_one if few else _in_floats)(shapes[part], uniform[:, part])
+        accepted[part], values[part], doubts = found
+        for i in (doubts + start).tolist():
+            outcome = settled(i, [int(u * 2.0**53) for u in uniform[:, i]])
+            accepted[i] = outcome is not None
+            values[i] = 0.0 if outcome is None else outcome
     return accepted, values
+
+
+def _in_floats(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
+    """Return which candidates floats accept, what they round them to, and which are in doubt."""
+    one, two, three = uniform
+    lowest, more = float(shapes.min()), None
+    small = None if lowest >= 1 else shapes < 1
+    shape = shapes if small is None else np.where(small, shapes + 1, shapes)
+    root = np.sqrt(2 * shape - 1)
+    with np.errstate(divide="ignore"):
+        log, log_other, log_two = np.log(one), np.log(1 - one), np.log(two)
+    logs = log + log_other + log_two
+    least = float(logs.min())
+    if least == -math.inf or (small is not None and three.min() == 0):  # not known well enough
+        return _in_floats(shapes, np.maximum(uniform, 2.0**-53))
+    v = (log - log_other) / root
+    rise, largest = np.expm1(v), float(shape.max())
+    direct = largest < _LARGE  # little is lost where this difference cancels
+    bent = shape * (rise - v if direct else expm1mx(v))
+    short = bent + logs + math.log(4)  # of the margin: it is minus that
+    centre = np.log(shape)
+    value = centre + v
+    if small is not None:
+        more = np.where(small, np.log(three) / shapes, 0.0)
+        value += more
+    power = np.maximum((value.view(np.int64) & _EXPONENT).view(np.float64), 0.5)
+    far = power * (1.5 * 2.0 ** (53 - BITS))  # there floats are as far apart as a grain is wide
+    values = (value + far) - far
+    accepted, room = short < 0, power * 2.0**-BITS - np.abs(value - values)
+
+    # The largest bound that any could have tells of nearly all that they are right.
+    spread = math.exp(least)  # nor is U₂ less
+    turn = -least / math.sqrt(2 * max(lowest, 1.0) - 1)
+    steep = largest * math.expm1(min(turn, 99.0))
+    most = _Extent(
+        turn=turn,
+        steep=steep,
+        direct=direct,
+        bent=steep,
+        root=1.0,
+        logs=least,
+        size=math.log(largest) + turn - (0.0 if more is None else float(more.min())),
+        spread=spread,
+        two=spread,
+        tail=math.inf if more is None else float(three.min()) * lowest,
+    )
+    unsure = (np.abs(short) <= most.margin_off) | accepted & (room <= most.value_off)
+    some = np.flatnonzero(unsure) if spread > _LEAST else np.arange(len(shapes))
+    if some.size:
+        turns, tail, added = np.abs(v[some]), np.full(some.size, np.inf), np.zeros(some.size)
+        if small is not None and more is not None:
+            tail[small[some]], added = (shapes * three)[some][small[some]], more[some]
+        own = _Extent(
+            turn=turns,
+            steep=shape[some] * np.abs(rise[some]),
+            direct=direct,
+            bent=bent[some],
+            root=root[some],
+            logs=logs[some],
+            size=centre[some] + turns - added,
+            spread=one[some] * (1 - one[some]),
+            two=two[some],
+            tail=tail,
+        )
+        unclear = accepted[some] & (room[some] <= own.value_off)
+        unsure = unclear | (np.abs(short[some]) <= own.margin_off)
+        some = some[unsure | (uniform[:, some].min(axis=0) < _LEAST)]
+    return accepted, values, some
+
+
+def _one_by_one(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
+    """Return what `_in_floats` does, of a few: quicker than arrays are made."""
+    accepted, values, doubts = [], [], []
+    for i, (shape, one, two, three) in enumerate(
+        zip(shapes.tolist(), *np.maximum(uniform, 2.0**-53).tolist(), strict=True)
+    ):
+        a = shape + 1 if shape < 1 else shape
+        root = math.sqrt(2 * a - 1)
+        log, log_other = math.log(one), math.log(1 - one)
+        logs = log + log_other + math.log(two)
+        v = (log - log_other) / root
+        rise = math.expm1(v)
+        bent = a * (rise - v)
+        short = bent + logs + math.log(4)
+        centre, more = math.log(a), math.log(three) / shape if shape < 1 else 0.0
+        value = centre + v + more
+        grain = math.ldexp(1.0, max(math.frexp(value)[1], 0) - BITS)
+        values.append(round(value / grain) * grain)
+        accepted.append(short < 0)
+        own = _Extent(
+            turn=abs(v),
+            steep=a * abs(rise),
+            direct=True,
+            bent=bent,
+            root=root,
+            logs=logs,
+            size=centre + abs(v) - more,
+            spread=one * (1 - one),
+            two=two,
+            tail=shape * three if shape < 1 else math.inf,
+        )
+        unclear = short < 0 and grain / 2 - abs(value - values[i]) <= own.value_off
+        if unclear or abs(short) <= own.margin_off or min(one, two, three) < _LEAST:
+            doubts.append(i)
+    return np.array(accepted), np.array(values), np.array(doubts, np.intp)
+
+
+class _Extent(NamedTuple):
+    """How large what enters a candidate is: each a number, or one for each candidate.
+
+    Bounds rise with the first four and ``size``, and fall with the others.
+    """
+
+    turn: Any  # |V|
+    steep: Any  # A |exp(V) − 1|
+    direct: bool  # whether what cancels in A (exp(V) − 1 − V) was left to cancel
+    bent: Any  # A (exp(V) − 1 − V)
+    root: Any  # √(2A − 1)
+    logs: Any  # of U₁, 1 − U₁ and U₂, added up
+    size: Any  # of the value's terms
+    spread: Any  # U₁ (1 − U₁)
+    two: Any  # U₂
+    tail: Any  # of a small shape its product with U₃, else infinite
+
+    @property
+    def margin_off(self) -> Any:
+        """By how much margins are off at the most."""
+        off = _SLACK * (self.bent * (3 + self.turn) - self.logs + 2 + self.direct * self.steep)
+        return off + _KNOWN * ((self.steep / self.root + 1) / self.spread + 1 / self.two)
+
+    @property
+    def value_off(self) -> Any:
+        """By how much values are off at the most."""
+        unknown = 1 / (self.root * self.spread) + 1 / self.tail
+        return _KNOWN * unknown + _SLACK / 4 * (self.size + 1)
 
 
 class _Candidate(NamedTuple):

@@ -164,7 +164,8 @@ class Buffers:
         self._factors, self._innovations, self._left = factors, innovations, factors.updates
         cells = math.prod(innovations.shape)
         self._buffers = np.zeros((len(factors.rates), cells))
-        self._at_once = max(1, _AT_ONCE // max(cells, 1))  # updates whose fresh noise is drawn
+        # Updates whose fresh noise is drawn: as many as a row would draw by itself.
+        self._at_once = max(1, _AT_ONCE * innovations.grain.size // max(cells, 1))
         self._ahead: list[FloatArray] = []
 
     def next(self, rng: np.random.Generator) -> FloatArray:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from privrl._typing import BoolArray
+from privrl.numerics.abreast import Abreast
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import GRID
@@ -49,6 +50,7 @@ class Innovations:
         loops: BoolArray | None = None,
     ) -> None:
         self.shape, self._loops = shape, loops
+        self._deviation, self._loudest = deviation, loudest
         # Powers of two, none wider than the grid of counts: counts are whole numbers of grains.
         exponent = np.floor(np.log2(deviation * loudest * FINENESS))
         self.grain: FloatArray = np.minimum(2.0**exponent, GRID)
@@ -63,8 +65,15 @@ class Innovations:
         factors : array, shape (n,)
             By which the noise of each sum is larger; 0 for none.
         rng : numpy.random.Generator
-            Where the randomness comes from.
+            Where the randomness comes from; of rows that are abreast, those of the runs.
         """
+        if isinstance(rng, Abreast):
+            rows = [
+                Innovations(own[None], self._loudest, (1, *self.shape[1:]), self._loops)
+                for own in self._deviation
+            ]
+            fresh = [row.draw(factors, own) for row, own in zip(rows, rng.each, strict=True)]
+            return np.concatenate(fresh, axis=1)
         cells = self.shape[self.grain.ndim :]
         if len(self._groups) == 1 and (factors == factors[0]).all():
             size = float(self._groups[0][0] * factors[0])

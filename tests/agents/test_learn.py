@@ -154,3 +154,22 @@ def test_a_sampler_of_its_own_learns_likewise() -> None:
     )  # fmt: skip
     assert agent.learn(30, env=river()).draws == 30
     assert RIVER.policy_value(agent.to_policy().actions) > 0.9 * RIVER.optimal_value()
+
+
+def test_an_agent_says_what_it_is_and_not_what_it_saw() -> None:
+    """Sizes, how far it is, and what was spent of which budget: what is public."""
+    agent = PSRL.private(RIVER, epsilon=1, delta=1e-5, episodes=3, rng=np.random.default_rng(0))
+    assert repr(agent) == (
+        f"<SparsePSRL sizes: {RIVER.n_states} states, 2 actions, {RIVER.horizon} steps, "
+        "done: 0 episodes, 0 draws, spent: epsilon 0 at delta 1e-05, "
+        "budget: ApproxDP(epsilon=1.0, delta=1e-05), relation: None, "
+        "journal: 0 charges in 0 entries>"
+    )
+    agent.learn()
+    assert "done: 3 episodes, " in repr(agent)
+    assert "spent: epsilon 1 at delta 1e-05" in repr(agent)
+    other = PSRL.private(RIVER, epsilon=1, delta=1e-5, episodes=3, rng=np.random.default_rng(5))
+    assert repr(other.learn()) == repr(agent)
+    page = agent._repr_html_()
+    assert "<caption>SparsePSRL</caption>" in page
+    assert "<th>relation</th><td>replace one step</td>" in page

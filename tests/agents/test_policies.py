@@ -8,8 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, Policy
+from privrl import secret_rng
+from privrl.agents import PSRL, KnownRewards, Policy
+from privrl.costs.relations import PaperStep, PaperStepWarning
 from privrl.envs import riverswim
+from privrl.samplers import NoisyCounts, NonPrivate
 
 ACTIONS = np.array([[0, 1, 1], [0, 1, -1], [1, 1, 0]])
 NAMED = Policy(
@@ -110,6 +113,49 @@ def test_an_agents_policy_knows_its_environment(tmp_path: Path) -> None:
     assert policy.action_names == ("left", "down", "right", "up")
     np.testing.assert_array_equal(policy.actions, agent.policy)
     assert policy.predict(3, 7) == agent.predict(3, 7)
+
+
+@pytest.mark.parametrize("budget", [{}, {"delta": 1e-6}])
+def test_an_agents_policy_says_what_it_cost(budget: dict[str, float], tmp_path: Path) -> None:
+    """And so whether it may be shared: not with noise that others can draw again."""
+    env = gym.make("FrozenLake-v1")
+    agent = PSRL.private(env, epsilon=1, episodes=5, **budget)
+    assert agent._guarantee() is None
+    guarantee = agent.learn().to_policy().guarantee
+    assert guarantee is not None
+    delta = budget.get("delta", 1e-5)
+    assert guarantee["relation"] == str(agent.accountant.relation)
+    assert guarantee["delta"] == delta
+    assert guarantee["epsilon_delta"] == float(agent.accountant.epsilon(delta))
+    told = (None, None) if budget else (2.0, float(agent.accountant.spent(2.0)))
+    assert (guarantee["order"], guarantee["epsilon"]) == told
+    assert (guarantee["randomness"], guarantee["caveats"]) == ("secret", [])
+    agent.to_policy().save(tmp_path / "policy.json")
+    assert Policy.load(tmp_path / "policy.json").to_dict()["shareable"] is True
+    seeded = PSRL.private(env, epsilon=1, episodes=5, rng=np.random.default_rng(0)).learn()
+    assert seeded.to_policy().to_dict()["shareable"] is False
+
+
+def test_without_a_promise_there_is_nothing_to_share() -> None:
+    """No noise, or noise that is too little."""
+
+    def learned(sampler: Any) -> Policy:
+        return (
+            PSRL(4, 2, 5, sampler=sampler, rewards=KnownRewards(np.zeros((4, 2))), rng=secret_rng())
+            .learn(3, env=riverswim(4, 5))
+            .to_policy()
+        )
+
+    bare = learned(NonPrivate())
+    assert bare.guarantee is not None
+    assert bare.guarantee["epsilon_delta"] is None
+    with pytest.warns(PaperStepWarning):
+        paper = PaperStep()
+    printed = learned(NoisyCounts(sigma=9.0, updates=3, relation=paper, table="transitions"))
+    assert printed.guarantee is not None
+    assert printed.guarantee["caveats"] == ["the paper's sensitivity is too small"]
+    for each in (bare, printed):
+        assert each.to_dict()["shareable"] is False
 
 
 def damaged(**changes: Any) -> str:

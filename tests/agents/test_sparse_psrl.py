@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from told import Told
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -380,6 +380,27 @@ def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> No
 
 
 @each_env
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (5.0, 1e-3)])
+def test_a_budget_may_be_epsilon_and_delta(name: str, epsilon: float, delta: float) -> None:
+    learner = PSRL.private(ENVS[name](), epsilon=epsilon, delta=delta, episodes=20)
+    assert learner.accountant.budget == ApproxDP(epsilon, delta)
+    all_draws(learner, 20)
+    assert 0.999 * epsilon < float(learner.accountant.epsilon(delta)) <= epsilon
+
+
+def test_more_is_hidden_for_the_same_epsilon_and_delta_by_more_noise() -> None:
+    sigmas = [
+        float(PSRL.private(MDP, **budget, episodes=20).sampler.sigma)
+        for budget in (
+            {"epsilon": 1.0, "delta": 1e-3},
+            {"epsilon": 1.0, "delta": 1e-6},
+            {"epsilon": 1.0, "delta": 1e-6, "relation": ReplaceEpisode(10)},
+        )
+    ]
+    assert sigmas[0] < sigmas[1] < sigmas[2]
+
+
+@each_env
 def test_the_budget_is_what_was_said(name: str) -> None:
     learner = PSRL.private(ENVS[name](), epsilon=0.25, episodes=50)
     assert learner.accountant.budget == Rdp(2, 0.25)
@@ -485,6 +506,9 @@ def test_the_same_randomness_makes_the_same_run() -> None:
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"epsilon": np.nan}, "epsilon must be"),
         ({"order": 1.0}, "order must be"),
+        ({"delta": 0.0}, "delta must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"delta": np.nan}, "delta must be"),
         ({"rng": -7}, "rng must be"),
         ({"relation": ReplaceRecord()}, "for the relation 'replace one record'"),
         ({"support": riverswim(5, 10).support}, "support must be for"),

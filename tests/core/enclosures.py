@@ -31,6 +31,7 @@ from flint import arb, ctx, fmpq
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.base import Together
+from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
@@ -439,6 +440,41 @@ def gaussian_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     yield from _of_profile(rng, cost, profile, m * (37 + m / 2), wanted=wanted, about=f"{vector}")
 
 
+def choice_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
+    scale, sensitivity = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-2, 3)
+    if sensitivity > 100 * scale:
+        return
+    cost = ChoiceCost(scale=scale, sensitivity=sensitivity, relation=ReplaceRecord())
+    spread = Fraction(2) * Fraction(sensitivity) / Fraction(scale)
+
+    def profile(epsilon: float, nudge: float) -> arb:
+        apart = exactly(spread) * (1 + exactly(nudge))
+        e = exactly(epsilon) * (1 - exactly(nudge))
+        if e >= apart:
+            return arb(0)
+        # the larger of two outcomes' deltas, where the first has the loss (apart + e) / 2
+        t = (apart + e) / 2
+        return (apart.exp() - t.exp()) / (apart.exp() - 1) * (1 - (e - t).exp())
+
+    yield from _of_profile(rng, cost, profile, float(spread), wanted=wanted)
+
+
+def choice_rdp(rng: Rng) -> Iterator[Case]:
+    scale, sensitivity = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-2, 3)
+    order = _order(rng, 1.0, 1.0)
+    if order <= 1:
+        return
+    cost = ChoiceCost(scale=scale, sensitivity=sensitivity, relation=ReplaceRecord())
+
+    def truth(nudge: float) -> arb:
+        apart = exactly(Fraction(2) * Fraction(sensitivity) / Fraction(scale)) * (
+            1 + exactly(nudge)
+        )
+        return (exactly(order) * apart**2 / 8).min(apart)
+
+    yield Case(float(cost.rdp(order)), truth, f"{cost!r} at order {order!r}")
+
+
 def laplace_profiles(rng: Rng, wanted: str) -> Iterator[Case]:
     two = bool(rng.integers(2))
     amount = float(10 ** rng.uniform(-2, 2))
@@ -697,6 +733,7 @@ def _log_beta(a: arb, b: arb) -> arb:
 COSTS: dict[str, Callable[[Rng], Iterator[Case]]] = {
     "dirichlet rdp": dirichlet_rdp,
     "gaussian rdp": gaussian_rdp,
+    "choice rdp": choice_rdp,
     "laplace rdp": laplace_rdp,
     "discrete laplace rdp": discrete_laplace_rdp,
     "discrete gaussian rdp": discrete_gaussian_rdp,
@@ -711,6 +748,7 @@ COSTS: dict[str, Callable[[Rng], Iterator[Case]]] = {
 for _name, _profiles in {
     "dirichlet": dirichlet_profiles,
     "gaussian": gaussian_profiles,
+    "choice": choice_profiles,
     "laplace": laplace_profiles,
     "discrete laplace": discrete_laplace_profiles,
     "discrete gaussian": discrete_gaussian_profiles,

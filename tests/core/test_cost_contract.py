@@ -12,6 +12,7 @@ import pytest
 from privrl.accounting.rdp import RdpAccountant
 from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, tables_released, together
+from privrl.costs.choice import ChoiceCost
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
 from privrl.costs.simplex import SimplexCost
@@ -88,6 +89,14 @@ ALL_COSTS: list[Cost] = [
         [
             DirichletCost(weight=0.1, alpha=2, relation=relations.ReplaceRecord()),
             DiscreteLaplaceCost(scale=7, relation=relations.ReplaceRecord()),
+        ]
+    ),
+    ChoiceCost(scale=20, sensitivity=1, relation=relations.ReplaceRecord()),
+    ChoiceCost(scale=0.1, sensitivity=3, relation=relations.AddRemoveRecord()),
+    Together(
+        [
+            GaussianCost(sigma=10, relation=relations.ReplaceRecord()),
+            *[ChoiceCost(scale=50, sensitivity=2, relation=relations.ReplaceRecord())] * 6,
         ]
     ),
     PosteriorExponentialMechanism((7, 4, 5), 12, 0.8).cost,

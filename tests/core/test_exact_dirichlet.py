@@ -66,21 +66,16 @@ def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 1.5, 40.0, 1e5, 1e12])
-def test_floats_and_digits_agree(shape: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floats_and_digits_agree(shape: float) -> None:
     """What floats decide without a doubt is what 40 digits or more decide."""
     u = rng(3).random((3, 400))
     u[0, :40] **= 8  # and where numbers are extreme
     u[0, 40:80] = 1 - u[0, 40:80] ** 8
     u = np.floor(u * 2**53) / 2**53
-    monkeypatch.setattr(rng_type := type("Fixed", (), {}), "random", lambda *_: u, raising=False)
     doubts: list[Any] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(exact_dirichlet, "_outcome", lambda *x: doubts.append(x[1]))
-        accepted, values = exact_dirichlet._candidates(
-            np.full(400, shape),
-            lambda _: Fraction(shape),
-            rng_type(),  # type: ignore[arg-type] # all that it needs
-        )
+    accepted, values = exact_dirichlet._candidates(
+        np.full(400, shape), u, lambda _, known: doubts.append(known)
+    )
     assert len(doubts) < 40
     for i in range(400):
         known = [int(x * 2**53) for x in u[:, i]]
@@ -88,6 +83,22 @@ def test_floats_and_digits_agree(shape: float, monkeypatch: pytest.MonkeyPatch) 
             outcome = exact_dirichlet._outcome(Fraction(shape), known, rng(4))
             assert accepted[i] == (outcome is not None)
             assert outcome is None or outcome == values[i]
+
+
+@pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 40.0, 1e5])
+def test_a_few_one_by_one_are_what_many_are(shape: float) -> None:
+    """But for those in doubt; extreme numbers are among them."""
+    u = rng(3).random((3, 400))
+    u[:, :30] **= 20
+    shapes = shape * rng(4).uniform(0.5, 2, 400)
+    (accepted, values, doubts), (few, rounded, doubted) = (
+        way(shapes, u) for way in (exact_dirichlet._in_floats, exact_dirichlet._one_by_one)
+    )
+    sure = np.setdiff1d(np.arange(400), np.union1d(doubts, doubted))
+    assert len(sure) > 350
+    np.testing.assert_array_equal(accepted[sure], few[sure])
+    np.testing.assert_array_equal(values[sure], rounded[sure])
+    assert set(doubts) == set(doubted)
 
 
 @pytest.mark.parametrize("shape", [0.3, 1.0, 7.5, 1e6])

@@ -19,6 +19,7 @@ from privrl.mechanisms import (
     DirichletMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
+    ExponentialMechanism,
     GaussianMechanism,
     LaplaceMechanism,
     Mechanism,
@@ -82,6 +83,8 @@ ALL_MECHANISMS: list[Case] = [
         [4, 3, 3],
         0.6,
     ),
+    Case(ExponentialMechanism(scale=2, sensitivity=1), [5] * 8, [4, *[6] * 7], 0.7),
+    Case(ExponentialMechanism(scale=2, sensitivity=2), [4, 2, 3], [2, 4, 1], 0.6),
     Case(PosteriorExponentialMechanism((7, 4, 5), 20, 2.0), [0, 0, 20], [0, 1, 19], 0.7),
     Case(PosteriorExponentialMechanism((7, 4), 300, 1.0), [300, 0], [299, 1], 0.7),
 ]
@@ -210,6 +213,7 @@ CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
     "discrete gaussian": DiscreteGaussianMechanism.calibrated,
     "discrete laplace": DiscreteLaplaceMechanism.calibrated,
     "noisy posterior": partial(NoisyPosteriorMechanism.calibrated, alpha=1.0),
+    "choice": partial(ExponentialMechanism.calibrated, sensitivity=3.0),
     "exponential": partial(PosteriorExponentialMechanism.calibrated, prior=(7, 4), n=20),
 }
 

@@ -1,6 +1,7 @@
 """Every block of Python in the README and the docs runs as it stands, in the order of its page.
 
-docs/audits.md and docs/environments.md have tests of their own, which also look at what they show.
+docs/audits.md, docs/environments.md and docs/howto have tests of their own, which also look at what
+they show; the tutorials run when the site is built.
 """
 
 import re
@@ -15,7 +16,7 @@ PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 BLOCKS = {
     str(page.relative_to(ROOT)): re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
     for page in PAGES
-    if page.name not in ("audits.md", "environments.md")
+    if page.name not in ("audits.md", "environments.md") and page.parent.name != "howto"
 }
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from oracle_tabular import all_policies, random_mdp, value_by_paths
 
-from privrl.envs import Support, TabularMDP, evaluate, plan, plan_support
+from privrl.envs import Support, TabularMDP, evaluate, plan, plan_support, planning
 
 
 @pytest.fixture
@@ -289,3 +289,19 @@ def test_compact_tables_that_do_not_fit_are_refused(rows, reward, horizon, messa
     plan_support(COMPACT, TWO_OF_THREE, np.zeros((3, 2)), 4)
     with pytest.raises(ValueError, match=message):
         plan_support(rows, TWO_OF_THREE, reward, horizon)
+
+
+@pytest.mark.parametrize(("n_states", "n_actions", "horizon"), [(6, 2, 30), (5, 3, 7), (1, 1, 1)])
+def test_one_small_problem_is_solved_to_the_last_bit_as_many_are(
+    n_states: int, n_actions: int, horizon: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.dirichlet(np.full(n_states + 1, 0.3), (n_states, n_actions))[..., :n_states]
+    rewards = np.round(rng.random((n_states, n_actions)), 1)  # with ties
+    policy, value = plan(rows, rewards, horizon)
+    batched = plan(rows[None], rewards, horizon)
+    monkeypatch.setattr(planning, "_SMALL", 0)
+    others = plan(rows, rewards, horizon)
+    for other in (others, (batched[0][0], batched[1][0])):
+        np.testing.assert_array_equal(policy, other[0])
+        np.testing.assert_array_equal(value, other[1])

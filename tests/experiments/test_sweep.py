@@ -26,7 +26,7 @@ from privrl.envs import TabularMDP
 from privrl.experiments import names
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset, run_sweep
-from privrl.experiments.sweeps.jobs import run_job
+from privrl.experiments.sweeps.jobs import run_abreast
 from privrl.experiments.workers import JobFailed
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
@@ -214,12 +214,12 @@ def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
 
 
 def test_a_failing_job_is_named_and_the_others_are_kept(tmp_path: Path, monkeypatch) -> None:
-    def fails(job, mdp, **options):
-        if job.epsilon == 1.0:
+    def fails(todo, mdp, **options):
+        if any(job.epsilon == 1.0 for job in todo.jobs):
             raise FloatingPointError("too cold")
-        return run_job(job, mdp, **options)
+        return run_abreast(todo, mdp, **options)
 
-    monkeypatch.setattr("privrl.experiments.sweeps.execution.run_job", fails)
+    monkeypatch.setattr("privrl.experiments.sweeps.execution.run_abreast", fails)
     spec, path = small(methods=(FREE, NOISY)), tmp_path / "sweep.sqlite"
     with pytest.raises(JobFailed, match=r"at epsilon = 1, runs 0 to 1 of .*: FloatingP.*: too"):
         run_sweep(spec, backend="sequential", database=path)

@@ -8,26 +8,29 @@ from typer.testing import CliRunner
 from privrl.cli import app
 from privrl.cli.jobs import _Pace, _short, folder
 from privrl.experiments import Method, SweepSpec, run_sweep
-from privrl.experiments.sweeps import SweepProgress, run_job
+from privrl.experiments.sweeps import SweepProgress
+from privrl.experiments.sweeps.jobs import run_abreast
 from privrl.experiments.sweeps.progress import Counts, counts
 
 SPEC = SweepSpec(
     methods=(Method(), Method(sampler="non-private")), epsilons=(1.0,), episodes=40, runs=2
 )
-RUN = "privrl.experiments.sweeps.execution.run_job"
+RUN = "privrl.experiments.sweeps.execution.run_abreast"
 
 
 def test_progress_counts_the_episodes_of_jobs_that_run(monkeypatch) -> None:
     told, seen = [], []
 
-    def watched(job, mdp, *, callback):
+    def watched(todo, mdp, *, callback):
+        (job,) = todo.jobs
+
         def tell(stretch) -> None:
             callback(stretch)
             now = told[0].now()
             assert now.episodes == (now.done * job.episodes + stretch.done) * job.runs
             seen.append(now)
 
-        return run_job(job, mdp, callback=tell)
+        return run_abreast(todo, mdp, callback=tell)
 
     monkeypatch.setattr(RUN, watched)
     found = run_sweep(SPEC, backend="sequential", on_progress=told.append)
@@ -38,8 +41,8 @@ def test_progress_counts_the_episodes_of_jobs_that_run(monkeypatch) -> None:
     assert [each.episodes for each in told] == [0, 80, 160]
     assert {each.of_episodes for each in told} == {160}
 
-    def uncounted(job, mdp, *, callback):
-        return run_job(job, mdp)
+    def uncounted(todo, mdp, *, callback):
+        return run_abreast(todo, mdp)
 
     monkeypatch.setattr(RUN, uncounted)
     plain = run_sweep(SPEC, backend="sequential")

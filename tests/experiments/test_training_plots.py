@@ -1,11 +1,14 @@
 """Pictures of a training run say what they show."""
 
+import io
+
 import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from privrl._files import figure_writer
 from privrl.agents import Policy
 from privrl.envs.labels import action_names, grid_of
 from privrl.envs.worth import Worth
@@ -102,3 +105,14 @@ def test_an_environment_names_its_own_actions() -> None:
     env.unwrapped.action_names = ["w", "s", "e", "n"]
     assert action_names(env, 4) == ("w", "s", "e", "n")
     assert action_names(None, 4) is None
+
+
+def test_notebooks_show_pictures_as_files_have_them() -> None:
+    """Whether or not pyplot, which tells notebooks how, is loaded."""
+    figure = policy_figure(Policy(actions=[[0, 1]], n_actions=2))
+    png, said = figure._repr_png_()
+    file = io.BytesIO()
+    figure_writer(figure)(file)
+    assert png == file.getvalue()
+    assert png.startswith(b"\x89PNG")
+    assert said == {"width": 640}

@@ -24,6 +24,7 @@ FOLDERS = (
 
 _PROTOCOL = "a protocol, a base class, a type or a constant: nothing to call"
 _RESULT = "what other calls return; users do not make it"
+_PICTURE = "draws what another call returned"
 _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kind of its own"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
@@ -46,6 +47,7 @@ LEFT_OUT: dict[str, str] = {
         ),
         _RESULT,
     ),
+    **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
         ("run_study", "run_suite", "read_partitions", "icu_world", "icu_sepsis", "Study",
          "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
@@ -243,6 +245,7 @@ def table() -> dict[str, Valid]:
     add("DirichletCost", costs.DirichletCost, weight=1.0, alpha=2.0, bound="exact", **common)
     add("GaussianCost", costs.GaussianCost, sigma=2.0, **common)
     add("LaplaceCost", costs.LaplaceCost, scale=2.0, **common)
+    add("ChoiceCost", costs.ChoiceCost, scale=20.0, sensitivity=1.0, relation=record)
     add("DiscreteGaussianCost", costs.DiscreteGaussianCost, sigma=2.0, **common)
     add("DiscreteLaplaceCost", costs.DiscreteLaplaceCost, scale=2.0, **common)
     add(
@@ -265,6 +268,7 @@ def table() -> dict[str, Valid]:
         "laplace": costs.LaplaceCost(scale=2.0, relation=record),
         "discrete": costs.DiscreteGaussianCost(sigma=2.0, relation=record),
         "dlaplace": costs.DiscreteLaplaceCost(scale=2.0, relation=record),
+        "choice": costs.ChoiceCost(scale=20.0, sensitivity=1.0, relation=record),
         "together": costs.Together([noise, draw]),
         "batch": costs.BatchCost([noise, noise]),
         "simplex": costs.SimplexCost(weight=20.0, eta=0.1, eta_bar=0.1),
@@ -359,6 +363,24 @@ def table() -> dict[str, Valid]:
         epsilon=1.0,
         sensitivity="certified",
         delta=None,
+    )
+    add(
+        "ExponentialMechanism",
+        mechanisms.ExponentialMechanism,
+        scale=20.0,
+        sensitivity=1.0,
+        relation=record,
+    )
+    chooses = mechanisms.ExponentialMechanism(scale=20.0, sensitivity=1.0)
+    add("choice.release", chooses.release, lambda: both(data=counts.copy()))
+    add("choice.check", chooses.check, data=counts)
+    add(
+        "choice.calibrated",
+        mechanisms.ExponentialMechanism.calibrated,
+        target=target,
+        sensitivity=1.0,
+        count=1,
+        relation=record,
     )
     add(
         "TablesMechanism",
@@ -638,11 +660,17 @@ def table() -> dict[str, Valid]:
         models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit,
         lambda: both(frame=frame),
     )
+    chosen = models.PrivateBayesNet(
+        parents="private", schema=columns, target=accounting.Rdp(2.0, 500.0)
+    )
+    add("PrivateBayesNet.fit, parents chosen", chosen.fit, lambda: both(frame=frame))
     net = models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit(frame, rng())
     add("BayesNet.query", net.query, variables=["y"], evidence={"job": "a"})
     add("BayesNet.sample", net.sample, lambda: {"n": 5, "rng": rng()})
     add("BayesNet.log_likelihood", net.log_likelihood, frame=frame)
     add("BayesNet.from_dict", models.BayesNet.from_dict, data=net.to_dict())
+    own = chosen.fit(pd.concat([frame] * 20), rng())
+    add("BayesNet.from_dict, parents chosen", models.BayesNet.from_dict, data=own.to_dict())
     found = models.histogram(values, 4, (0, 80), target=target, rng=rng())
     add("PrivateHistogram", models.PrivateHistogram.from_dict, data=found.to_dict())
     add("PrivateHistogram.intervals", found.intervals, confidence=0.9)
@@ -937,6 +965,7 @@ def table() -> dict[str, Valid]:
         envs.numbered,
         lambda: {"env": _cartpole(), "bins": "-2/0/2,-1:1:2,-1:1:2,-1:1:2"},
     )
+    add("grid_of", envs.grid_of, lambda: {"env": envs.TabularEnv(mdp)})
     add("worth", envs.worth, lambda: {"env": envs.TabularEnv(mdp), "policy": np.zeros((5, 4), int)})
 
     # agents
@@ -974,7 +1003,13 @@ def table() -> dict[str, Valid]:
     add(
         "PSRL.private",
         agents.PSRL.private,
-        lambda: {"env": envs.TabularEnv(mdp), "epsilon": 1.0, "episodes": 3, "rng": rng()},
+        lambda: {
+            "env": envs.TabularEnv(mdp),
+            "epsilon": 1.0,
+            "delta": 1e-5,
+            "episodes": 3,
+            "rng": rng(),
+        },
     )
     add(
         "Policy",
@@ -1098,6 +1133,16 @@ def table() -> dict[str, Valid]:
         "run_training",
         experiments.run_training,
         spec=experiments.TrainSpec(env="privrl/RiverSwim-v0", episodes=2),
+    )
+    add(
+        "play_policy",
+        experiments.play_policy,
+        lambda: {
+            "policy": agents.Policy(actions=np.zeros((5, 4), int), n_actions=2),
+            "env": envs.TabularEnv(mdp),
+            "episodes": 2,
+            "rng": rng(),
+        },
     )
     add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)

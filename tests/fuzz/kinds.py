@@ -255,6 +255,7 @@ def records(r: Random, at: Path) -> Trial:
             ("histogram", "--column", r.choice(("age", "job", "size", "ill"))),
             ("naive-bayes", "--target-column", "size"),
             ("bayes-net", "--network", "net.json"),
+            ("bayes-net",),
         )
     )
     options = ["--schema", "s.json", "--out", "out", *more]

@@ -258,6 +258,24 @@ def test_bayes_net(folder: Path) -> None:
     net.log_likelihood(synthetic)
 
 
+def test_bayes_net_that_chooses_its_edges(folder: Path) -> None:
+    given = ("bayes-net", folder / "data.csv", "--schema", folder / "schema.toml", "--seed", 3)
+    result = run(*given, "--reproducible", "--epsilon", 8, "--out", folder / "bn")
+    assert result.exit_code == 0, result.output
+    assert "edges, chosen privately: " in said(result)
+    net = BayesNet.load(folder / "bn" / "model.json")
+    assert net.nodes == SCHEMA.names
+    assert {frozenset((node, *own)) for node, own in net.parents.items()} >= {
+        frozenset({"rich", "job"})
+    }
+    assert float(net.cost.epsilon(1e-5)) <= 8
+    result = run(*given, "--reproducible", "--epsilon", 0.01, "--out", folder / "none")
+    assert "no edges: there are too few records to choose any" in said(result)
+    result = run(*given, "--reproducible", "--mechanism", "laplace", "--out", folder / "other")
+    assert result.exit_code == 2
+    assert "network must be given with --mechanism laplace" in said(result)
+
+
 @pytest.mark.parametrize("command", ["naive-bayes", "bayes-net"])
 def test_without_privacy_nothing_is_claimed(command: str, folder: Path, monkeypatch) -> None:
     monkeypatch.chdir(folder)

@@ -24,7 +24,9 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression import load_classifier
-from privrl.models.logistic_regression.plan import plan, plan_tables, whole_sigma
+from privrl.models.logistic_regression.plan import Steps, plan, plan_tables, whole_sigma
+from privrl.models.logistic_regression.scores import weigh
+from privrl.models.logistic_regression.training import Start
 from privrl.numerics.randomness import SECRET, SEEDED
 
 SIZES = [3, 2, 4]
@@ -323,6 +325,49 @@ def test_a_feature_that_says_the_same_again_weighs_less():
     ).fit(X, y)
     ranges = [float(np.ptp(table[:, 1])) for table in model.weights_]
     assert np.mean(ranges[:6]) < 0.4 * ranges[6]
+
+
+def weighed(X, y, sigma):
+    """Return the start of true tables, and what 60 gradients of features' weights make of it."""
+    sizes = tuple(int(column.max()) + 1 for column in X.T)
+    prior = np.log(np.bincount(y) / len(y))
+    rows = [
+        np.array([np.bincount(column[y == c], minlength=size) + 1 for c in (0, 1)]).T
+        for column, size in zip(X.T, sizes, strict=True)
+    ]
+    start = Start(
+        log_prior=prior,
+        log_rows=np.concatenate([np.log(row / row.sum(axis=0)) for row in rows]),
+        temperatures=np.ones(len(sizes)),
+        intercept=prior - prior.mean(),
+        sizes=sizes,
+        n_records=len(y),
+        tables=None,
+    )
+    steps = Steps(60, 60.0, SumsMechanism(sigma=sigma))
+    return start, weigh(X.T, y, start, steps, np.random.default_rng(0))
+
+
+def test_rare_classes_are_not_shortened_away():
+    """Naive Bayes is true of these, so weights of 1 are right, and the intercept that it has."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(20_000) < 0.02).astype(int)
+    X = np.where(rng.random((20_000, 5)) < 0.4, y[:, None], rng.integers(2, size=(20_000, 5)))
+    start, found = weighed(X, y, 1e-3)
+    np.testing.assert_allclose(found.temperatures, start.temperatures, atol=0.2)
+    np.testing.assert_allclose(found.intercept, start.intercept, atol=0.2)
+
+
+def test_steps_end_before_their_noise_matters():
+    """However large it is: of logits it is less than a nat, in records where it counts for most."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=2000)
+    X = np.where(rng.random((2000, 5)) < 0.4, y[:, None], rng.integers(2, size=(2000, 5)))
+    for sigma in (10.0, 1e3, 1e5):
+        start, found = weighed(X, y, sigma)
+        moved = found.temperatures - start.temperatures
+        shifts = moved @ np.abs(start.log_ratios[1::2, 1])
+        assert abs(shifts) + np.abs(found.intercept - start.intercept).max() < 1
 
 
 def test_seeds():

@@ -1,4 +1,4 @@
-"""Bayesian networks of a public structure, with privately released parameters."""
+"""Bayesian networks, of a public structure or one chosen privately, with released parameters."""
 
 from privrl.models.bayes_net.fit import BayesNetMechanism, PrivateBayesNet
 from privrl.models.bayes_net.network import BayesNet

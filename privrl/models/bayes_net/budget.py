@@ -118,7 +118,15 @@ def second_round(
         for node, keep in zip(structure.nodes, kept, strict=True)
     }
     left = Structure(parents, structure.sizes)
-    return left, precision * _by_roots(_cells(left))
+    return left, precisions_of(left, precision)
+
+
+def precisions_of(structure: Structure, precision: float) -> FloatArray:
+    """Return the precisions of the tables of a structure, as the roots of their numbers of cells.
+
+    Numbers > 0 of shape (V,) that sum to ``precision`` within rounding.
+    """
+    return precision * _by_roots(_cells(structure))
 
 
 def _cells(structure: Structure) -> FloatArray:

@@ -1,8 +1,9 @@
-"""Discrete Bayesian networks with a public structure, their parameters released privately.
+"""Discrete Bayesian networks: parameters released privately, the structure public or chosen.
 
-`PrivateBayesNet` says what is public: nodes and parents, what each column may hold, and what may be
-spent. Its `fit` counts the records once for each node, releases all tables of counts together, and
-makes a `BayesNet` of them, a network that holds nothing else of the data and may be shared.
+`PrivateBayesNet` says what is public: nodes and, if they are known, parents, what each column may
+hold, and what may be spent. Its `fit` counts the records once for each node, releases all tables of
+counts together, and makes a `BayesNet` of them, a network that holds nothing else of the data and
+may be shared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,12 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
+from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
-from privrl.models.bayes_net.budget import first_precisions, second_round
+from privrl.models.bayes_net.budget import first_precisions, precisions_of, second_round
+from privrl.models.bayes_net.choice import Scores, choose_parents, with_choices
+from privrl.models.bayes_net.choice import plan as plan_choices
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
@@ -41,8 +45,11 @@ class PrivateBayesNet:
 
     Parameters
     ----------
-    parents : mapping from str to sequence of str
-        For every node its parents; ``()`` for none.
+    parents : mapping from str to sequence of str, or "private"
+        For every node its parents; ``()`` for none. They are taken as public: do not look them up
+        in the data. ``"private"`` has a fifth of the budget choose them, for all columns of the
+        schema, by `privrl.models.bayes_net.choice`; where there are too few records for
+        that at this budget, a network without edges is fitted.
     schema : Schema
         What each node may hold; columns that are no nodes are ignored.
     target : Rdp or ApproxDP
@@ -68,7 +75,8 @@ class PrivateBayesNet:
     ------
     ValueError
         If the structure is none (`privrl.models.bayes_net.structure.Structure`), the shares are not
-        of the nodes, or the target or mechanism is unknown.
+        of the nodes, or the target or mechanism is unknown; or parents are to be chosen for
+        another mechanism than ``"auto"``, or with shares.
 
     References
     ----------
@@ -76,15 +84,17 @@ class PrivateBayesNet:
     (DKL), section 5.2.
     """
 
-    parents: Mapping[str, Sequence[str]]
+    parents: Mapping[str, Sequence[str]] | Literal["private"]
     schema: Schema
     target: Target | None
     mechanism: BayesNetMechanism = "auto"
     shares: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parents", dict(self.structure.parents))
-        object.__setattr__(self, "schema", self.schema.subset(self.structure.nodes))
+        structure = self.structure  # checks parents and schema
+        if not self._is_chosen:
+            object.__setattr__(self, "parents", dict(structure.parents))
+        object.__setattr__(self, "schema", self.schema.subset(structure.nodes))
         if self.mechanism not in get_args(BayesNetMechanism):
             raise ValueError(
                 f"mechanism must be one of {listed(get_args(BayesNetMechanism))}, got "
@@ -92,20 +102,39 @@ class PrivateBayesNet:
             )
         if self.mechanism != "none":
             check_target(self.target, "; mechanism='none' has no privacy and needs none")
+        if self._is_chosen and (self.mechanism != "auto" or self.shares is not None):
+            raise ValueError(
+                "parents='private' must come with mechanism='auto' and without shares, got "
+                f"mechanism={self.mechanism!r}; give the parents to compare mechanisms."
+            )
         if self.shares is None:
             return
         if self.mechanism in ("dkl", "none"):
             raise ValueError(f"shares must be None for mechanism {self.mechanism!r}.")
-        if not isinstance(self.shares, Mapping) or set(self.shares) != set(self.parents):
+        if not isinstance(self.shares, Mapping) or set(self.shares) != set(self.structure.nodes):
             got = listed(self.shares) if isinstance(self.shares, Mapping) else repr(self.shares)
-            raise ValueError(f"shares must be of all nodes, {listed(self.parents)}, got {got}.")
+            raise ValueError(
+                f"shares must be of all nodes, {listed(self.structure.nodes)}, got {got}."
+            )
         for node, share in self.shares.items():
             check_positive(f"shares[{node!r}]", share)
 
+    @property
+    def _is_chosen(self) -> bool:
+        return isinstance(self.parents, str) and self.parents == "private"
+
     @cached_property
     def structure(self) -> Structure:
-        """The checked structure."""
-        return make_structure(self.parents, self.schema)
+        """The checked structure; where it is to be chosen, the nodes without edges."""
+        if not isinstance(self.parents, str):
+            return make_structure(self.parents, self.schema)
+        if not self._is_chosen:
+            raise ValueError(
+                "parents must be 'private', for a part of the budget to choose them, or map each "
+                f"node to its parents, got {self.parents!r}."
+            )
+        names = self.schema.names if isinstance(self.schema, Schema) else ()
+        return make_structure(dict.fromkeys(names, ()), self.schema)
 
     def fit(
         self, frame: pd.DataFrame, rng: Rng = None, *, accountant: Accountant | None = None
@@ -125,7 +154,7 @@ class PrivateBayesNet:
         Returns
         -------
         BayesNet
-            Of the released counts alone; under ``"auto"``, some nodes may have lost their parents.
+            Of what was released alone; ``parents`` says which are left or were chosen.
 
         Raises
         ------
@@ -143,46 +172,58 @@ class PrivateBayesNet:
         cells = {node: codes[:, i] for i, node in enumerate(self.structure.nodes)}
         plan = self._plan(n_records)
         if self._in_two_rounds(plan):
-            return self._fit_in_two_rounds(plan, cells, n_records, rng, accountant)
+            assert isinstance(plan.cost, GaussianCost)
+            return self._fit_in_two_rounds(plan.cost, None, cells, rng, accountant)
+        if self._is_chosen:
+            assert self.target is not None
+            sigma, choice = plan_choices(self.target, len(cells), n_records)
+            if choice is not None:
+                cost = GaussianCost(sigma=sigma, relation=plan.relation)
+                return self._fit_in_two_rounds(cost, choice, cells, rng, accountant)
         counts = self.structure.counts(cells)
         released = plan.release(counts, rng, accountant=accountant)
         self._warn(released)
         rows = self._estimate(released, n_records)
-        return BayesNet(self.parents, self.schema, rows, plan, randomness_of(rng))
+        return BayesNet(self.structure.parents, self.schema, rows, plan, randomness_of(rng))
 
     def _in_two_rounds(self, plan: TablesMechanism) -> bool:
         """Whether nodes are counted alone first: decided by public facts."""
         by_default = self.mechanism == "auto" and self.shares is None
-        return by_default and plan.mechanism == "gaussian" and any(self.parents.values())
+        return by_default and plan.mechanism == "gaussian" and any(self.structure.parents.values())
 
     def _fit_in_two_rounds(
         self,
-        plan: TablesMechanism,
+        tables: GaussianCost,
+        choice: ExponentialMechanism | None,
         cells: Mapping[str, IntArray],
-        n_records: int,
         rng: np.random.Generator,
         accountant: Accountant | None,
     ) -> BayesNet:
-        """Count each node alone, drop edges by what was released, and count what is left.
+        """Count each node alone, settle edges by what was released, and count with those.
 
-        Both rounds together cost what the plan costs, whatever the first releases: one record
-        changes two counts of each table, and the precisions of all tables have one fixed sum.
+        Both rounds together cost what the tables do, whatever the first releases: one record
+        changes two counts of each table, and the precisions of all tables have one fixed sum. Edges
+        are chosen, with one choice for each node but one, or some of those given are dropped.
         """
-        assert isinstance(plan.cost, GaussianCost)
-        gate.charge(accountant, plan.cost)
-        precision = plan.cost.sigma**-2 * (1 - _ROUNDING)
+        n_nodes, n_records = len(cells), len(next(iter(cells.values())))
+        paid = tables if choice is None else with_choices(tables, choice.cost, n_nodes)
+        gate.charge(accountant, paid)
+        precision = tables.sigma**-2 * (1 - _ROUNDING)
         alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
         known = first_precisions(self.structure, n_records, precision)
         first = _gaussian(alone, known)
         margins = first.release(alone.counts(cells), rng)
         probabilities = family_probabilities(alone, margins, n_records)
-        structure, precisions = second_round(
-            self.structure,
-            [probabilities[node][0] for node in alone.nodes],
-            known,
-            n_records,
-            precision - float(known.sum()),
-        )
+        of = {node: probabilities[node][0] for node in alone.nodes}
+        rest = precision - float(known.sum())
+        if choice is None:
+            structure, precisions = second_round(
+                self.structure, list(of.values()), known, n_records, rest
+            )
+        else:
+            scores = Scores(alone.sizes, of, cells, rest / n_nodes)
+            structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
+            precisions = precisions_of(structure, rest)
         second = _gaussian(structure, precisions)
         released = second.release(structure.counts(cells), rng)
         self._warn(released)
@@ -190,7 +231,8 @@ class PrivateBayesNet:
         whole = replace(
             first, shapes=first.shapes + second.shapes, sizes=first.sizes + second.sizes
         )
-        return BayesNet(structure.parents, self.schema, rows, whole, randomness_of(rng))
+        said = randomness_of(rng)
+        return BayesNet(structure.parents, self.schema, rows, whole, said, choice)
 
     def _warn(self, released: Sequence[ReleasedTable]) -> None:
         for node, table in zip(self.structure.nodes, released, strict=True):

@@ -21,8 +21,10 @@ from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
+from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
+from privrl.models.bayes_net.choice import with_choices
 from privrl.models.bayes_net.elimination import joint
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.saving import (
@@ -40,6 +42,7 @@ _FORMAT = "privrl.BayesNet 1"
 _ENTRIES = (
     "format", "schema", "parents", "probabilities", "spent", "randomness", "shareable", "because",
 )  # fmt: skip
+_CHOICE = ("scale", "sensitivity")
 _CHUNK = 2**22  # numbers at once while drawing
 _ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
 
@@ -64,6 +67,9 @@ class BayesNet(InHtml, Saved):
         all nodes alone and then of their tables; None if they were not.
     randomness : str, optional
         What `privrl.numerics.randomness.randomness_of` says of the generator.
+    choice : ExponentialMechanism, optional
+        What chose the parents of all nodes but the first, each with one choice; None if they are
+        public.
 
     Raises
     ------
@@ -77,6 +83,7 @@ class BayesNet(InHtml, Saved):
     probabilities: Mapping[str, FloatArray] = field(repr=False)
     mechanism: TablesMechanism | None = None
     randomness: str | None = None
+    choice: ExponentialMechanism | None = None
     structure: Structure = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,6 +93,8 @@ class BayesNet(InHtml, Saved):
         object.__setattr__(self, "schema", self.schema.subset(structure.nodes))
         tables = _check_tables(self.probabilities, structure)
         object.__setattr__(self, "probabilities", MappingProxyType(tables))
+        if self.choice is not None and (self.mechanism is None or len(self.nodes) < 2):
+            raise ValueError("choice must be None where no tables were released, or of one node.")
         if self.mechanism is None:
             return
         if self.mechanism.shapes != _released_shapes(structure, len(self.mechanism.shapes)):
@@ -98,8 +107,10 @@ class BayesNet(InHtml, Saved):
 
     @property
     def cost(self) -> Cost | None:
-        """What the release of the counts cost; None for a network of given tables."""
-        return None if self.mechanism is None else self.mechanism.cost
+        """What the counts, and the choice of parents, cost; None for a network of given tables."""
+        if self.mechanism is None or self.choice is None:
+            return None if self.mechanism is None else self.mechanism.cost
+        return with_choices(self.mechanism.cost, self.choice.cost, len(self.nodes))
 
     def table(self, node: str) -> pd.DataFrame:
         """Return the table of a node: a row for each configuration of its parents, with labels."""
@@ -242,10 +253,18 @@ class BayesNet(InHtml, Saved):
             "schema": self.schema.to_dict(),
             "parents": {node: list(parents) for node, parents in self.parents.items()},
             "probabilities": {node: self.probabilities[node].tolist() for node in self.nodes},
-            "spent": None if self.mechanism is None else plain_spent(self.mechanism),
+            "spent": self._plain_spent(),
             "randomness": self.randomness,
             **self._verdict.said,
         }
+
+    def _plain_spent(self) -> dict[str, Any] | None:
+        if self.mechanism is None:
+            return None
+        spent = plain_spent(self.mechanism)
+        if self.choice is not None:
+            spent["choice"] = {key: getattr(self.choice, key) for key in _CHOICE}
+        return spent
 
     @property
     def _verdict(self) -> Verdict:
@@ -259,14 +278,18 @@ class BayesNet(InHtml, Saved):
         check_format(data, _FORMAT)
         schema = Schema.from_dict(data["schema"])
         structure = make_structure(data["parents"], schema)
-        mechanism = None
+        mechanism = choice = None
         if data["spent"] is not None:
-            check_entries("spent", data["spent"], SPENT)
+            chosen = isinstance(data["spent"], Mapping) and "choice" in data["spent"]
+            check_entries("spent", data["spent"], (*SPENT, "choice") if chosen else SPENT)
+            if chosen:
+                check_entries("choice", data["spent"]["choice"], _CHOICE)
+                choice = ExponentialMechanism(**data["spent"]["choice"])
             sizes = data["spent"]["sizes"]
             shapes = _released_shapes(structure, len(sizes) if isinstance(sizes, list) else 0)
             mechanism = mechanism_of(data["spent"], shapes)
         said = randomness_said(data)
-        made = cls(data["parents"], schema, data["probabilities"], mechanism, said)
+        made = cls(data["parents"], schema, data["probabilities"], mechanism, said, choice)
         check_said(data, made._verdict)
         return made
 
@@ -290,6 +313,7 @@ class BayesNet(InHtml, Saved):
             dict(self.probabilities),
             self.mechanism,
             self.randomness,
+            self.choice,
         )
 
 

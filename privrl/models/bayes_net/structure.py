@@ -1,7 +1,8 @@
 """Structures of Bayesian networks: which nodes are parents of which, checked and in order.
 
-A structure is public. It decides the shapes of all tables before the data are seen, so that what is
-too large for memory is refused by public sizes alone.
+A structure is public, or it was chosen privately (`privrl.models.bayes_net.choice`). It decides the
+shapes of all tables before the data are counted, so that what is too large for memory is refused by
+public sizes alone.
 """
 
 import importlib
@@ -103,21 +104,11 @@ class Structure:
         codes : mapping from str to array of int, shape (n,)
             Cell numbers of every record, at least of the node's parents.
         """
-        n_records = len(next(iter(codes.values()))) if codes else 0
-        row = np.zeros(n_records, np.int64)
-        for parent in self.parents[node]:
-            row = row * self.sizes[parent] + codes[parent]
-        return row
+        return _rows(self.parents[node], self.sizes, codes)
 
     def counts(self, codes: Mapping[str, IntArray]) -> tuple[FloatArray, ...]:
         """Return the table of counts of every node, of records given as cell numbers."""
-        tables = []
-        for node in self.nodes:
-            rows, cells = self.shape(node)
-            cell = self.rows(node, codes) * cells + codes[node]
-            counts = np.bincount(cell, minlength=rows * cells)
-            tables.append(counts.reshape(rows, cells).astype(np.float64))
-        return tuple(tables)
+        return tuple(count_table(n, own, self.sizes, codes) for n, own in self.parents.items())
 
     def __eq__(self, other: object) -> bool:
         """Equal nodes, parents and sizes in equal order."""
@@ -134,6 +125,24 @@ class Structure:
     def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Any], dict[str, int]]]:
         # A read-only view of a dictionary cannot be pickled or copied.
         return type(self), (dict(self.parents), dict(self.sizes))
+
+
+def count_table(
+    node: str, own: Sequence[str], sizes: Mapping[str, int], codes: Mapping[str, IntArray]
+) -> FloatArray:
+    """Return a node's table of counts with some parents, shape (R, K), of records' cell numbers."""
+    rows, cells = math.prod(sizes[parent] for parent in own), sizes[node]
+    cell = _rows(own, sizes, codes) * cells + codes[node]
+    counts = np.bincount(cell, minlength=rows * cells)
+    return counts.reshape(rows, cells).astype(np.float64)
+
+
+def _rows(own: Sequence[str], sizes: Mapping[str, int], codes: Mapping[str, IntArray]) -> IntArray:
+    n_records = len(next(iter(codes.values()))) if codes else 0
+    row = np.zeros(n_records, np.int64)
+    for parent in own:
+        row = row * sizes[parent] + codes[parent]
+    return row
 
 
 def networkx() -> Any:

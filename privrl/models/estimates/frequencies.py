@@ -41,7 +41,8 @@ from privrl.mechanisms.additive import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
-from privrl.numerics.scipy_lazily import optimize, special
+from privrl.numerics.roots import brentq
+from privrl.numerics.scipy_lazily import special
 
 Means = Callable[[FloatArray, float], FloatArray]
 
@@ -97,7 +98,7 @@ def frequencies(
         high *= 2
     ends = excess(low), excess(high)
     if ends[0] * ends[1] < 0:
-        best = float(optimize.brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+        best = float(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
     else:  # such noise does not occur
         best = low if ends[0] <= 0 else high
     x = np.maximum(means(z / size, tilt(best)), _TINY)

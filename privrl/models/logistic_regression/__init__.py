@@ -10,7 +10,8 @@ under one target:
    for the counts of the classes, and a temperature that is not measured is lower than naive
    Bayes' typical one (`privrl.models.logistic_regression.plan`).
 2. A weight for each feature is learned from noisy gradients: few numbers, which say how far each
-   feature is to be believed (`privrl.models.logistic_regression.scores`).
+   feature is to be believed. Steps end before their noise matters
+   (`privrl.models.logistic_regression.scores`).
 3. From there on, gradients of all weights are released with noise, one after the other. A record
    has a 1 for each of its values, so nothing is clipped: by how much one record can change a
    gradient follows from the weights, which are public by then

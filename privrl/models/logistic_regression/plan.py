@@ -24,12 +24,13 @@ _LEAST_SIGNAL = (
     0.1  # to a class, below which gradients would be drowned, and all is spent on tables
 )
 _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
-_FOR_TABLES = (0.15, 0.95)  # the least and the largest share
-_HALVED = 2.0  # signal at which gradients of all weights have as much as those of features'
+_FOR_TABLES = (0.15, 0.9)  # the least and the largest share
+_HALVED = 8.0  # signal at which gradients of all weights have as much as those of features'
 _TYPICAL_SIGNAL = 20.0  # from which on there are more steps, and weights move more freely
 _STEPS = 60
 _TIME = 16.0  # how far steps lead together at the typical signal, were there no momentum
 _LEAST_TIME = 4.0
+_TIME_OF_FEATURES = 60.0  # the most for weights of features
 MOMENTUM = 0.9
 _SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
 _WORTH = 0.2  # nats: what features are expected to tell, where classes' counts compete with them
@@ -44,7 +45,7 @@ class Steps:
     number : int
         How many; 0 where noise would drown them.
     time : float
-        How far they lead together, were there no momentum.
+        How far they lead together at the most, were there no momentum.
     mechanism : SumsMechanism
         What releases each of them.
     """
@@ -148,7 +149,7 @@ def plan(
 
     return Plan(
         share,
-        steps((1 - share) * (1 - part), _STEPS, _TIME),
+        steps((1 - share) * (1 - part), _STEPS, _TIME_OF_FEATURES),
         steps((1 - share) * part, number, time),
         signal,
     )

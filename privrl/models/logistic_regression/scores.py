@@ -23,13 +23,12 @@ import numpy as np
 from privrl._typing import FloatArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.logistic_regression.plan import MOMENTUM, Steps
-from privrl.models.logistic_regression.training import AVERAGED, PULL, Start, probabilities
+from privrl.models.logistic_regression.training import AVERAGED, Start, probabilities
 from privrl.models.naive_bayes.encoding import Codes
 
 # Chosen on public data sets; docs/models.md says which.
-_LENGTH = 2.0  # which records' vectors are shortened to, in typical lengths
-_SPREAD = 0.6  # how far weights are expected from the temperature, as a part of it
-_SPREAD_OF_INTERCEPT = 0.5
+_LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
+_NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
 
 
 def weigh(
@@ -42,29 +41,36 @@ def weigh(
     columns : array of int, shape (K, n)
         Records, and ``numbers``, shape (n,), their classes: private.
     start : Start
-        Naive Bayes, whereto weights are drawn as in
-        `privrl.models.logistic_regression.training.descend`.
+        Naive Bayes, where steps begin.
     steps : Steps
-        How many, and with which noise.
+        How many, how far they may lead, and with which noise.
     rng : numpy.random.Generator
         Where the randomness comes from.
+
+    Notes
+    -----
+    Nothing draws weights back: steps end early instead. What many features say together is
+    learned first, for the loss bends most there, and what is left is mostly noise. So steps lead
+    as far as the noise allows, which they add to logits, and no farther than is stable where all
+    features say the same. Where features tell more, predictions are surer, and the same noise in
+    logits costs less: it may grow as the root of records' typical length.
     """
     if not steps.number:
         return start
     base, n_features = np.exp(start.log_prior), len(start.sizes)
     bent = np.append(start.strengths, base * (1 - base))
-    length = _LENGTH * math.sqrt(2 * bent.sum())
-    curvature = start.n_records * np.maximum(bent, 1e-9)
-    noise = 2 * length**2 / steps.precision  # the variance of the mean of all gradients
-    origin = np.concatenate([start.temperatures, start.intercept])
-    spread = np.full(len(origin), _SPREAD_OF_INTERCEPT)
-    spread[:n_features] = _SPREAD * start.temperatures
-    pull = (1 + PULL * noise / curvature) / spread**2
-    pace = steps.time * (1 - MOMENTUM) / steps.number / (curvature + pull)
+    typical = math.sqrt(2 * bent.sum())
+    even = min(float((base * (1 - base)).sum()), 0.5)  # less where classes are rare
+    length = _LENGTH * math.sqrt(bent.sum() / even)
+    noise = length * math.sqrt(2 / steps.precision) / start.n_records  # of the mean gradient
+    stable = steps.number / ((1 - MOMENTUM) * bent.sum())
+    time = min(steps.time, stable, _NOISE / (noise * math.sqrt(typical)))
+    pace = time * (1 - MOMENTUM) / (steps.number * start.n_records)
     tables = np.split(start.log_ratios, start.starts[1:])
     said = np.stack([table[column] for table, column in zip(tables, columns, strict=True)])
     classes = np.eye(len(base))[numbers]
-    at, velocity, total, n_summed = origin, np.zeros(len(origin)), np.zeros(len(origin)), 0
+    at = np.concatenate([start.temperatures, start.intercept])
+    velocity, total, n_summed = np.zeros(len(at)), np.zeros(len(at)), 0
     for step in range(steps.number):
         logits = np.tensordot(at[:n_features], said, 1) + at[n_features:]
         residuals = probabilities(logits) - classes
@@ -72,7 +78,7 @@ def weigh(
         sums, factor = shortened_sums(parts, length)
         gradient = steps.mechanism.release(sums, rng) / factor
         gradient[n_features:] -= gradient[n_features:].mean()  # what all share changes nothing
-        velocity = MOMENTUM * velocity - pace * (gradient + pull * (at - origin))
+        velocity = MOMENTUM * velocity - pace * gradient
         at = at + velocity
         if step >= steps.number * (1 - AVERAGED):
             total, n_summed = total + at, n_summed + 1

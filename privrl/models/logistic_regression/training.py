@@ -22,7 +22,7 @@ from privrl.numerics.scipy_lazily import sparse
 # Chosen on public data sets; docs/models.md says which.
 _SPREAD = 0.2  # how far weights are expected from naive Bayes'
 _SPREAD_OF_INTERCEPT = 0.5
-PULL = 4.0  # towards naive Bayes, of the noise
+_PULL = 4.0  # towards naive Bayes, of the noise
 _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
@@ -177,7 +177,7 @@ class _Descent:
         tau = np.append(spreads[of_feature], _SPREAD_OF_INTERCEPT)[:, None]
         self._curvature = start.curvature
         noise = self._variance(self._own) / self.roots[:, None] ** 2
-        self._pull = (1 + PULL * noise / self._curvature) / tau**2
+        self._pull = (1 + _PULL * noise / self._curvature) / tau**2
         pace = plan.weights.time * (1 - MOMENTUM) / max(plan.weights.number, 1)
         self._pace = pace / (self._curvature + self._pull)
 

@@ -1,0 +1,53 @@
+"""Whole processes: what starting costs, and the sweep that `privrl sweep` does by itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from peers import CLOCK
+
+_PRIVRL = "import sys; from privrl.cli import main; main()"
+_STARTS = {
+    "import numpy": ["-c", "import numpy"],
+    "import privrl.agents": ["-c", "import privrl.agents"],
+    "privrl --help": ["-c", _PRIVRL, "--help"],
+    "privrl account": ["-c", _PRIVRL, "account", "--weight", "1", "--alpha", "5"],
+}
+
+
+@pytest.mark.benchmark(timer=CLOCK)
+@pytest.mark.parametrize("what", _STARTS)
+def test_start(measure, what):
+    _measure(measure, what, _STARTS[what], rounds=5)
+
+
+@pytest.mark.benchmark(timer=CLOCK)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_default_sweep(measure, quick, tmp_path, workers):
+    if quick:
+        pytest.skip("a quick run does no whole sweep")
+    what = f"privrl sweep, {workers} worker{'s' * (workers > 1)}"
+    sweep = ["-c", _PRIVRL, "sweep", "--force", "--workers", str(workers), "--out"]
+    folders = iter(range(100))
+    _measure(measure, what, lambda: [*sweep, str(tmp_path / str(next(folders)))], rounds=2)
+
+
+def _measure(measure, what, command, *, rounds):
+    """Time a process by the processor time of it and its workers, as the system counts it."""
+    used = {}
+
+    def run() -> None:
+        arguments = command() if callable(command) else command
+        # As it is where it is installed: bytecode is there.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=subprocess.DEVNULL, env=environment
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        used["peak"] = usage.ru_maxrss * (1024 if sys.platform == "linux" else 1)
+        CLOCK.add(usage.ru_utime + usage.ru_stime)
+
+    measure(what, run, rounds=rounds, peak=lambda: used["peak"])

@@ -1,0 +1,237 @@
+"""A structure chosen privately: for one node after the other, the parents that seem to tell most.
+
+Nodes were counted one by one before. The one whose released probabilities are most even comes
+first, without parents. Then one exponential mechanism after the other chooses a node that is left
+together with its parents, or without any, among those that are placed (the greedy search of
+PrivBayes). All candidates, and what is taken off their scores, follow from public sizes and from
+what was released; the records enter by one number for each candidate.
+
+**The score.** Let p be a node's released probabilities, and n(r, k) the number of records with
+value k in row r of its table. In each row change each p_k by a factor of ``e^b`` at the most, such
+that the sum of all is 1 still, and take those with which the records have the largest likelihood:
+
+    gain = Σ_r max { Σ_k n(r, k) h_k :  Σ_k p_k e^(h_k) <= 1,  −b <= h_k <= b },
+
+the nats that the parents tell, but that no record counts for more than b. A maximum of sums in
+which each record has a part from −b to b moves by b at the most if a record comes or goes: by 2 b
+if one is replaced by another, for every candidate. Mutual information has the same form without
+the bound; there one record can count for as much as log n (Zhang et al., 2017).
+
+**What will be found.** A part of the gain is chance: of each cell that expects E records half a
+nat, or b E if that is less. What is left, G, would be ``Σ E v / 2`` with ``v = 2 G / n``, if all
+cells told as much. Noise hides ``(1 + 1 / (w E)) / (E v + 1 + 1 / (w E))`` of each, as in
+`privrl.models.bayes_net.budget`. What is then found rises with G by no more than G does, so that
+the bound on what one record changes stays. Scores are rounded to whole grains of `GRAIN` nats, and
+may change by one grain more for that; floats are off by far less than half a grain.
+
+**None.** No parents have the score of the best of as many useless candidates as there are, as the
+mechanism draws them: its scale times the logarithm of their number. Where that is more than
+`_HOPELESS` nats for each record, nothing could be chosen but by chance: then there is no choice,
+and no edge.
+
+References
+----------
+J. Zhang, G. Cormode, C. Procopiuc, D. Srivastava and X. Xiao. *PrivBayes: private data release via
+Bayesian networks* (2017).
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from privrl._typing import FloatArray, IntArray
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import Target
+from privrl.costs.base import Cost, Together
+from privrl.costs.choice import ChoiceCost
+from privrl.costs.noise import GaussianCost
+from privrl.costs.relations import ReplaceRecord
+from privrl.mechanisms.choice import ExponentialMechanism
+from privrl.models.bayes_net.structure import LARGEST, count_table
+from privrl.numerics.discrete_noise import SMALLEST
+
+GRAIN = 2.0**-7  # nats, to which scores are rounded
+BOUND = 0.5  # b: nats that one record counts for at the most; settled on data
+SENSITIVITY = 2 * BOUND / GRAIN + 1  # of a score in grains, where one record is replaced
+_SHARE = 0.2  # of the budget, for all choices; settled on data
+_HOPELESS = 0.2  # nats a record that chance may choose by; settled on data
+_MOST_TABLES = 10_000  # to be looked at: decides how many parents a node may have
+_MOST_PARENTS = 3
+_THINNEST = 0.25  # records a cell must expect on average, in deviations of the noise
+_LEVELS = (-60.0, -math.log1p(-math.exp(-BOUND)))  # between which the multipliers' logarithms are
+_HALVINGS = 44
+_TINY = 1e-300
+
+
+def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, ExponentialMechanism | None]:
+    """Return the noise of all tables together, and what makes each choice; by public facts.
+
+    Parameters
+    ----------
+    target : Rdp or ApproxDP
+        What tables and choices together may spend.
+    n_nodes : int
+        Of which all but one are chosen.
+    n_records : int
+        The public number of records.
+
+    Returns
+    -------
+    sigma : float
+        Of one table that gets all of what the choices leave.
+    mechanism : ExponentialMechanism or None
+        None where choices could tell nothing.
+    """
+    if n_nodes < 2:
+        return math.inf, None
+
+    def scale(sigma: float) -> float:
+        # So that all choices' divergences, λ η²/8, are to the tables', λ/σ², as their shares are.
+        spread = math.sqrt(8 * _SHARE / (1 - _SHARE) / (n_nodes - 1)) / sigma
+        return min(max(2 * SENSITIVITY / spread, SMALLEST), 1e30)
+
+    def cost(sigma: float) -> Cost:
+        relation = ReplaceRecord()
+        choice = ChoiceCost(scale=scale(sigma), sensitivity=SENSITIVITY, relation=relation)
+        return with_choices(GaussianCost(sigma=sigma, relation=relation), choice, n_nodes)
+
+    sigma = calibrate(target, cost, rises=False)
+    if scale(sigma) * GRAIN * math.log(n_nodes**2) > _HOPELESS * n_records:
+        return sigma, None
+    return sigma, ExponentialMechanism(scale=scale(sigma), sensitivity=SENSITIVITY)
+
+
+def with_choices(tables: Cost, choice: ChoiceCost, n_nodes: int) -> Cost:
+    """Return what tables and the choice of all nodes but the first cost together."""
+    return Together([tables, *[choice] * (n_nodes - 1)])
+
+
+def choose_parents(
+    scores: "Scores", mechanism: ExponentialMechanism, rng: np.random.Generator
+) -> dict[str, tuple[str, ...]]:
+    """Choose the parents of every node, privately.
+
+    Parameters
+    ----------
+    scores : Scores
+        What is public or released of the nodes, and what the records say of candidates.
+    mechanism : ExponentialMechanism
+        What makes each choice, for scores of sensitivity `SENSITIVITY`; it was paid for.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    dict from str to tuple of str
+        For each node, in their order, its parents.
+    """
+    sizes, margins = scores.sizes, scores.margins
+    first = max(sizes, key=lambda node: float(-(margins[node] @ np.log(margins[node]))))
+    parents: dict[str, tuple[str, ...]] = {first: ()}
+    while len(parents) < len(sizes):
+        left = [node for node in sizes if node not in parents]
+        some = [(node, own) for node in left for own in scores.candidates(node, list(parents))]
+        none = mechanism.scale * math.log(len(some)) if some else 0.0
+        grains = np.rint([none] * len(left) + [scores(*each) / GRAIN for each in some])
+        chosen = int(mechanism.release(grains, rng))
+        node, own = [*((node, ()) for node in left), *some][chosen]
+        parents[node] = own
+    return {node: parents[node] for node in sizes}
+
+
+class Scores:
+    """What parents are worth to a node, each worked out once.
+
+    Parameters
+    ----------
+    sizes : mapping from str to int
+        The nodes and how many cells they have: public.
+    margins : mapping from str to array, shape (K,)
+        Each node's probabilities > 0, from what was released.
+    codes : mapping from str to array of int, shape (n,)
+        Cell numbers of every record: private.
+    precision : float
+        One over the variance of the noise that the tables will have, > 0.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        margins: Mapping[str, FloatArray],
+        codes: Mapping[str, IntArray],
+        precision: float,
+    ) -> None:
+        self.sizes, self.margins = sizes, margins
+        self._codes, self._precision = codes, precision
+        self._n_records = len(next(iter(codes.values())))
+        self._most_cells = min(LARGEST, self._n_records * precision**0.5 / _THINNEST)
+        n_tables = np.cumsum([math.comb(len(sizes) - 1, k) for k in range(1, _MOST_PARENTS + 1)])
+        self._most_parents = max(1, int((len(sizes) * n_tables <= _MOST_TABLES).sum()))
+        self._known = dict[tuple[str, tuple[str, ...]], float]()
+
+    def candidates(self, node: str, placed: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Yield the sets of parents that a node may have: by public facts and releases."""
+        for size in range(1, min(self._most_parents, len(placed)) + 1):
+            for own in combinations(placed, size):
+                rows = math.prod(self.sizes[parent] for parent in own)
+                if rows * self.sizes[node] <= self._most_cells:
+                    yield own
+
+    def __call__(self, node: str, own: tuple[str, ...]) -> float:
+        """Return the nats that a table of these parents is expected to find."""
+        if (node, own) not in self._known:
+            counts = count_table(node, own, self.sizes, self._codes)
+            rows = np.ones(1)
+            for parent in own:
+                rows = np.multiply.outer(rows, self.margins[parent]).ravel()
+            expected = self._n_records * np.multiply.outer(rows, self.margins[node])
+            gain = bounded_gain(counts, self.margins[node])
+            self._known[node, own] = found(gain, expected, self._precision)
+        return self._known[node, own]
+
+
+def bounded_gain(counts: FloatArray, p: FloatArray) -> float:
+    """Return the most nats that rows near p have above p, none of them more than `BOUND` for any.
+
+    Parameters
+    ----------
+    counts : array, shape (R, K)
+        Numbers of records.
+    p : array, shape (K,)
+        Probabilities > 0.
+
+    Notes
+    -----
+    With a multiplier ``N e^l`` for the sum of a row of N records, the best ``h_k`` is
+    ``log(n_k / (N p_k)) − l``, cut at ±b, and l is found by halving. What is returned is the dual's
+    value there: it is off by N times the square of the error in l, less than 1e-22. Where even
+    factors of e^b leave the sum below 1, no multiplier is needed, and l is as low as it gets.
+    """
+    counts = counts[counts.sum(axis=1) > 0]
+    totals = counts.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        logs = np.log(counts / totals) - np.log(p)
+    low, high = np.full_like(totals, _LEVELS[0]), np.full_like(totals, _LEVELS[1])
+
+    def within(level: FloatArray) -> FloatArray:
+        return np.clip(logs - level, -BOUND, BOUND)
+
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = np.exp(within(middle)) @ p[:, None] > 1
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    h = within(high)
+    excess = np.exp(h) @ p[:, None] - 1
+    return float((counts * h).sum() - (totals * np.exp(high) * excess).sum())
+
+
+def found(gain: float, expected: FloatArray, precision: float) -> float:
+    """Return how many nats of a gain are no chance, and found under noise."""
+    g = gain - float(np.minimum(0.5, BOUND * expected).sum())
+    if g <= 0:
+        return 0.0
+    signal = expected * (2 * g / float(expected.sum()))
+    hidden = 1 + 1 / np.maximum(precision * expected, _TINY)
+    return float((signal**2 / (signal + hidden)).sum()) / 2

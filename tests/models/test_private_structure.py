@@ -1,0 +1,324 @@
+"""A network whose parents are chosen privately: what one record moves, what is paid and seen."""
+
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
+pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[models]'")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.audit import audit_replay
+from privrl.data.schema import Categories, Schema
+from privrl.mechanisms import ExponentialMechanism, ReleasedTable, TablesMechanism
+from privrl.models.bayes_net import BayesNet, PrivateBayesNet, choice
+from privrl.models.bayes_net.choice import (
+    BOUND,
+    GRAIN,
+    SENSITIVITY,
+    Scores,
+    bounded_gain,
+    found,
+    plan,
+)
+
+SIZES = {"a": 3, "b": 4, "c": 2, "d": 3}
+SCHEMA = Schema({name: Categories(tuple(range(size))) for name, size in SIZES.items()})
+TARGET = ApproxDP(1, 1e-5)
+
+
+def records(n, rng):
+    """Records in which a tells of b, and b of c; d tells of nothing."""
+    a, d = rng.integers(3, size=(2, n))
+    b = np.where(rng.random(n) < 0.8, a, rng.integers(4, size=n))
+    c = np.where(rng.random(n) < 0.9, b % 2, rng.integers(2, size=n))
+    return SCHEMA.decode(np.stack([a, b, c, d], axis=1))
+
+
+def private(target=TARGET, **more):
+    return PrivateBayesNet(parents="private", schema=SCHEMA, target=target, **more)
+
+
+# What one record moves
+
+
+@pytest.mark.parametrize("p", [[0.5, 0.5], [0.98, 0.02], [0.7, 0.2, 0.1]])
+def test_a_replaced_record_moves_the_gain_by_twice_the_bound_and_no_more(p):
+    """All tables of two rows with up to three records, and all replacements."""
+    p, most = np.array(p), 0.0
+    cells = 2 * len(p)
+    gains = {}
+    for counts in itertools.product(range(4), repeat=cells):
+        if 1 <= sum(counts) <= 3:
+            gains[counts] = bounded_gain(np.reshape(counts, (2, -1)).astype(float), p)
+    for counts, gain in gains.items():
+        for gone, come in itertools.permutations(range(cells), 2):
+            other = list(counts)
+            other[gone] -= 1
+            other[come] += 1
+            if tuple(other) in gains:
+                most = max(most, abs(gain - gains[tuple(other)]))
+    assert most <= 2 * BOUND * (1 + 1e-9)
+    assert most > 0.3 * BOUND
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(5, 3000), precision=st.floats(1e-8, 10))
+def test_a_replaced_record_moves_no_score_by_more_than_is_paid_for(seed, n, precision):
+    """Margins that have nothing to do with the records, and records that are hard to tell."""
+    rng = np.random.default_rng(seed)
+    margins = {
+        name: np.maximum(rng.dirichlet(np.full(size, 0.3)), 1e-9) for name, size in SIZES.items()
+    }
+    codes = {name: np.minimum(rng.geometric(0.5, n) - 1, k - 1) for name, k in SIZES.items()}
+    other = {name: each.copy() for name, each in codes.items()}
+    for name, size in SIZES.items():
+        other[name][n // 2] = rng.integers(size)
+    one, two = (Scores(SIZES, margins, each, precision) for each in (codes, other))
+    for node, own in [("b", ("a",)), ("a", ("b", "c")), ("c", ("a", "b", "d"))]:
+        moved = abs(np.rint(one(node, own) / GRAIN) - np.rint(two(node, own) / GRAIN))
+        assert moved <= SENSITIVITY
+    placed = list("abcd")
+    assert [*one.candidates("a", placed[1:])] == [*two.candidates("a", placed[1:])]
+
+
+def test_what_is_found_rises_no_faster_than_the_gain():
+    rng = np.random.default_rng(1)
+    for precision in (1e-6, 1e-2, 1e3):
+        expected = rng.dirichlet(np.full(30, 0.2)) * 2000
+        gains = np.linspace(0, 1000, 4001)
+        values = np.array([found(gain, expected, precision) for gain in gains])
+        slopes = np.diff(values) / np.diff(gains)
+        assert values[0] == 0
+        assert (slopes >= 0).all()
+        assert (slopes <= 1 + 1e-9).all()
+        assert slopes.max() > (0.9 if precision > 1 else 0)
+
+
+def test_noise_hides_the_more_the_fewer_records_cells_expect():
+    few, many = np.full(400, 5.0), np.full(4, 500.0)
+    assert found(300.0, many, 1e-2) > 2 * found(300.0, few, 1e-2) > 0
+
+
+def test_the_gain_is_the_best_there_is_within_the_bound():
+    """Against a fine grid of factors for two cells, and random ones for four."""
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        p, counts = rng.dirichlet([0.7, 0.7]), rng.integers(0, 30, (1, 2)).astype(float)
+        h = np.linspace(-BOUND, BOUND, 4001)
+        room = (1 - p[0] * np.exp(h)) / p[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            other = np.minimum(np.log(room), BOUND)
+        fits = (room > 0) & (other >= -BOUND)
+        best = (counts[0, 0] * h + counts[0, 1] * other)[fits].max()
+        assert bounded_gain(counts, p) == pytest.approx(best, abs=2e-2)
+    p, counts = rng.dirichlet(np.ones(4)), np.array([[40.0, 3, 0, 20]])
+    h = rng.uniform(-BOUND, BOUND, (50_000, 4))
+    h = np.minimum(h - np.maximum(np.log(np.exp(h) @ p), 0)[:, None], BOUND)
+    h = h[(h >= -BOUND).all(axis=1)]
+    assert (h @ counts[0]).max() <= bounded_gain(counts, p) + 1e-9
+
+
+def test_where_the_bound_is_far_the_gain_is_the_likelihood_ratio(monkeypatch):
+    monkeypatch.setattr(choice, "BOUND", 30.0)
+    counts, p = np.array([[5.0, 3, 2], [1, 1, 8], [0, 0, 0]]), np.array([0.2, 0.3, 0.5])
+    rows = counts[:2]
+    exact = (rows * np.log(rows / rows.sum(axis=1, keepdims=True) / p)).sum()
+    assert bounded_gain(counts, p) == pytest.approx(exact, abs=1e-6)
+
+
+# What is paid
+
+
+@pytest.mark.parametrize("target", [Rdp(5, 0.05), Rdp(5, 1), ApproxDP(0.3, 1e-5), TARGET])
+def test_tables_and_choices_together_cost_what_was_charged(target):
+    rng, accountant = np.random.default_rng(3), RdpAccountant()
+    net = private(target).fit(records(4000, rng), rng, accountant=accountant)
+    assert isinstance(net.choice, ExponentialMechanism)
+    by_hand = net.mechanism.cost.rdp(5.0) + 3 * net.choice.cost.rdp(5.0)
+    assert by_hand == pytest.approx(accountant.spent(5.0), rel=1e-12)
+    assert float(net.cost.rdp(5.0)) == pytest.approx(by_hand, rel=1e-12)
+    assert float(net.cost.rdp(5.0)) <= accountant.spent(5.0)
+    if isinstance(target, Rdp):
+        assert by_hand == pytest.approx(target.epsilon, rel=1e-9)
+        assert 3 * net.choice.cost.rdp(5.0) == pytest.approx(0.2 * target.epsilon, rel=1e-6)
+    else:
+        assert float(net.cost.epsilon(target.delta)) == pytest.approx(target.epsilon, rel=1e-6)
+        assert float(net.cost.epsilon(target.delta)) <= target.epsilon
+
+
+def test_over_the_budget_nothing_is_drawn():
+    accountant = RdpAccountant(budget=Rdp(5, 0.9))
+    rng, same = np.random.default_rng(3), np.random.default_rng(3)
+    data = records(2000, np.random.default_rng(1))
+    with pytest.raises(BudgetExceeded):
+        private(Rdp(5, 1)).fit(data, rng, accountant=accountant)
+    assert rng.random() == same.random()
+    assert accountant.rdp.max() == 0
+    private(Rdp(5, 0.9)).fit(data, rng, accountant=accountant)
+    assert accountant.spent(5.0) == pytest.approx(0.9)
+
+
+def test_where_choices_could_tell_nothing_there_is_none():
+    """Then the network is the one without edges, to the last digit."""
+    rng = [np.random.default_rng(4) for _ in range(2)]
+    data = records(60, np.random.default_rng(1))
+    accountants = RdpAccountant(), RdpAccountant()
+    empty = PrivateBayesNet(parents=dict.fromkeys(SIZES, ()), schema=SCHEMA, target=TARGET)
+    nets = [
+        spec.fit(data, each, accountant=accountant)
+        for spec, each, accountant in zip((private(), empty), rng, accountants, strict=True)
+    ]
+    assert nets[0].choice is None
+    assert nets[0].to_dict() == nets[1].to_dict()
+    np.testing.assert_array_equal(accountants[0].rdp, accountants[1].rdp)
+    one = Schema({"a": SCHEMA.columns["a"]})
+    alone = PrivateBayesNet(parents="private", schema=one, target=TARGET).fit(data, rng[0])
+    assert alone.choice is None
+    assert [plan(TARGET, 4, n)[1] is None for n in (10, 10_000)] == [True, False]
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    n=st.integers(300, 1500),
+    to=st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1), st.integers(0, 2)),
+    target=st.sampled_from([Rdp(5, 0.5), Rdp(5, 2.0), ApproxDP(3, 1e-5)]),
+)
+def test_replayed_with_another_record(n, to, target):
+    data = records(n, np.random.default_rng(n))
+    other = data.copy()
+    other.iloc[n // 2] = to
+
+    def fit(frame):
+        return private(target).fit(frame, np.random.default_rng(1), accountant=RdpAccountant())
+
+    result = audit_replay(lambda frame: fit(frame).to_dict(), data, other)
+    assert not result.violated, result.findings
+    assert result.error is None
+    assert result.releases == 4 + 3 + 4
+    assert fit(data).choice is not None
+
+
+def test_replay_sees_scores_that_move_by_more(monkeypatch):
+    monkeypatch.setattr(choice, "GRAIN", GRAIN / 400)
+    data = records(800, np.random.default_rng(2))
+    other = data.copy()
+    other.iloc[0] = (0, 3, 0, 0)
+
+    def fit(frame):
+        return private().fit(frame, np.random.default_rng(1), accountant=RdpAccountant()).to_dict()
+
+    monkeypatch.setattr(choice, "_HOPELESS", math.inf)
+    assert any(
+        "more than its cost covers" in each for each in audit_replay(fit, data, other).findings
+    )
+
+
+def test_all_follows_from_what_was_released(monkeypatch):
+    """With releases held fixed, other records change nothing."""
+
+    def tables(self, data, rng):
+        return tuple(
+            ReleasedTable(np.full(shape, 2000 / math.prod(shape)), self.mechanism, size)
+            for shape, size in zip(self.shapes, self.deviations, strict=True)
+        )
+
+    monkeypatch.setattr(TablesMechanism, "_draw", tables)
+    monkeypatch.setattr(
+        ExponentialMechanism, "_draw", lambda self, data, rng: np.array(data.shape[-1] - 1)
+    )
+    alike = SCHEMA.decode(np.zeros((2000, 4), int))
+    rng = np.random.default_rng(0)
+    one_level = records(2000, rng).assign(b=0)
+    fits = [private().fit(data, rng) for data in (alike, records(2000, rng), one_level)]
+    assert fits[0].to_dict() == fits[1].to_dict() == fits[2].to_dict()
+    assert fits[0].parents["b"] == ()  # for it has the most values, all alike as released
+    assert sum(map(len, fits[0].parents.values())) == 1 + 2 + 3  # the last candidate has them all
+
+
+# What is seen
+
+
+def test_parents_that_tell_are_found():
+    """In each of 5 fits of 8,000 records."""
+    rng = np.random.default_rng(7)
+    data, test = records(8000, rng), records(4000, rng)
+    empty = PrivateBayesNet(parents=dict.fromkeys(SIZES, ()), schema=SCHEMA, target=TARGET)
+    least = empty.fit(data, rng).log_likelihood(test)
+    for _ in range(5):
+        net = private().fit(data, rng)
+        edges = {frozenset((node, own)) for node in net.nodes for own in net.parents[node]}
+        assert {frozenset("ab"), frozenset("bc")} <= edges
+        assert tuple(net.parents) == tuple(SIZES)
+        assert net.log_likelihood(test) > least + 0.8
+
+
+def test_where_nothing_tells_it_is_not_much_worse_than_no_edges():
+    """Means over 6 fits of 3,000 records, of which one in three nodes may get useless parents."""
+    lost, edges = [], 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        codes = [rng.integers(size, size=(7000, 1)) for size in SIZES.values()]
+        data = SCHEMA.decode(np.hstack(codes))
+        both = [
+            PrivateBayesNet(parents=parents, schema=SCHEMA, target=TARGET).fit(data[:3000], rng)
+            for parents in (dict.fromkeys(SIZES, ()), "private")
+        ]
+        lost.append(both[0].log_likelihood(data[3000:]) - both[1].log_likelihood(data[3000:]))
+        edges += sum(map(len, both[1].parents.values()))
+        assert both[1].choice is not None
+    assert np.mean(lost) < 0.02
+    assert edges <= 18
+
+
+def test_most_parents_follow_from_the_number_of_nodes():
+    def most(n_nodes):
+        sizes = {f"x{i}": 2 for i in range(n_nodes)}
+        half = dict.fromkeys(sizes, np.full(2, 0.5))
+        scores = Scores(sizes, half, {name: np.zeros(9, int) for name in sizes}, 1e9)
+        return max(map(len, scores.candidates("x0", list(sizes)[1:])))
+
+    assert [most(n) for n in (3, 10, 17, 40)] == [2, 3, 2, 1]
+
+
+def test_saved_copied_and_loaded_with_what_chose(tmp_path):
+    rng = np.random.default_rng(3)
+    net = private().fit(records(3000, rng), rng)
+    net.save(tmp_path / "model.json")
+    for again in (BayesNet.load(tmp_path / "model.json"), pickle.loads(pickle.dumps(net)),
+                  copy.deepcopy(net)):  # fmt: skip
+        assert again.choice == net.choice
+        assert dict(again.parents) == dict(net.parents)
+        assert again.cost == net.cost
+        assert again.to_dict() == net.to_dict()
+    for wrong in ({"scale": 1.0}, {"scale": -1.0, "sensitivity": 1.0}, 3):
+        data = net.to_dict()
+        data["spent"]["choice"] = wrong
+        with pytest.raises(ValueError, match=r"choice|scale"):
+            BayesNet.from_dict(data)
+    with pytest.raises(ValueError, match="choice must be None"):
+        BayesNet(net.parents, SCHEMA, net.probabilities, choice=net.choice)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"parents": "Private"}, "parents must be 'private'"),
+        ({"mechanism": "gaussian"}, "must come with mechanism='auto'"),
+        ({"mechanism": "none", "target": None}, "must come with mechanism='auto'"),
+        ({"shares": dict.fromkeys(SIZES, 1.0)}, "without shares"),
+        ({"schema": {"a": 2}}, "schema must be"),
+    ],
+)
+def test_wrong_options_are_refused(changes, words):
+    given = {"parents": "private", "schema": SCHEMA, "target": TARGET} | changes
+    with pytest.raises(ValueError, match=words):
+        PrivateBayesNet(**given)
