@@ -10,6 +10,7 @@ from matplotlib.transforms import blended_transform_factory
 
 _MANY = 12  # marks of one line; of more, so many are drawn
 _MARK = "at or below 0"
+_CAPS = ("_", "|")  # of error bars, which fall to the edge by themselves
 
 
 def mark_edges(figure: Figure) -> None:
@@ -19,7 +20,7 @@ def mark_edges(figure: Figure) -> None:
             if line.get_gid() == _MARK:  # it was written before
                 line.remove()
         for line in list(axes.lines):
-            if line.get_transform() != axes.transData:
+            if line.get_transform() != axes.transData or line.get_marker() in _CAPS:
                 continue
             x, y = (np.asarray(each, float) for each in line.get_data(orig=False))
             if axes.get_yscale() == "log":

@@ -219,7 +219,7 @@ def _draw_users(table: pd.DataFrame) -> Picture:
         right.errorbar(x, 1 - y, half, **shown)
     left.set(xscale="log", ylim=(0, 1.05), ylabel="reward, share of the optimum")
     right.set(xscale="log", yscale="log", ylim=(1e-6, 1.5))
-    right.set_ylabel("share lost, 1 - mean share; arrows at the edge: 0 or below")
+    right.set_ylabel("share lost (arrowheads: 0 or below)")
     for each in (left, right):
         each.set_xlabel("users, each one episode of 30 steps")
     legend(picture, left, "outside lower center", ncols=3, fontsize="small")

@@ -50,6 +50,14 @@ def test_linear_axes_show_all_and_have_no_marks() -> None:
     assert marks(panel()) == []
 
 
+def test_the_caps_of_error_bars_are_no_points() -> None:
+    axes = Figure().add_subplot()
+    axes.errorbar([1, 2], [0.5, -0.5], [1.0, 1.0], capsize=2)
+    axes.set_yscale("log")
+    (mark,) = marks(axes)
+    assert mark.get_xdata().tolist() == [2]
+
+
 def test_what_is_beyond_the_other_limits_has_no_mark() -> None:
     axes = panel(yscale="log", xlim=(0, 2.5))
     (mark,) = marks(axes)
