@@ -159,16 +159,16 @@ def _draw(table: pd.DataFrame, *, what: str) -> Picture:
     picture, axes = panels(columns, -(-len(names) // columns))
     bars = half_widths(table, what)
     for each, name in zip(axes, names, strict=True):
-        draw_panel(each, wide.loc[name], bars.loc[name], name)
+        shown = wide.loc[name]
         if what == "cross_entropy":
-            shown = wide.loc[name]
             each.set(yscale="log", ylim=(0.7 * shown.min().min(), 4 * shown[UNIFORM].max()))
-        else:  # the uniform guess is far below, and what to beat is the commonest class
-            shown = wide.loc[name].drop(columns=UNIFORM)
+        else:  # what to beat is the commonest class, and not a guess
+            shown = shown.drop(columns=UNIFORM)
             base = float(table.commonest[table.data == name].mean())
             each.axhline(base, color=GREY, ls=(0, (6, 2)), lw=1.4, label=_COMMONEST)
             ends = min(base, shown.min().min()), max(base, shown.max().max())
             each.set(ylim=(ends[0] - 0.02, ends[1] + 0.02))
+        draw_panel(each, shown, bars.loc[name], name)
     picture.supylabel(
         "cross-entropy on the test part (nats)" if what == "cross_entropy" else "accuracy"
     )
