@@ -2,18 +2,27 @@
 
 import hashlib
 import os
+import tomllib
 from pathlib import Path
+from shutil import which
 
 import nox
 
 nox.options.sessions = ["tests", "lint", "types"]
 nox.options.default_venv_backend = "uv|virtualenv"
+#: Those that pyproject.toml names and that are here; SPEC 0 says how long each is kept.
+NAMED = [
+    name.rpartition(" ")[2]
+    for name in tomllib.loads(Path("pyproject.toml").read_text())["project"]["classifiers"]
+    if name.startswith("Programming Language :: Python :: 3.")
+]
+PYTHONS = [name for name in NAMED if which(f"python{name}")]
 PAGES = sorted({path.stem for path in Path("docs/make").glob("*.py")} - {"benchmarks", "pages"})
 
 
-@nox.session
+@nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run the tests, but the slow ones; arguments go to pytest."""
+    """Run the tests, but the slow ones, with each Python that is here; arguments go to pytest."""
     session.install("-e", ".[dev]")
     session.run("pytest", *(session.posargs or ["-n", "auto", "--dist", "loadfile"]))
 
@@ -108,14 +117,14 @@ def wheel(session: nox.Session) -> None:
         session.log(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path}")
 
 
-@nox.session(venv_backend="uv")
+@nox.session(venv_backend="uv", python=PYTHONS[:1])
 def oldest(session: nox.Session) -> None:
-    """Run the tests with the oldest versions that pyproject.toml allows."""
+    """Run the tests with the oldest versions that pyproject.toml allows, on the oldest Python."""
     session.install("--resolution", "lowest-direct", "-e", ".[dev]")
     session.run("pytest", *(session.posargs or ["-n", "auto", "--dist", "loadfile"]))
 
 
-@nox.session(venv_backend="uv")
+@nox.session(venv_backend="uv", python=PYTHONS[-1:])
 def newest(session: nox.Session) -> None:
     """Run the tests with the newest versions there are, those before a release too."""
     session.install("--upgrade", "--prerelease", "allow", "-e", ".[dev]")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_is, check_positive, check_rng
+from privrl._checks import check_between, check_count, check_is, check_positive
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant
@@ -14,6 +14,7 @@ from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
 from privrl.envs.tabular import TabularMDP
 from privrl.mechanisms import LaplaceMechanism
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.samplers.base import PaidSampler, check_batch, draw
 from privrl.samplers.dirichlet import SingleDraw
 
@@ -25,7 +26,7 @@ _EDGE = 1e-12  # means are kept so far from 0 and 1, where divergences are infin
 def imed(
     mdp: TabularMDP,
     steps: Sequence[int],
-    rng: np.random.Generator,
+    rng: Rng = None,
     *,
     runs: int,
     epsilon: float | None = None,
@@ -43,7 +44,7 @@ def imed(
         Of one state and one step; an action pays 1 with its expected reward for probability.
     steps : sequence of int
         After how many pulls, ascending, to look; the last is where it ends.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         All randomness.
     runs : int
         Independent runs.
@@ -82,7 +83,7 @@ def imed(
         raise ValueError(f"steps must be ascending, got {list(steps)!r}.")
     check_between("ratio", ratio, 1, math.inf, "2 is usual")
     shape = check_count("runs", runs), len(means)
-    check_rng(rng)
+    rng = as_rng(rng)
     sums = None if epsilon is None else _ArmSums(epsilon)
     accountant = RdpAccountant() if accountant is None else accountant
     pulls, paid = np.zeros(shape), np.zeros(shape)

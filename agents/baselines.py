@@ -12,7 +12,7 @@ from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
 from privrl.envs.support import Support
-from privrl.numerics.randomness import secret_rng
+from privrl.numerics.randomness import Rng
 from privrl.samplers.base import Posterior
 
 
@@ -25,7 +25,7 @@ class _Baseline(TabularAgent):
         n_actions: int,
         horizon: int,
         *,
-        rng: np.random.Generator,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),
@@ -76,7 +76,7 @@ class Oracle(_Baseline):
         horizon: int,
         *,
         policy: ArrayLike,
-        rng: np.random.Generator | None = None,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),
@@ -85,7 +85,7 @@ class Oracle(_Baseline):
         known_rows: ArrayLike | None = None,
     ) -> None:
         super().__init__(
-            n_states, n_actions, horizon, rng=secret_rng() if rng is None else rng,
+            n_states, n_actions, horizon, rng=rng,
             schedule=schedule, accountant=accountant, batch_shape=batch_shape,
             terminates=terminates, support=support, known_rows=known_rows,
         )  # fmt: skip

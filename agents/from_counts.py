@@ -11,7 +11,7 @@ from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel
 from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.support import Support
-from privrl.numerics.randomness import secret_rng
+from privrl.numerics.randomness import Rng, secret_rng
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -47,7 +47,7 @@ class CountsAgent(TabularAgent, ABC):
         *,
         sampler: Sampler,
         rewards: RewardModel,
-        rng: np.random.Generator,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_count, check_does, check_rng, check_truth
+from privrl._checks import check_count, check_does, check_truth
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
@@ -18,6 +18,7 @@ from privrl.agents.tally import Tally
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.samplers.base import check_total
 
 
@@ -77,7 +78,7 @@ class Observer:
         horizon: int,
         *,
         rewards: RewardModel,
-        rng: np.random.Generator,
+        rng: Rng = None,
         batch_shape: tuple[int, ...],
         terminates: bool,
         support: Support | None,
@@ -87,7 +88,7 @@ class Observer:
         self.horizon = check_count("horizon", horizon)
         self.batch_shape = tuple(check_count("batch_shape", size) for size in batch_shape)
         check_truth("terminates", terminates)
-        check_rng(rng)
+        rng = as_rng(rng)
         check_does(
             "rewards",
             rewards,

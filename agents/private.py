@@ -3,7 +3,6 @@
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from privrl._checks import check_count, check_positive, shown
 from privrl._typing import BoolArray
@@ -18,7 +17,7 @@ from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
-from privrl.numerics.randomness import secret_rng
+from privrl.numerics.randomness import Rng
 from privrl.samplers.noisy_counts import NoisyCounts
 
 REWARD_SHARE = 1 / 3
@@ -35,7 +34,7 @@ def private_agent(
     order: float = 2.0,
     relation: Relation | None = None,
     support: Support | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Rng = None,
 ) -> SparsePSRL:
     """Return the agent to start with: all that can be chosen is, from public facts alone.
 
@@ -60,7 +59,7 @@ def private_agent(
         whole episode.
     support : Support, optional
         Which next states are possible, if that is public.
-    rng : numpy.random.Generator, optional
+    rng : numpy.random.Generator, int or None
         The agent's randomness; by default secret, see `privrl.secret_rng`.
 
     Returns
@@ -129,7 +128,7 @@ def private_agent(
         accountant=RdpAccountant(budget=budget),
         terminates=facts.terminates,
         support=support,
-        rng=secret_rng() if rng is None else rng,
+        rng=rng,
     )
     agent.env = env
     return agent

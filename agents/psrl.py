@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._typing import IntArray
@@ -12,6 +11,7 @@ from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.support import Support
+from privrl.numerics.randomness import Rng
 from privrl.samplers.base import Posterior, Sampler
 
 
@@ -39,7 +39,7 @@ class PSRL(TabularAgent):
         resamples: Schedule | None = None,
         sampler: Sampler,
         rewards: RewardModel,
-        rng: np.random.Generator,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),

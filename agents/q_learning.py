@@ -15,6 +15,7 @@ from privrl.agents.tabular import TabularAgent
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.randomness import Rng
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NonPrivate
 
@@ -47,7 +48,7 @@ class QLearning(TabularAgent):
         horizon: int,
         *,
         episodes: int,
-        rng: np.random.Generator,
+        rng: Rng = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,

@@ -12,6 +12,7 @@ from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule
 from privrl.envs.support import Support
+from privrl.numerics.randomness import Rng
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -54,7 +55,7 @@ class RLSVI(CountsAgent):
         variance_scale: float | None = None,
         sampler: Sampler,
         rewards: RewardModel,
-        rng: np.random.Generator,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),

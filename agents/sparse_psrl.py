@@ -15,6 +15,7 @@ from privrl.agents.schedules import Geometric, Schedule
 from privrl.agents.sparse_model import SparseModel
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.support import Support
+from privrl.numerics.randomness import Rng
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -90,7 +91,7 @@ class SparsePSRL(TabularAgent):
         episodes: int,
         sampler: Sampler,
         rewards: HatRewards,
-        rng: np.random.Generator,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),

@@ -33,7 +33,7 @@ from privrl.envs.planning import plan, plan_support
 from privrl.envs.support import Support
 from privrl.ledger.file import LedgerError
 from privrl.ledger.ledger import Ledger
-from privrl.numerics.randomness import Streams, randomness_of, secret_rng
+from privrl.numerics.randomness import Rng, Streams, as_rng, randomness_of
 from privrl.samplers.base import Posterior, Sampler, check_table, draw
 
 if TYPE_CHECKING:  # they train agents
@@ -54,7 +54,7 @@ class TabularAgent(Observer, ABC):
         Releases the transition counts. The agent works on a fresh copy.
     rewards : RewardModel
         Releases the rewards, or knows them. The agent works on a fresh copy.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         All of the agent's randomness.
     schedule : Schedule
         Before which episodes to draw.
@@ -111,7 +111,7 @@ class TabularAgent(Observer, ABC):
         *,
         sampler: Sampler,
         rewards: RewardModel,
-        rng: np.random.Generator,
+        rng: Rng = None,
         schedule: Schedule | None = None,
         accountant: RdpAccountant | None = None,
         batch_shape: tuple[int, ...] = (),
@@ -142,7 +142,7 @@ class TabularAgent(Observer, ABC):
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
-        self._streams, self._lock = Streams(rng), RLock()
+        self._streams, self._lock = Streams(self._rng), RLock()
         self._entered: checkpoints.Draws | None = None
         self._half_loaded = False
         self.episodes_done = 0
@@ -214,7 +214,7 @@ class TabularAgent(Observer, ABC):
         episodes: int | None = None,
         *,
         env: "Environment | None" = None,
-        rng: np.random.Generator | None = None,
+        rng: Rng = None,
         callback: "Callback | None" = None,
         checkpoint: "Checkpoint | None" = None,
     ) -> Self:
@@ -229,7 +229,7 @@ class TabularAgent(Observer, ABC):
             How many more, >= 1; by default what is left of those that the agent was made for.
         env : gymnasium.Env, gymnasium.vector.VectorEnv or TabularMDP, optional
             Where, from now on; by default as before, or where `PSRL.private` made it for.
-        rng : numpy.random.Generator, optional
+        rng : numpy.random.Generator, int or None
             The environment's randomness (the agent has its own); by default secret, see
             `privrl.secret_rng`.
         callback : callable, optional
@@ -261,7 +261,7 @@ class TabularAgent(Observer, ABC):
             )
         if episodes is None:
             episodes = self._episodes_left()
-        rng = secret_rng() if rng is None else rng
+        rng = as_rng(rng)
         self.env = env
         run(self, env, episodes, rng, callback=callback, checkpoint=checkpoint)
         return self

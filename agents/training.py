@@ -23,6 +23,7 @@ from privrl.agents.tabular import TabularAgent
 from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
 from privrl.envs.steps import any_action
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.randomness import Rng, as_rng
 
 Environment = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP
 
@@ -184,7 +185,7 @@ def learn_counts(
     agent: TabularAgent,
     mdp: TabularMDP,
     episodes: int,
-    rng: np.random.Generator,
+    rng: Rng = None,
     *,
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
@@ -200,6 +201,7 @@ def learn_counts(
     rewards : array, shape ``(len(starts), *agent.batch_shape)``
         Sum of the rewards in each stretch and run.
     """
+    rng = as_rng(rng)
     sizes = (mdp.n_states, mdp.n_actions, mdp.horizon)
     if sizes != (agent.n_states, agent.n_actions, agent.horizon):
         raise ValueError(

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from privrl.envs.blackjack import blackjack
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
 from privrl.envs.operations import inventory, machine_replacement, queue
-from privrl.envs.planning import evaluate
 from privrl.envs.random_tables import dense, garnet
 from privrl.envs.riverswim import riverswim
 from privrl.envs.tabular import TabularMDP
@@ -54,10 +53,7 @@ class Benchmark:
     @cached_property
     def random_value(self) -> float:
         """Expected sum of rewards over an episode of uniformly random actions, exact."""
-        average = self.mdp.transition.mean(axis=1, keepdims=True)
-        paid = self.mdp.expected_reward.mean(axis=1, keepdims=True)
-        only = np.zeros((self.mdp.horizon, self.mdp.n_states), dtype=np.intp)
-        return float(evaluate(average, paid, only) @ self.mdp.start)
+        return self.mdp.random_value()
 
     def share(self, value: ArrayLike) -> NDArray[np.float64] | np.float64:
         """Return how far a value has come from chance, 0, to the optimum, 1.

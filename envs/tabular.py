@@ -15,6 +15,7 @@ from privrl.envs.quicker import Quicker
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
+from privrl.numerics.randomness import Rng, as_rng
 
 _TOLERANCE = 1e-9
 _LARGEST_COUNT = 2**53
@@ -176,6 +177,13 @@ class TabularMDP:
         """Return the largest expected sum of rewards over an episode."""
         return self.plan()[1]
 
+    def random_value(self) -> float:
+        """Return the expected sum of rewards over an episode of uniformly random actions."""
+        average = self.transition.mean(axis=1, keepdims=True)
+        paid = self.expected_reward.mean(axis=1, keepdims=True)
+        only = np.zeros((self.horizon, self.n_states), dtype=np.intp)
+        return float(planning.evaluate(average, paid, only) @ self.start)
+
     def policy_value(self, policy: IntArray) -> FloatArray | np.float64:
         """Return the exact expected sum of rewards over an episode under a policy.
 
@@ -203,7 +211,7 @@ class TabularMDP:
         self,
         policy: IntArray,
         episodes: int,
-        rng: np.random.Generator,
+        rng: Rng = None,
         *,
         support: Support | None = None,
         free: BoolArray | None = None,
@@ -217,7 +225,7 @@ class TabularMDP:
             by each episode anew.
         episodes : int
             Independent episodes per run, >= 1 and at most ``2**53 / H``.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator, int or None
             Source of randomness.
         support : Support, optional
             Which next states are possible, a public fact: counts are then kept
@@ -254,7 +262,7 @@ class TabularMDP:
         runs = policy.reshape(-1, horizon, n_states)
         if free is not None:
             free = self._check_free(free, batch).reshape(-1, n_states, self.n_actions)
-        counts = self._rollouts(support).counts(runs, episodes, rng, free=free)
+        counts = self._rollouts(support).counts(runs, episodes, as_rng(rng), free=free)
         return counts.reshape(*batch, *counts.shape[1:])
 
     def _rollouts(self, support: Support | None) -> Rollouts:

@@ -131,7 +131,8 @@ def save_all(
         names that were there before are replaced.
     statement : tuple of str and dict, optional
         The name of a JSON file about all the others, and the plain data in it, to which their
-        digests, whether each may be shared, and the versions that made them are added.
+        digests, whether each may be shared, and the versions that made them are added. Pages about
+        what was there before (``privrl report``) are removed.
 
     Returns
     -------
@@ -155,7 +156,8 @@ def save_all(
             digests = {name: _digest((scratch / name).read_bytes()) for name in files}
             stated = _sharing.stated(data | {"versions": _versions()}, digests)
             _write(scratch / about, bytes_writer(statement_text(stated)))
-            (out / about).unlink(missing_ok=True)
+            for gone in (about, *_sharing.PAGES):  # pages are of what was there before
+                (out / gone).unlink(missing_ok=True)
             names.append(about)
         paths = [(scratch / name).replace(out / name) for name in names]
         _settle(out)
@@ -385,11 +387,15 @@ def parquet_writer(table: "pd.DataFrame") -> Write:
 
 
 def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Write:
-    """Return what writes a figure, its numbers plain, on one machine the same bytes each time."""
+    """Return what writes a figure, its numbers plain, on one machine the same bytes each time.
+
+    What logarithmic axes cannot show is marked at their edges.
+    """
     stamps = {"Date": None} if kind == "svg" else {}
 
     def write(file: BinaryIO) -> None:
-        import_module("privrl._ticks").plain_ticks(figure)  # it loads matplotlib
+        import_module("privrl._ticks").plain_ticks(figure)  # they load matplotlib
+        import_module("privrl._edges").mark_edges(figure)
         with import_module("matplotlib").rc_context({"svg.hashsalt": "privrl"}):
             figure.savefig(file, format=kind, dpi=150, metadata=stamps)
 

@@ -80,6 +80,8 @@ ARTEFACTS: Final[Mapping[str, Verdict]] = {
     ),
     "report-researcher.html": Verdict(False, "a page with all that is here, and the command line"),
 }
+#: What `privrl report` writes about all the others.
+PAGES: Final = ("report-public.html", "report-researcher.html")
 #: Statements, and which of their entries may be shared. The others name files of one machine.
 STATEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "release.json": ("guarantee", "versions"),

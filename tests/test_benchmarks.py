@@ -111,7 +111,7 @@ def test_page_of_a_tiny_report(page) -> None:
     assert "| 10 M steps/s | Gymnasium's `SyncVectorEnv` | 100 k steps/s | 100 × |" in _block(
         text, "peers"
     )
-    assert "| ours takes, to the floor | 2.5 × |  |" in _block(text, "vector")
+    assert "| ours takes, to the ceiling | 2.5 × |  |" in _block(text, "vector")
     assert "| noisy counts | 1,000 | 4,000 | 6,000 | 1.5 × |" in _block(text, "single")
     assert "| scikit-learn | 250 | not measured |" in _block(text, "models")
     assert "A processor, 3 cores" in _block(text, "machine")

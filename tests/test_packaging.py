@@ -2,6 +2,8 @@
 
 import ast
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -71,7 +73,7 @@ def _wheel(folder: Path, date: int) -> Path:
     copy.mkdir(parents=True)
     for name in ("privrl", *APART):
         shutil.copytree(ROOT / name, copy / name, symlinks=True, copy_function=shutil.copyfile)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, copy / name)
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
     dated = os.environ | {"SOURCE_DATE_EPOCH": str(date)}
@@ -88,6 +90,9 @@ def test_wheel_holds_the_tree_and_is_the_same_wherever_it_is_built(tmp_path: Pat
     first = _wheel(tmp_path / "here", 1_700_000_000)
     names = {n for n in zipfile.ZipFile(first).namelist() if ".dist-info/" not in n}
     assert names == {*_modules(), "privrl/py.typed"}
+    (about,) = (n for n in zipfile.ZipFile(first).namelist() if n.endswith("/METADATA"))
+    said = zipfile.ZipFile(first).read(about).decode()
+    assert "\n# privrl\n" in said
     again = _wheel(tmp_path / "else" / "where", 1_700_000_000)  # files are younger by a build
     assert again.read_bytes() == first.read_bytes()
     assert _wheel(tmp_path / "another day", 1_800_000_000).read_bytes() != first.read_bytes()
@@ -180,6 +185,16 @@ def test_a_folder_loads_little(folder: str) -> None:
         assert "numpy" not in loaded
     heavy = sorted(loaded & (HEAVY - LOADS[folder]))
     assert not heavy
+
+
+def test_the_index_shows_no_link_that_leads_nowhere() -> None:
+    described = runpy.run_path(str(ROOT / "setup.py"))["described"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = described(readme)
+    assert not re.search(r"\]\((?!https?:|mailto:|#)", shown)
+    assert "[Gymnasium](https://gymnasium.farama.org)" in shown
+    assert "[Mechanisms](https://there/docs/mechanisms.md)" in described(readme, "https://there/")
+    assert "![" not in shown
 
 
 #: What commands load beyond what their module does: none of these.

@@ -1,7 +1,8 @@
 """Make the numbers and the picture of docs/audits.md, and audit every agent and model in full.
 
 Run with ``python docs/make/audits.py``; it needs the extras ``models`` and ``pld`` and ten
-minutes. Names of blocks, such as ``agents``, as arguments make those alone. It ends with an
+minutes. Names of blocks, such as ``agents``, as arguments make those alone; ``picture --redraw``
+draws the numbers that are kept in docs/numbers. It ends with an
 error if an audit contradicts a claim.
 """
 
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pages
+import pandas as pd
 from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP
@@ -25,7 +27,7 @@ from privrl.audit import (
 )
 from privrl.costs import ReplaceRecord
 from privrl.experiments import Method
-from privrl.experiments.palette import BLUE, GREEN, ORANGE, VERMILION
+from privrl.experiments.palette import BLACK, GREEN, ORANGE, VERMILION
 from privrl.mechanisms import DirichletMechanism, GaussianMechanism, LaplaceMechanism
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
@@ -155,19 +157,10 @@ def _laws() -> str:
 def _picture() -> str:
     figure = Figure(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()
-    errors = np.array([0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7])
-    n = draws_needed(GaussianLaw(sigma=1.0))
-    law = [_found_by_law("Gaussian", e, 100, 0.05)[1] / 100 for e in errors]
-    axes.plot(errors, law, "o-", color=BLUE, label=f"the law: {n:,} draws, any ε and δ")
-    lines = [
-        (ApproxDP(1.0, 1e-2), ORANGE, "s--"),
-        (ApproxDP(0.1, 1e-2), VERMILION, "^-."),
-        (ApproxDP(1.0, 1e-5), GREEN, "D:"),
-    ]
-    for target, colour, style in lines:
-        found = [_found_by_black_box("Gaussian", target, e, 50) / 50 for e in errors]
-        label = f"a black box: {DRAWS:,} draws, ε = {target.epsilon:g}, δ = {target.delta:g}"
-        axes.plot(errors, found, style, color=colour, label=label)
+    styles = ((BLACK, "o-"), (ORANGE, "s--"), (VERMILION, "^-."), (GREEN, "D:"))
+    found = pages.numbers("audits", _found_by_all).groupby("way", sort=False)
+    for (way, line), (colour, style) in zip(found, styles, strict=True):
+        axes.plot(line["error"], line["found"], style, color=colour, label=way)
     axes.axhline(0.95, color="black", lw=0.5)
     axes.text(-0.01, 0.96, "95 %", fontsize="small")
     axes.set_xlabel("part by which Gaussian noise is too small")
@@ -177,6 +170,17 @@ def _picture() -> str:
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     pages.save(figure, pages.IMAGES / "audits.png")
     return "![How often too little noise is found](images/audits.png)"
+
+
+def _found_by_all() -> pd.DataFrame:
+    errors = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)
+    n = draws_needed(GaussianLaw(sigma=1.0))
+    law = f"the law: {n:,} draws, any ε and δ"
+    rows = [(law, e, _found_by_law("Gaussian", e, 100, 0.05)[1] / 100) for e in errors]
+    for target in (ApproxDP(1.0, 1e-2), ApproxDP(0.1, 1e-2), ApproxDP(1.0, 1e-5)):
+        way = f"a black box: {DRAWS:,} draws, ε = {target.epsilon:g}, δ = {target.delta:g}"
+        rows += [(way, e, _found_by_black_box("Gaussian", target, e, 50) / 50) for e in errors]
+    return pd.DataFrame(rows, columns=["way", "error", "found"])
 
 
 # Whole runs and models -------------------------------------------------------------------------

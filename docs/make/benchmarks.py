@@ -24,12 +24,13 @@ import ratios
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from privrl.experiments.palette import COLOURS, GREY
+from privrl.experiments.palette import BLACK, COLOURS, GREY
 
 RUNS = 200
 RLBERRY_EARLIER = 80_000
 """Steps per second of rlberry-research's PSRL on another day, on a processor of this kind."""
 
+INKS = (BLACK, *COLOURS[1:])  # blue is a method's
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -265,7 +266,7 @@ def _vector(results: Results) -> str:
         "RiverSwim, `SyncVectorEnv`": "RiverSwim one by one",
         "FrozenLake, `SyncVectorEnv`": "FrozenLake one by one",
         "CartPole, Gymnasium's native": "CartPole native",
-        "the floor": "floor",
+        "the ceiling": "floor",
     }
     places = results.places("vector", "native")
     rows = [
@@ -276,7 +277,7 @@ def _vector(results: Results) -> str:
         _ratio(_faster(results.rate("vector", "floor", at), results.rate("vector", "native", at)))
         for at in places
     ]
-    rows.append(["ours takes, to the floor", *to_floor])
+    rows.append(["ours takes, to the ceiling", *to_floor])
     return pages.table(["million steps/s; environments:", *(f"{at:,}" for at in places)], rows)
 
 
@@ -287,8 +288,8 @@ def _psrl(results: Results) -> str:
         rates = [results.rate("psrl", kind, at) for at in places]
         floors = [results.rate("psrl", f"floor of {kind}", at) for at in places]
         rows.append([f"{kind}, million steps/s", *map(_millions, rates)])
-        rows.append(["its floor, million steps/s", *map(_millions, floors)])
-        rows.append(["takes, to its floor", *map(_ratio, map(_faster, floors, rates))])
+        rows.append(["its ceiling, million steps/s", *map(_millions, floors)])
+        rows.append(["takes, to its ceiling", *map(_ratio, map(_faster, floors, rates))])
     table = pages.table(["runs:", *(f"{at:,}" for at in places)], rows)
     rate = results.rate("psrl", "rlberry")
     there = results.missing("rlberry") if rate is None else f"{rate:,.0f} steps/s in this run"
@@ -464,7 +465,7 @@ def _draw_vector(results: Results) -> Figure:
         "FrozenLake, Gymnasium's SyncVectorEnv": "FrozenLake one by one",
     }
     _lines(axes, results, "vector", lines)
-    _floor(axes, results, "vector", "floor", "floor: draws and look-ups alone")
+    _ceiling(axes, results, "vector", "floor", "ceiling: draws and look-ups alone")
     _finish(axes, "Stepping vector environments")
     return figure
 
@@ -473,7 +474,7 @@ def _draw_runs(results: Results) -> Figure:
     figure, axes = _axes("runs side by side", "environment steps per second")
     lines = {"PSRL, known rewards": "known rewards", "PSRL, private rewards": "private rewards"}
     _lines(axes, results, "psrl", lines)
-    _floor(axes, results, "psrl", "floor of private rewards", "floor: gamma draws alone")
+    _ceiling(axes, results, "psrl", "floor of private rewards", "ceiling: gamma draws alone")
     rate = results.rate("psrl", "rlberry")
     if rate is None:
         label = "rlberry-research, one run (earlier measurement)"
@@ -677,13 +678,13 @@ def _lines(
     lines: dict[str, str],
     value: Callable[..., float | None] = Results.rate,
 ) -> None:
-    for (label, what), colour, marker in zip(lines.items(), COLOURS, MARKERS, strict=False):
+    for (label, what), colour, marker in zip(lines.items(), INKS, MARKERS, strict=False):
         places = results.places(group, what)
         values = [value(results, group, what, at) for at in places]
         axes.plot(places, values, color=colour, marker=marker, ms=5, label=label)
 
 
-def _floor(axes: Axes, results: Results, group: str, what: str, label: str) -> None:
+def _ceiling(axes: Axes, results: Results, group: str, what: str, label: str) -> None:
     places = results.places(group, what)
     values = [results.rate(group, what, at) for at in places]
     axes.plot(places, values, color=GREY, ls="--", lw=1.2, label=label)

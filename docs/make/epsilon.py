@@ -16,7 +16,7 @@ from privrl.accounting import RdpAccountant
 from privrl.costs import DirichletCost, GaussianCost, Relation, ReplaceRecord
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.experiments import Method, SweepSpec, run_sweep
-from privrl.experiments.palette import BLUE, GREEN, GREY, VERMILION
+from privrl.experiments.palette import GREEN, GREY, VERMILION, WINE, colour
 from privrl.experiments.reports.promise import best_guess
 from privrl.numerics.printing import up, up_to_places
 from privrl.numerics.special import FloatArray
@@ -112,20 +112,20 @@ def _guess_picture() -> Figure:
     axes = figure.subplots()
     epsilons = np.union1d(np.geomspace(0.01, 20, 200), SHOWN)
     lines = (
-        ("beforehand 50 %: how often a guess is right", BLUE, "-o", 0.5, 9),
+        ("beforehand 50 %: how often a guess is right", WINE, "-o", 0.5, 9),
         ("beforehand 1 %: how likely it may seem", VERMILION, "--s", RARE, -17),
     )
-    for label, colour, line, before, last in lines:
+    for label, ink, line, before, last in lines:
         chance = belief if before == RARE else (lambda e: best_guess(e, DELTA))
         shares = [100 * chance(e) for e in epsilons]
         marked = [int(abs(epsilons - e).argmin()) for e in SHOWN]
         axes.axhline(100 * before, color=GREY, lw=1, ls=":")
-        axes.plot(epsilons, shares, line, color=colour, lw=2, ms=7, markevery=marked, label=label)
+        axes.plot(epsilons, shares, line, color=ink, lw=2, ms=7, markevery=marked, label=label)
         for epsilon in SHOWN:
             away = last if epsilon == SHOWN[-1] else 9
             axes.annotate(
                 _percent(chance(epsilon)), (epsilon, 100 * chance(epsilon)), (-8, away),
-                textcoords="offset points", ha="right" if away > 0 else "left", color=colour,
+                textcoords="offset points", ha="right" if away > 0 else "left", color=ink,
             )  # fmt: skip
     axes.set(xscale="log", xlim=(0.01, 20), ylim=(-3, 112), yticks=range(0, 101, 25))
     axes.set_xlabel(f"ε of all that was released (nats), δ = {DELTA:g}")
@@ -148,24 +148,24 @@ def _units() -> Figure:
         axes.plot(places, np.zeros(days), "-o", color=GREY, ms=9, lw=1.5, zorder=3)
         axes.text(places.mean(), -0.8, f"stay {stay + 1}", ha="center", va="top")
     boxes = (
-        ((1.55, -0.55), (0.9, 1.1), BLUE, "-", "a step: one day,\nwhat was done, how it went"),
+        ((1.55, -0.55), (0.9, 1.1), WINE, "-", "a step: one day,\nwhat was done, how it went"),
         ((6.0, -0.55), (4.2, 1.1), GREEN, "--", "an episode:\none whole stay"),
         ((-0.9, -1.5), (19.0, 2.7), VERMILION, "-.", "a person: all of Anna's stays"),
     )
-    for corner, size, colour, line, _ in boxes:
+    for corner, size, ink, line, _ in boxes:
         axes.add_patch(
             FancyBboxPatch(
-                corner, *size, boxstyle="round,pad=0.1", fill=False, ec=colour, ls=line, lw=2.5
+                corner, *size, boxstyle="round,pad=0.1", fill=False, ec=ink, ls=line, lw=2.5
             )
         )
-    for (x, y), at, (_, _, colour, _, words) in (
+    for (x, y), at, (_, _, ink, _, words) in (
         ((2.0, 0.65), (2.0, 1.9), boxes[0]),
         ((8.1, 0.65), (8.1, 1.9), boxes[1]),
         ((15.0, 1.3), (15.0, 1.9), boxes[2]),
     ):
         axes.annotate(
-            words, (x, y), at, ha="center", va="bottom", color=colour, fontsize="large",
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 1.5},
+            words, (x, y), at, ha="center", va="bottom", color=ink, fontsize="large",
+            arrowprops={"arrowstyle": "-", "color": ink, "lw": 1.5},
         )  # fmt: skip
     axes.set(xlim=(-1.4, 18.6), ylim=(-1.8, 3.3))
     axes.set_title("One person's data, and what each privacy unit hides of it", loc="left")
@@ -181,13 +181,13 @@ def _turned() -> Figure:
     noise = [float(_gaussian(e).epsilon(DELTA)) for e in asked]
     draws = _draws()
     axes.plot(asked, alone, ":", color=GREY, lw=2, label="known of order 2 and nothing else")
-    axes.plot(*draws, "--", color=VERMILION, lw=2, label="Dirichlet draws, 38 with prior 5")
-    axes.plot(asked, noise, "-", color=BLUE, lw=2, label="counts with Gaussian noise")
+    axes.plot(*draws, "--", color=colour("diffuse"), lw=2, label="Dirichlet draws, 38 with prior 5")
+    axes.plot(asked, noise, "-", color=colour("gaussian"), lw=2, label="counts with Gaussian noise")
     for order_2 in (0.01, 0.1, 1.0, 10.0):
         at = order_2, float(_gaussian(order_2).epsilon(DELTA))
-        axes.plot(*at, "o", color=BLUE, ms=7)
+        axes.plot(*at, "o", color=colour("gaussian"), ms=7)
         axes.annotate(
-            up(at[1], 3), at, (6, -14), textcoords="offset points", color=BLUE,
+            up(at[1], 3), at, (6, -14), textcoords="offset points", color=colour("gaussian"),
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlim=(1e-3, 20), ylim=(0.05, 60))
     axes.set_xlabel("ε of order 2 (nats): what train, sweep and suite take")

@@ -12,6 +12,7 @@ from privrl.accuracy import design, expected_loss
 from privrl.audit import audit_dirichlet
 from privrl.costs import Bound, DirichletCost, ReplaceRecord, SimplexCost
 from privrl.costs.conversion import rdp_to_epsilon
+from privrl.experiments.palette import colour
 from privrl.mechanisms import DirichletMechanism
 from privrl.mechanisms.papers import dkl_approximate_dp
 from privrl.samplers import Diffuse
@@ -108,19 +109,19 @@ def _picture() -> Figure:
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     lines = {
-        "exact": ("exact (this page)", "#0072B2", "-"),
-        "dps": ("Ponnoprat", "#D55E00", "--"),
-        "dkl": ("the KL paper, Algorithm 1", "#009E73", "-."),
-        "geumlek": ("Geumlek et al.", "#CC79A7", ":"),
+        "exact": ("exact (this page)", colour("exact"), "-"),
+        "dps": ("Ponnoprat", colour("concentrated"), "--"),
+        "dkl": ("the KL paper, Algorithm 1", colour("algorithm 1"), "-."),
+        "geumlek": ("Geumlek et al.", colour("geumlek"), ":"),
     }
     priors = np.geomspace(1.02, 100, 200)
     for bound in ("geumlek", "dps", "exact"):
-        label, colour, style = lines[bound]
+        label, ink, style = lines[bound]
         curve = [
             float(DirichletCost(weight=1, alpha=a, relation=ReplaceRecord(), bound=bound).rdp(2.0))
             for a in priors
         ]
-        left.loglog(priors, curve, color=colour, linestyle=style, label=label)
+        left.loglog(priors, curve, color=ink, linestyle=style, label=label)
     left.set_ylim(1e-2, 1e2)
     left.set_xlabel("prior pseudo-count of every cell")
     left.set_ylabel("ε (nats), Rényi order 2")
@@ -129,13 +130,13 @@ def _picture() -> Figure:
     exact = SIMPLEX.exact
     epsilons = np.linspace(0, 2, 81)
     for bound in ("dkl", "dps", "exact"):
-        label, colour, style = lines[bound]
+        label, ink, style = lines[bound]
         cost = DirichletCost(
             weight=exact.weight, alpha=exact.alpha, relation=exact.relation, bound=bound
         )
-        right.semilogy(epsilons, cost.delta(epsilons), color=colour, linestyle=style, label=label)
+        right.semilogy(epsilons, cost.delta(epsilons), color=ink, linestyle=style, label=label)
     some = epsilons[epsilons > 0.9]
-    right.semilogy(some, SIMPLEX.delta(some), color="black", lw=1, label="Gohari et al.")
+    right.semilogy(some, SIMPLEX.delta(some), color=colour("gohari"), lw=1.5, label="Gohari et al.")
     # Counts that a sampler takes are sums of whole amounts: a change of one, and a smaller weight.
     ((change, _),) = exact.relation.changes(exact.table)
     sampler = Diffuse(weight=exact.weight * change, alpha=exact.alpha, relation=ReplaceRecord())
@@ -145,7 +146,7 @@ def _picture() -> Figure:
     ]
     right.semilogy(
         [r.epsilon_lower for r in found], [r.delta for r in found],
-        "^", color="#0072B2", ms=6, label="seen in a million draws (99 %)",
+        "^", color=colour("exact"), ms=6, label="seen in a million draws (99 %)",
     )  # fmt: skip
     right.set_ylim(1e-7, 1.5)
     right.set_xlabel("ε (nats)")

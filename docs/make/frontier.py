@@ -1,25 +1,33 @@
 """Make the numbers and the pictures of docs/frontier.md.
 
 Run with ``python docs/make/frontier.py``; it takes a few minutes. Names of tables, such as
-``users``, as arguments make those alone.
+``users``, as arguments make those alone. With ``--redraw``, ``frontier`` and ``policy release`` are
+made of the numbers that are kept in docs/numbers.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import gymnasium as gym
 import numpy as np
 import pages
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, policy_value
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments import Method, SweepSpec, preset, run_sweep
-from privrl.experiments.sweeps import plots
+from privrl.experiments.palette import GREY, shades
+from privrl.experiments.sweeps import SweepResult, plots
 
 RUNS = 100
 EPSILONS = (0.01, 0.1, 1.0)
+_KEPT = [
+    *("method", "agent", "sampler", "epsilon", "spent", "epsilon_delta", "run", "total_reward"),
+    "optimal_share",
+]
 DELTA = 1e-5
 
 
@@ -40,12 +48,14 @@ def main() -> None:
 
 
 def _frontier() -> str:
-    spec = preset("frontier")
-    result = run_sweep(spec)
+    """Draw and tell what the gallery's ours-frontier does: the same sweep."""
+    spec, mdp = preset("frontier"), riverswim()
+    results = pages.numbers("frontier", lambda: run_sweep(spec).results[_KEPT])
+    result = SweepResult(results, pd.DataFrame(), mdp.optimal_value(), mdp.random_value())
     pages.save(plots.reward_against_epsilon(result, spec), pages.IMAGES / "frontier.png")
-    spent = result.results.groupby("epsilon")["epsilon_delta"].max()
+    spent = results.groupby("epsilon")["epsilon_delta"].max()
     names = [f"ε = {e:g} ({_up(spent[e])})" for e in spec.epsilons]
-    return _table(result.results, names, spec.epsilons)
+    return _table(results, names, spec.epsilons)
 
 
 def _choices() -> str:
@@ -141,41 +151,12 @@ def _environments() -> str:
 
 
 def _policy_release() -> str:
-    tasks = {
-        "RiverSwim": riverswim(),
-        "FrozenLake": TabularMDP.from_gymnasium(gym.make("FrozenLake-v1"), 100),
-        "CliffWalking": TabularMDP.from_gymnasium(gym.make("CliffWalking-v1"), 100),
-    }
-    epsilons = np.geomspace(0.1, 30, 14)
+    values = pages.numbers("policy_release", _released_values)
+    tasks = list(values["task"].unique())
     figure = Figure(figsize=(9.6, 3.9), layout="constrained")
-    rows = [
-        "| environment | distance | taken | ε = 1 | ε = 3 | ε = 10 |",
-        "|---|---|---|---|---|---|",
-    ]
-    for axes, (name, mdp) in zip(figure.subplots(1, 3), tasks.items(), strict=True):
-        policy = np.eye(mdp.n_actions)[mdp.plan()[0][0]]
-        best = float(policy_value(mdp, policy))
-        worst = float(policy_value(mdp, np.full_like(policy, 1 / mdp.n_actions)))
-        for distance, colour in ((0.2, "#0072B2"), (2.0, "#D55E00")):
-            for take, line in ((_likeliest, "-"), (np.asarray, "--")):
-                values = [_value(mdp, policy, e, distance, take) for e in epsilons]
-                label = f"b = {distance:g}, {'likeliest action' if line == '-' else 'as drawn'}"
-                axes.plot(epsilons, values, line, color=colour, label=label)
-                cells = [_value(mdp, policy, e, distance, take) for e in (1.0, 3.0, 10.0)]
-                rows.append(
-                    f"| {name} | {distance:g} | {label.split(', ')[1]} | "
-                    + " | ".join("none meets it" if np.isnan(c) else f"{c:.3g}" for c in cells)
-                    + " |"
-                )
-        axes.axhline(best, color="#444444", lw=1, label="the policy itself")
-        axes.axhline(worst, color="#444444", lw=1, ls=":", label="uniform")
-        axes.set_xscale("log")
-        axes.set_xlabel(f"ε in nats, δ = {DELTA:g}")
+    for axes, name in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
+        _draw_released(axes, values[values["task"] == name])
         axes.set_title(name, fontsize="medium")
-        axes.grid(alpha=0.25)
-        if name == "CliffWalking":
-            axes.set_yscale("symlog", linthresh=10)
-            axes.set_ylim(-4000, -9)
     figure.axes[0].set_ylabel("value of the released policy\n(reward of an episode)")
     figure.legend(
         *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
@@ -186,7 +167,53 @@ def _policy_release() -> str:
         x=0.01, ha="left", fontsize="medium",
     )  # fmt: skip
     pages.save(figure, pages.IMAGES / "policy_release.png")
-    return "\n".join(rows)
+    shown = values[values["shown"]]
+    rows = [
+        [*key, *("none meets it" if np.isnan(v) else f"{v:.3g}" for v in line["value"])]
+        for key, line in shown.groupby(["task", "distance", "taken"], sort=False)
+    ]
+    header = "environment | distance | taken | " + " | ".join(f"ε = {e:g}" for e in _SHOWN)
+    return pages.table(header, [[k, f"{d:g}", *rest] for k, d, *rest in rows])
+
+
+_SHOWN = (1.0, 3.0, 10.0)  # in the table
+
+
+def _released_values() -> pd.DataFrame:
+    tasks = {
+        "RiverSwim": riverswim(),
+        "FrozenLake": TabularMDP.from_gymnasium(gym.make("FrozenLake-v1"), 100),
+        "CliffWalking": TabularMDP.from_gymnasium(gym.make("CliffWalking-v1"), 100),
+    }
+    rows = []
+    for (name, mdp), distance in product(tasks.items(), (0.2, 2.0)):
+        policy = np.eye(mdp.n_actions)[mdp.plan()[0][0]]
+        best = float(policy_value(mdp, policy))
+        for words, take in (("likeliest action", _likeliest), ("as drawn", np.asarray)):
+            for shown, epsilons in ((False, np.geomspace(0.1, 30, 14)), (True, _SHOWN)):
+                for e in epsilons:
+                    value = _value(mdp, policy, float(e), distance, take)
+                    rows.append((name, distance, words, shown, e, value, best, mdp.random_value()))
+    names = ["task", "distance", "taken", "shown", "epsilon", "value", "best", "random"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _draw_released(axes: Axes, values: pd.DataFrame) -> None:
+    lines = values[~values["shown"]].groupby(["distance", "taken"], sort=False)
+    distances = sorted(values["distance"].unique())
+    for (distance, taken), line in lines:
+        dash = "-" if taken == "likeliest action" else "--"
+        ink = shades(len(distances))[distances.index(distance)]
+        label = f"b = {distance:g}, {taken}"
+        axes.plot(line["epsilon"], line["value"], dash, color=ink, label=label)
+    axes.axhline(values["best"].iloc[0], color=GREY, lw=1, label="the policy itself")
+    axes.axhline(values["random"].iloc[0], color=GREY, lw=1, ls=":", label="uniform")
+    axes.set_xscale("log")
+    axes.set_xlabel(f"ε in nats, δ = {DELTA:g}")
+    axes.grid(alpha=0.25)
+    if values["best"].iloc[0] < 0:
+        axes.set_yscale("symlog", linthresh=10)
+        axes.set_ylim(-4000, -9)
 
 
 def _likeliest(

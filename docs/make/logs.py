@@ -71,7 +71,7 @@ def _icu() -> str:
     if not _there():
         return _SKIPPED
     world = icu_world(_WHEEL)
-    results = _results("icu", Study(), [world])
+    results = pages.numbers("logs", lambda: _results("icu", Study(), [world]))
     pages.save(scores_by_persons(results, world.name), pages.IMAGES / "logs.png")
     return "\n\n".join([_described([world]), _table(results)])
 

@@ -19,6 +19,7 @@ from scipy.stats import beta
 from privrl.accounting import ApproxDP, Rdp, Target
 from privrl.accuracy import KlBound, expected_loss, kl_quantile, kl_sample_size
 from privrl.costs import SimplexCost
+from privrl.experiments.palette import LOOKS, colour, look
 from privrl.mechanisms import (
     DirichletMechanism,
     DiscreteGaussianMechanism,
@@ -48,10 +49,6 @@ ADDITIVE = {
     "discrete Gaussian": DiscreteGaussianMechanism,
     "discrete Laplace": DiscreteLaplaceMechanism,
 }
-#: The colour-blind safe palette of Okabe and Ito.
-BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, BLACK = (
-    "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#000000",
-)  # fmt: skip
 
 
 def main() -> None:
@@ -323,21 +320,25 @@ def _picture() -> Figure:
 
 
 def _draw_losses(axes: Axes) -> None:
+    posterior = look("noisy posterior")
     fine = [10.0 ** (k / 4) for k in range(-10, 5)]
     coarse = fine[::2]
     axes.axhline(UNIFORM, color="0.6", lw=1.2, label="uniform: no data at all")
     for name, line in (("Algorithm 1", "--"), ("designed", "-")):
         losses = [_dirichlet_loss(name, e) for e in coarse]
-        axes.plot(coarse, losses, line, color=BLUE, lw=2, label=f"Dirichlet, {name}")
-    for name, colour, marker in (("Gaussian", VERMILION, "o"), ("Laplace", GREEN, "s")):
+        axes.plot(
+            coarse, losses, line, color=colour(name.lower()), label=f"Dirichlet, {name}", lw=2
+        )
+    for name in ("Gaussian", "Laplace"):
+        ink, marker, _ = LOOKS[name.lower()]
         for words, line in (("floor 1", ":"), ("floor of its size", "-")):
             losses = [_noise_losses(name, e)[words] for e in fine]
-            axes.plot(fine, losses, line, color=colour, lw=2, label=f"{name}, {words}")
+            axes.plot(fine, losses, line, color=ink, lw=2, label=f"{name}, {words}")
         label = f"discrete {name}"
         losses = [_noise_losses(label, e)["floor of its size"] for e in coarse]
-        axes.plot(coarse, losses, marker, color=colour, mfc="white", label=f"{label}, likewise")
+        axes.plot(coarse, losses, marker, color=ink, mfc="white", label=f"{label}, likewise")
     losses = [_noise_losses("Laplace", e)["prior of its size, one draw"] for e in fine]
-    axes.plot(fine, losses, "-.", color=ORANGE, lw=2, label="noisy posterior, one draw")
+    axes.plot(fine, losses, lw=2, markevery=4, label="noisy posterior, one draw", **posterior)
     axes.set(xscale="log", yscale="log", ylim=(3e-7, 5))
     axes.set_xlabel("ε (nats) at δ = 10⁻⁵")
     axes.set_ylabel("mean loss KL(p ‖ y) (nats)")
@@ -349,20 +350,23 @@ def _draw_losses(axes: Axes) -> None:
 
 def _draw_posteriors(axes: Axes) -> None:
     asked = np.geomspace(0.02, 8, 32)
-    for kind, label, colour, line in (
-        ("global", "global, at the ε it claims", SKY, "--"),
-        ("constant", "one constant c, as in global", SKY, "-"),
-        ("local", "local", PURPLE, ":"),
-        ("smooth", "smooth, δ = 0.8", BLACK, "-."),
-        ("certified", "certified", BLUE, "-"),
+    for kind, label in (
+        ("global", "global, at the ε it claims"),
+        ("constant", "one constant c, as in global"),
+        ("local", "local"),
+        ("smooth", "smooth, δ = 0.8"),
+        ("certified", "certified"),
     ):
         made = [_exponential(kind, e) for e in asked]
         paid = asked if kind == "global" else [m.cost.pure_epsilon for m in made]
         errors = [float(m.expected_error(MIDDLE)) for m in made]
-        axes.plot(paid, errors, line, color=colour, lw=2, label=label)
+        axes.plot(paid, errors, lw=2, markevery=4, label=label, **look(kind))
     noisy = [NoisyPosteriorMechanism.pure(e, alpha=PRIOR, n=N) for e in asked]
     errors = [_laplace_error(m, MIDDLE) for m in noisy]
-    axes.plot(asked, errors, "-.", color=ORANGE, lw=2, label="noisy posterior (Laplace)")
+    axes.plot(
+        asked, errors, lw=2, markevery=4, label="noisy posterior (Laplace)",
+        **look("noisy posterior"),
+    )  # fmt: skip
     axes.set(xscale="log", xlim=(0.02, 8), ylim=(0, 1.15), yticks=np.linspace(0, 1, 6))
     axes.set_xlabel("ε (nats) at δ = 0, certified unless claimed")
     axes.set_ylabel("mean Hellinger distance to the true posterior")

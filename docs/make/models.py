@@ -2,7 +2,7 @@
 
 Run with ``python docs/make/models.py``; it needs the data sets (PRIVRL_DATA, or a connection),
 the extra ``models`` and a few minutes. Names of blocks, such as ``networks``, as arguments make
-those alone.
+those alone; with ``--redraw`` of the fits that are kept in docs/numbers.
 """
 
 import math
@@ -19,7 +19,6 @@ import pandas as pd
 import unseen_classifiers
 import unseen_data
 from classifier_rivals import RIVALS, Parts
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
@@ -29,8 +28,9 @@ from sklearn.preprocessing import OneHotEncoder
 from privrl.accounting import ApproxDP, Rdp
 from privrl.data import Categories
 from privrl.data.datasets import NAMES, load, networks
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
-from privrl.experiments.uci import Cells, NotPrivateWarning, means, run_jobs
+from privrl.experiments.figures.dkl_fits import draw_panel
+from privrl.experiments.palette import GREY, look
+from privrl.experiments.uci import Cells, NotPrivateWarning, half_widths, means, run_jobs
 from privrl.experiments.uci.data import split
 from privrl.experiments.uci.jobs import (
     AUTO,
@@ -67,15 +67,15 @@ HISTOGRAMS = (("GermanCredit", "purpose"), ("Thyroid", "age"), ("Adult", "occupa
 UNSEEN = ("Thyroid", "Shopper")
 #: Without privacy, with the temperature that is best on the training part.
 TEMPERED_NONE = "no privacy, tempered"
-LOOKS = {  # line, colour
-    "Gaussian, cut at 1": (":", VERMILION),
-    "Gaussian, cut at its deviation": ("-", VERMILION),
-    "Laplace, cut at 1": (":", GREEN),
-    "Laplace, cut at its deviation": ("-", GREEN),
-    DKL: ("--", BLUE),
-    DESIGNED: ("-", BLUE),
-    AUTO: ("-", ORANGE),
-    UNIFORM: (":", GREY),
+LOOKS = {
+    "Gaussian, cut at 1": look("gaussian") | {"linestyle": ":"},
+    "Gaussian, cut at its deviation": look("gaussian"),
+    "Laplace, cut at 1": look("laplace") | {"linestyle": ":"},
+    "Laplace, cut at its deviation": look("laplace"),
+    DKL: look("algorithm 1"),
+    DESIGNED: look("designed"),
+    AUTO: look("auto") | {"lw": 2.2},
+    UNIFORM: look("uniform") | {"marker": ""},
 }
 
 
@@ -155,12 +155,22 @@ def _estimates() -> str:
 
 
 @cache
-def _means(model: str, cells: Cells) -> pd.DataFrame:
-    """Return mean results: a row for each data set and epsilon, a column for each mechanism."""
+def _fits(model: str, cells: Cells) -> pd.DataFrame:
+    """Return a row for each fit, kept for the pictures."""
+    naive = model == "naive Bayes"
+    name = f"{model.replace(' ', '_')}_{cells}"
+    return pages.numbers(name, lambda: _fitted(model, cells)[_KEPT if naive else _KEPT_NETWORKS])
+
+
+_KEPT = ["data", "split", "mechanism", "epsilon", "cross_entropy"]
+_KEPT_NETWORKS = [*_KEPT[:-1], "log_likelihood"]
+
+
+def _fitted(model: str, cells: Cells) -> pd.DataFrame:
     naive = model == "naive Bayes"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # the page says so
-        table = run_jobs(
+        return run_jobs(
             grid(
                 data=NAMES if naive else networks(),
                 model="naive Bayes" if naive else "network",
@@ -171,6 +181,14 @@ def _means(model: str, cells: Cells) -> pd.DataFrame:
             ),
             backend="loky",
         )
+
+
+@cache
+def _means(model: str, cells: Cells) -> pd.DataFrame:
+    """Return mean results: a row for each data set and epsilon, a column for each mechanism."""
+    naive, table = model == "naive Bayes", _fits(model, cells)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)  # the page says so
         tempered = {
             name: np.mean([_tempered(split(name, seed, cells)) for seed in SPLITS])
             for name in (NAMES if naive else ())
@@ -189,9 +207,11 @@ def _rows(wide: pd.DataFrame, shown: Iterable[str]) -> Iterable[tuple[object, ..
 
 def _naive_bayes() -> str:
     wide = _means("naive Bayes", "public")
+    bars = half_widths(_fits("naive Bayes", "public"), "cross_entropy")
     figure = Figure(figsize=(16, 7.5), layout="constrained")
     for axes, name in zip(figure.subplots(2, 4).flat, NAMES, strict=True):
-        _draw(axes, wide.loc[name], name)
+        draw_panel(axes, wide.loc[name], bars.loc[name], name, LOOKS)
+        axes.grid(alpha=0.25)
         for none, line in ((NONE, "-"), (TEMPERED_NONE, "--")):
             axes.axhline(wide.loc[name][none].iloc[0], color=GREY, lw=1, ls=line, label=none)
         axes.set(yscale="log", ylim=(None, 1.6 * wide.loc[name][UNIFORM].iloc[0]))
@@ -201,16 +221,11 @@ def _naive_bayes() -> str:
     return pages.table(("data set", "ε", *shown), _rows(wide, shown))
 
 
-def _draw(axes: Axes, shown: pd.DataFrame, name: str) -> None:
-    for mechanism, (line, colour) in LOOKS.items():
-        width = 2.6 if mechanism == AUTO else 1.6
-        axes.plot(shown.index, shown[mechanism], line, color=colour, lw=width, label=mechanism)
-    axes.set(xscale="log", title=name)
-    axes.grid(alpha=0.25)
-
-
 def _finish(figure: Figure, name: str) -> None:
-    figure.supxlabel(f"ε (nats), Rényi divergence of order {ORDER:g}; unit: replace one record")
+    figure.supxlabel(
+        f"ε (nats), Rényi divergence of order {ORDER:g}; unit: replace one record; "
+        f"bars: 95 % confidence, {len(SPLITS)} splits"
+    )
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize="small")
     pages.save(figure, pages.IMAGES / name)
@@ -306,11 +321,13 @@ def _geometric(losses: "pd.Series[float]") -> str:
 
 def _networks() -> str:
     wide = _means("network", "public")
+    bars = half_widths(_fits("network", "public"), "log_likelihood")
     figure = Figure(figsize=(15, 5), layout="constrained")
     names = list(networks())
     for axes, name in zip(figure.subplots(1, len(names)), names, strict=True):
         shown = wide.loc[name]
-        _draw(axes, shown, name)
+        draw_panel(axes, shown, bars.loc[name], name, LOOKS)
+        axes.grid(alpha=0.25)
         top, least = shown[NONE].iloc[0], shown[UNIFORM].iloc[0]
         axes.axhline(top, color=GREY, lw=1, label=NONE)
         axes.set(ylim=(least - 0.6 * (top - least), top + 0.1 * (top - least)))

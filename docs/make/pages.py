@@ -5,12 +5,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from privrl import _files
 
 DOCS = Path(__file__).parents[1]
-IMAGES = DOCS / "images"
+IMAGES, NUMBERS = DOCS / "images", DOCS / "numbers"
+REDRAW = "--redraw"
 
 Make = Callable[[], str]
 
@@ -56,9 +58,27 @@ def save(figure: Figure, path: Path) -> None:
         _files.figure_writer(figure)(file)
 
 
+def numbers(name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """Return what a picture is drawn from: computed and kept; with ``--redraw`` what was kept.
+
+    Parameters
+    ----------
+    name : str
+        Of the file in ``docs/numbers``.
+    compute : callable
+        Returns named columns of numbers and texts.
+    """
+    path = NUMBERS / f"{name}.csv.gz"
+    if REDRAW not in sys.argv:
+        path.parent.mkdir(exist_ok=True)
+        always = {"method": "gzip", "mtime": 0}  # the same bytes for the same numbers
+        compute().to_csv(path, index=False, compression=always)
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
 def main(name: str, blocks: Mapping[str, Make]) -> None:
     """Fill the blocks named on the command line, by default all, of a page below ``docs``."""
-    fill(DOCS / name, blocks, sys.argv[1:])
+    fill(DOCS / name, blocks, [each for each in sys.argv[1:] if each != REDRAW])
 
 
 def table(header: str | Iterable[object], rows: Iterable[Iterable[object]]) -> str:

@@ -2,7 +2,8 @@
 
 Run with ``python docs/make/suite.py``; it takes hours, and goes on where it stopped: finished jobs
 are kept in results/suite/suite.sqlite, as ``privrl suite`` does. Names of tables, ``suite``
-or those of presets, as arguments make those alone.
+or those of presets, as arguments make those alone; ``suite --redraw`` takes the numbers that are
+kept in docs/numbers.
 """
 
 from functools import partial
@@ -16,6 +17,10 @@ from privrl.experiments.suites.report import HALVES, budget_text, by_budget, con
 
 _MORE = ("others", "rivals", "users")  # presets
 _MOST_COLUMNS = 9  # beyond them, a table for each budget
+_KEPT = [
+    *("task", "half", "episodes", "agent", "sampler", "method", "relation", "order", "epsilon"),
+    *("delta", "epsilon_delta", "run", "learning", "final"),
+]
 _DATABASE = pages.DOCS.parent / "results" / "suite" / "suite.sqlite"
 
 
@@ -26,7 +31,7 @@ def main() -> None:
 
 
 def _suite() -> str:
-    results = _results("steps")
+    results = pages.numbers("suite", lambda: _results("steps")[_KEPT])
     pages.save(shares_of_the_optimum(results), pages.IMAGES / "suite.png")
     return tables(results)
 

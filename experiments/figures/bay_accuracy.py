@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from privrl.costs.noise import LaplaceCost
 from privrl.experiments.figures.base import note, panels
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
+from privrl.experiments.palette import colour
 from privrl.mechanisms import NoisyPosteriorMechanism, PosteriorExponentialMechanism
 from privrl.mechanisms.posterior_exponential import Sensitivity
 from privrl.mechanisms.posteriors import Posteriors
@@ -19,14 +19,10 @@ from privrl.numerics.special import FloatArray
 
 DELTA = 0.8  # of the smooth sensitivity, in every figure
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-COLOURS: dict[Sensitivity | Literal["Laplace"], str] = {
-    "global": SKY,
-    "local": PURPLE,
-    "smooth": GREY,
-    "Laplace": ORANGE,
-    "constant": GREEN,
-    "certified": BLUE,
-}
+KINDS: tuple[Sensitivity | Literal["Laplace"], ...] = (
+    *("global", "local", "smooth", "Laplace", "constant", "certified"),
+)
+_OF = {"Laplace": "noisy posterior"}
 _LABELS = {
     "hellinger": "Hellinger distance to BI(x)",
     "l1": "ℓ¹ distance of parameters to BI(x) (counts)",
@@ -92,7 +88,7 @@ def accuracy(
     and quantiles: exact, but for Laplace noise, which is drawn.
     """
     rows, times = [], 2_000 if quick else 100_000
-    for n, kind in product(sizes, COLOURS):
+    for n, kind in product(sizes, KINDS):
         for place, x in data_sets(n, len(prior)).items():
             seed = np.random.SeedSequence([figure, n, place == "edge"])
             certified, released, probs = (
@@ -128,7 +124,7 @@ def draw(table: pd.DataFrame) -> Picture:
                 meanprops={"marker": "D", "ms": 4, "mfc": "white", "mec": "black"},
             )  # fmt: skip
             for box, kind in zip(drawn["boxes"], group.mechanism, strict=True):
-                box.set(facecolor=COLOURS[kind], alpha=0.75)
+                box.set(facecolor=colour(_OF.get(kind, kind)), alpha=0.75)
             each.set(ylim=(0, 1.05) if loss == "hellinger" else (0, None))
             each.set_title(f"n = {n}, x = {group.x.iloc[0]}", fontsize="medium")
             each.set_ylabel(_LABELS[loss])

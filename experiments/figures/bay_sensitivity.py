@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.experiments.figures.base import Figure, legend, note, panels
-from privrl.experiments.palette import BLUE, GREY, VERMILION
+from privrl.experiments.palette import BLACK, GREY, VERMILION
 from privrl.mechanisms import PosteriorExponentialMechanism
 from privrl.mechanisms.posteriors import Posteriors
 from privrl.numerics.printing import up_to_places as up
@@ -57,7 +57,7 @@ def _draw(table: pd.DataFrame) -> Picture:
         for kind, colour, marker, size, label in (
             ("other", GREY, ".", 14, "other candidates"),
             ("neighbour", VERMILION, "^", 45, "posteriors of neighbours"),
-            ("BI(x)", BLUE, "*", 150, "the true posterior BI(x)"),
+            ("BI(x)", BLACK, "*", 150, "the true posterior BI(x)"),
         ):
             some = group[group.kind == kind]
             each.scatter(

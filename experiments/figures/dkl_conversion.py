@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dkl_tightness import DELTA, by_order, release_at
-from privrl.experiments.palette import BLUE, GREEN, PURPLE, VERMILION
+from privrl.experiments.palette import shades
 from privrl.numerics.printing import up_to_places as up
 
 _ORDERS = (2.0, 10.0, 50.0, 200.0)
@@ -26,7 +26,7 @@ def _compute(quick: bool) -> pd.DataFrame:
 
 def _draw(table: pd.DataFrame) -> Picture:
     picture, (axes,) = panels()
-    for order, colour in zip(_ORDERS, (BLUE, VERMILION, GREEN, PURPLE), strict=True):
+    for order, colour in zip(_ORDERS, shades(len(_ORDERS)), strict=True):
         for name, line in (("(13)", "--"), ("exact", "-")):
             curve = table[(table.curve == name) & (table.order == order)]
             label = f"λ = {order:g}, {name}"

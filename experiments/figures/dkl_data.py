@@ -20,7 +20,20 @@ from privrl.experiments.figures.dkl_fits import (
     naive_bayes_fits,
 )
 from privrl.experiments.figures.drawn_table import draw_table
-from privrl.experiments.uci import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, PRINTED, UNIFORM, means
+from privrl.experiments.palette import GREY
+from privrl.experiments.uci import (
+    AUTO,
+    DELTA,
+    DESIGNED,
+    DKL,
+    GOHARI,
+    NONE,
+    PRINTED,
+    UNIFORM,
+    half_widths,
+    means,
+)
+from privrl.experiments.uci.data import commonest_share, split
 
 # Table 1 --------------------------------------------------------------------------------------
 
@@ -124,8 +137,19 @@ DKL_TABLE1 = Figure(
 # Figures 4, 5, 9 and 10 -----------------------------------------------------------------------
 
 
-def _compute(quick: bool, *, delta: float) -> pd.DataFrame:
-    return naive_bayes_fits(delta, quick).copy()
+def _compute(quick: bool, *, delta: float, what: str) -> pd.DataFrame:
+    table = naive_bayes_fits(delta, quick).copy()
+    return table if what == "cross_entropy" else with_commonest(table)
+
+
+def with_commonest(table: pd.DataFrame) -> pd.DataFrame:
+    """Add what always guessing the commonest class is right in, for each data set and split."""
+    pairs = table[["data", "split"]].drop_duplicates().itertuples(index=False)
+    shares = [(name, seed, commonest_share(split(name, seed))) for name, seed in pairs]
+    return table.merge(pd.DataFrame(shares, columns=["data", "split", "commonest"]))
+
+
+_COMMONEST = "always the commonest class"
 
 
 def _draw(table: pd.DataFrame, *, what: str) -> Picture:
@@ -133,14 +157,18 @@ def _draw(table: pd.DataFrame, *, what: str) -> Picture:
     names = wide.index.unique("data")
     columns = min(4, len(names))
     picture, axes = panels(columns, -(-len(names) // columns))
+    bars = half_widths(table, what)
     for each, name in zip(axes, names, strict=True):
-        draw_panel(each, wide.loc[name], name)
+        shown = wide.loc[name]
         if what == "cross_entropy":
-            shown = wide.loc[name]
             each.set(yscale="log", ylim=(0.7 * shown.min().min(), 4 * shown[UNIFORM].max()))
-        else:  # where it is far below, the uniform guess is not shown, as in the paper
-            shown = wide.loc[name].drop(columns=UNIFORM)
-            each.set(ylim=(shown.min().min() - 0.02, shown.max().max() + 0.02))
+        else:  # what to beat is the commonest class, and not a guess
+            shown = shown.drop(columns=UNIFORM)
+            base = float(table.commonest[table.data == name].mean())
+            each.axhline(base, color=GREY, ls=(0, (6, 2)), lw=1.4, label=_COMMONEST)
+            ends = min(base, shown.min().min()), max(base, shown.max().max())
+            each.set(ylim=(ends[0] - 0.02, ends[1] + 0.02))
+        draw_panel(each, shown, bars.loc[name], name)
     picture.supylabel(
         "cross-entropy on the test part (nats)" if what == "cross_entropy" else "accuracy"
     )
@@ -251,7 +279,7 @@ def _figure(number: int, what: str, delta: float) -> Figure:
         id=f"dkl-fig{number}",
         title=f"Naive Bayes on UCI data: {'cross-entropy' if losses else 'accuracy'}, {budget}",
         source=f"DKL, Figure {number}",
-        compute=partial(_compute, delta=delta),
+        compute=partial(_compute, delta=delta, what=what),
         draw=partial(_draw, what=what),
         caption=_caption_losses if losses else _caption_accuracies,
         data=True,

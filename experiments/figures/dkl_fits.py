@@ -1,14 +1,15 @@
 """DKL's experiments on data: the fits that its figures share, and how they are drawn."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
 from privrl.data.datasets import NAMES, networks
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from privrl.experiments.palette import look
 from privrl.experiments.uci import (
     AUTO,
     DELTA,
@@ -31,18 +32,18 @@ _QUICK = (0.01, 0.1, 1.0)
 
 GAUSSIAN, LAPLACE = "Gaussian, cut at 1e-6", "Laplace, cut at 1e-6"
 GAUSSIAN_SD, LAPLACE_SD = "Gaussian, cut at its deviation", "Laplace, cut at its deviation"
-LOOKS = {  # line, colour, width
-    GAUSSIAN: ("--", VERMILION, 1.4),
-    GAUSSIAN_SD: ("-", VERMILION, 1.4),
-    LAPLACE: ("--", GREEN, 1.4),
-    LAPLACE_SD: ("-", GREEN, 1.4),
-    GOHARI: ("-.", PURPLE, 1.4),
-    PRINTED: (":", SKY, 1.8),
-    DKL: ("--", BLUE, 1.8),
-    DESIGNED: ("-", BLUE, 1.8),
-    AUTO: ("-", ORANGE, 2.6),
-    NONE: ("-", GREY, 1.0),
-    UNIFORM: (":", GREY, 1.4),
+LOOKS: dict[str, dict[str, Any]] = {
+    GAUSSIAN: look("gaussian") | {"linestyle": "--"},
+    GAUSSIAN_SD: look("gaussian"),
+    LAPLACE: look("laplace") | {"linestyle": "--"},
+    LAPLACE_SD: look("laplace"),
+    GOHARI: look("gohari"),
+    PRINTED: look("algorithm 1, as printed"),
+    DKL: look("algorithm 1"),
+    DESIGNED: look("designed"),
+    AUTO: look("auto") | {"lw": 2.2},
+    NONE: look("no privacy") | {"marker": ""},
+    UNIFORM: look("uniform") | {"marker": ""},
 }
 
 
@@ -75,19 +76,29 @@ def _run(model: Model, data: Sequence[str], delta: float, quick: bool) -> pd.Dat
         return run_jobs(jobs, backend="sequential" if quick else "loky")
 
 
-def draw_panel(axes: Axes, wide: pd.DataFrame, title: str) -> None:
-    """Draw one data set: a line for each mechanism."""
-    for name, (line, colour, width) in LOOKS.items():
+def draw_panel(
+    axes: Axes,
+    wide: pd.DataFrame,
+    bars: pd.DataFrame,
+    title: str,
+    looks: Mapping[str, dict[str, Any]] = LOOKS,
+) -> None:
+    """Draw one data set: a line for each mechanism, with bars of these half-widths."""
+    for name, drawn in looks.items():
         if name in wide.columns:
-            axes.plot(wide.index, wide[name], line, color=colour, lw=width, label=name)
+            axes.errorbar(
+                wide.index, wide[name], bars[name], label=name, capsize=2, elinewidth=0.8,
+                **{"lw": 1.4, "ms": 4} | drawn,
+            )  # fmt: skip
     axes.set(xscale="log", title=title)
 
 
 def budgets_axis(table: pd.DataFrame) -> str:
     """Return what ε is on the axis of a figure."""
+    bars = f"bars: 95 % confidence, {table.split.nunique()} splits"
     if table.delta.iloc[0] > 0:
-        return f"ε̂ (nats) at δ = {DELTA:g}"
-    return "ε (nats), Rényi divergence of order 5"
+        return f"ε̂ (nats) at δ = {DELTA:g}; {bars}"
+    return f"ε (nats), Rényi divergence of order 5; {bars}"
 
 
 def count(flags: "pd.Series[bool]") -> str:

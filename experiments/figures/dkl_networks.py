@@ -21,8 +21,18 @@ from privrl.experiments.figures.dkl_fits import (
     draw_panel,
     network_fits,
 )
-from privrl.experiments.palette import BLUE, GREY
-from privrl.experiments.uci import AUTO, DELTA, DESIGNED, DKL, GOHARI, NONE, UNIFORM, means
+from privrl.experiments.palette import BLACK, GREY
+from privrl.experiments.uci import (
+    AUTO,
+    DELTA,
+    DESIGNED,
+    DKL,
+    GOHARI,
+    NONE,
+    UNIFORM,
+    half_widths,
+    means,
+)
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.bayes_net.structure import networkx
 from privrl.numerics.special import FloatArray
@@ -72,7 +82,7 @@ def _draw_network(axes: Axes, edges: pd.DataFrame) -> None:
             ha="center",
             va="center",
             fontsize=9,
-            bbox={"boxstyle": "round,pad=0.3", "fc": "white", "ec": BLUE},
+            bbox={"boxstyle": "round,pad=0.3", "fc": "white", "ec": BLACK},
         )
         for node, (x, y) in at.items()
     }
@@ -174,9 +184,10 @@ def _draw(table: pd.DataFrame) -> Picture:
     wide = means(table, "log_likelihood")
     names = wide.index.unique("data")
     picture, axes = panels(len(names))
+    bars = half_widths(table, "log_likelihood")
     for each, name in zip(axes, names, strict=True):
         shown = wide.loc[name]
-        draw_panel(each, shown, name)
+        draw_panel(each, shown, bars.loc[name], name)
         top, least = shown[NONE].max(), shown[UNIFORM].min()
         each.set(ylim=(least - 1.2 * (top - least), top + 0.1 * (top - least)))
     axes[0].set_ylabel("mean log-probability of a test record (nats)")

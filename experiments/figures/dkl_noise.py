@@ -8,7 +8,7 @@ from scipy.special import rel_entr
 from privrl.accounting.targets import Rdp
 from privrl.accuracy.design import design
 from privrl.experiments.figures.base import Figure, legend, panels
-from privrl.experiments.palette import BLUE, GREEN, ORANGE
+from privrl.experiments.palette import LOOKS
 from privrl.mechanisms import LaplaceMechanism, normalise
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
@@ -53,21 +53,22 @@ def _distances(name: str, p: FloatArray, q: FloatArray) -> pd.DataFrame:
 
 def _draw(table: pd.DataFrame) -> Picture:
     picture, (left, right) = panels(2)
+    laplace, designed = LOOKS["laplace"][0], LOOKS["designed"][0]
     points = table[table.released == _POINTS]
     noisy = table[(table.released == _RAW) & np.isfinite(table.kl_normalised)].head(1500)
-    left.plot(noisy.l1, noisy.kl_normalised, ".", ms=3, alpha=0.4, color=ORANGE, label=_RAW)
+    left.plot(noisy.l1, noisy.kl_normalised, ".", ms=3, alpha=0.4, color=laplace, label=_RAW)
     left.plot(points.l1, points.kl_normalised, "D", color="black", ms=6, label=_POINTS)
     left.set(yscale="log", ylim=(1e-4, 3), xlim=(0, 0.8))
     left.set(xlabel="distance from p, ℓ¹", ylabel="KL(p ‖ y), y summing to 1 (nats)")
     left.legend(loc="lower right", fontsize="small")
-    looks = {_RAW: ("-", ORANGE), _FLOORED: ("--", GREEN), _DRAWN: ("-.", BLUE)}
+    looks = {_RAW: ("-", laplace), _FLOORED: ("--", laplace), _DRAWN: ("-.", designed)}
     for name, (line, colour) in looks.items():
         some = np.sort(table.kl_normalised[table.released == name].to_numpy())
         right.plot(some, 1 - np.arange(len(some)) / len(some), line, color=colour, lw=2, label=name)
     right.axvline(points.kl_normalised.iloc[0], color="black", lw=1, label=_POINTS)
     right.axvline(points.kl_normalised.iloc[1], color="black", lw=1)
     lost = float(np.isinf(table.kl_normalised[table.released == _RAW]).mean())
-    right.axhline(lost, color=ORANGE, lw=1, ls=":", label="share with a negative frequency")
+    right.axhline(lost, color=laplace, lw=1, ls=":", label="share with a negative frequency")
     right.set(xscale="log", xlim=(1e-4, 3), ylim=(0, 1))
     right.set(xlabel="KL(p ‖ y) (nats)", ylabel="share of draws that lose more")
     legend(picture, right, "outside lower center", ncols=5, fontsize="small")

@@ -10,7 +10,7 @@ from scipy.special import gammaln, polygamma
 
 from privrl.costs.simplex import probability_some_below
 from privrl.experiments.figures.base import Figure, legend, panels
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from privrl.experiments.palette import BLACK, GREEN, GREY, ORANGE, PURPLE, VERMILION, WINE, colour
 
 # Figure 1 -----------------------------------------------------------------------------------
 
@@ -38,19 +38,19 @@ def _compute_1(quick: bool) -> pd.DataFrame:
 def _draw_1(table: pd.DataFrame) -> Picture:
     picture, (left, right) = panels(2)
     looks = {
-        "ψ'(x)": ("-", BLUE),
+        "ψ'(x)": ("-", BLACK),
         "lower bound of (5)": ("--", GREEN),
         "upper bound of (5)": ("--", VERMILION),
         f"{_TERMS[0]} terms of (4)": (":", PURPLE),
         f"{_TERMS[1]} terms of (4)": ("-.", ORANGE),
     }
     for name, curve in table.groupby("curve", sort=False):
-        line, colour = looks[str(name)]
+        line, ink = looks[str(name)]
         if "terms" not in str(name):
             near = curve[curve.x <= 5.5]
-            left.plot(near.x, near.value, line, color=colour, lw=2, label=name)
+            left.plot(near.x, near.value, line, color=ink, lw=2, label=name)
         if (curve.error > 0).any():
-            right.plot(curve.x, curve.error, line, color=colour, lw=2, label=name)
+            right.plot(curve.x, curve.error, line, color=ink, lw=2, label=name)
     left.set(xlabel="x", ylabel="ψ'(x)", yscale="log", xlim=(0, 5))
     left.legend(fontsize="small")
     right.set(xscale="log", yscale="log", ylim=(1e-8, 2), xlabel="x", ylabel="relative error")
@@ -93,7 +93,7 @@ _SCALE, _COUNT, _CELLS = 0.97, 147, 6
 _ALPHA = 1 + 4 * _SCALE  # Algorithm 1's prior at order 2
 _TOTAL = _SCALE * _COUNT + _CELLS * _ALPHA  # 171.87 in print
 _NODES = (20, 26, 30, 40)  # in each direction
-_FLOOR = 2.1e-4
+_LEVEL = 2.1e-4  # at which the paper sees delta end
 _OURS = "as an integral of positive terms"
 
 
@@ -126,20 +126,21 @@ def _draw_2(table: pd.DataFrame) -> Picture:
     looks = dict(
         zip(_NODES, ((":", PURPLE), ("-.", GREEN), ("--", ORANGE), (":", GREY)), strict=True)
     )
-    for name, curve in table.groupby("curve", sort=False):
-        line, colour = ("-", BLUE) if name == _OURS else looks[int(str(name).split()[0])]
-        label = name if name == _OURS else f"1 - integral, {name}"
-        shown = curve[curve.delta > 0]
-        for axes in (left, right) if len(shown) else ():
-            axes.plot(shown.gamma, shown.delta, line, color=colour, lw=2, label=label)
+    for each, curve in table.groupby("curve", sort=False):
+        name, mine = str(each), each == _OURS
+        line, ink = ("-", colour("exact")) if mine else looks[int(name.split(maxsplit=1)[0])]
+        label = name if mine else f"1 - integral, {name}"
+        below = ", 0 or below: at the edge" if (curve.delta <= 0).any() else ""
+        for axes in (left, right):
+            axes.plot(curve.gamma, curve.delta, line, color=ink, lw=2, label=f"{label}{below}")
     for axes in (left, right):
-        axes.axhline(_FLOOR, color=VERMILION, lw=1.2, label="the paper's floor, 2.1·10⁻⁴")
+        axes.axhline(_LEVEL, color=WINE, lw=1.2, label="where the paper's curve ends, 2.1·10⁻⁴")
         axes.set(xscale="log", yscale="log", xlabel="gamma, below which no component should be")
     left.set(ylabel="δ, the probability that one is", ylim=(1e-145, 1e5), xlim=(1e-30, 3e-3))
     right.set(ylim=(1e-9, 1e-2), xlim=(1e-6, 2e-3))
     left.set_title("all of it", fontsize="medium")
     right.set_title("where the paper looks", fontsize="medium")
-    legend(picture, right, "outside lower center", ncols=3, fontsize="small")
+    legend(picture, right, "outside lower center", ncols=2, fontsize="small")
     picture.suptitle(
         "δ of the unit-simplex bound; privacy unit: replace one record", fontsize="medium"
     )
@@ -149,7 +150,7 @@ def _draw_2(table: pd.DataFrame) -> Picture:
 def _caption_2(table: pd.DataFrame) -> str:
     wide = table.pivot(index="gamma", columns="curve", values="delta")
     first, last = wide.iloc[0], wide.iloc[-1]
-    floors = "; ".join(f"{n} x {n} nodes: {first[f'{n} x {n} nodes']:.1e}" for n in _NODES)
+    ends = "; ".join(f"{n} x {n} nodes: {first[f'{n} x {n} nodes']:.1e}" for n in _NODES)
     reached = float(np.interp(np.log(1e-5), np.log(wide[_OURS]), np.log(wide.index.to_numpy())))
     return (
         f"The paper shows δ of Gohari et al.'s guarantee, at r = {_TOTAL:.2f}, η = "
@@ -158,7 +159,7 @@ def _caption_2(table: pd.DataFrame) -> str:
         "such a threshold. The threshold is not the guarantee's: it is what is left when a fixed "
         "rule of integration (in its code one of degree 50) is taken from 1. Seen here, rules "
         "with so many nodes level off too, at 1 minus what they "
-        f"find of the whole density: {floors}; below 0 the integral is greater than 1, as the "
+        f"find of the whole density: {ends}; below 0 the integral is greater than 1, as the "
         f"paper saw. The probability itself falls from {last[_OURS]:.1e} at gamma = "
         f"{wide.index[-1]:.3g} to {first[_OURS]:.1e} at gamma = {wide.index[0]:.0e}; δ = 10⁻⁵ is "
         f"reached at gamma = {np.exp(reached):.2g}. It is computed as an integral of positive "

@@ -17,7 +17,7 @@ from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import ReplaceRecord
 from privrl.costs.simplex import SimplexCost
 from privrl.experiments.figures.base import Figure, legend, panels
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from privrl.experiments.palette import BLACK, GREY, OLIVE, ORANGE, PURPLE, WINE
 from privrl.mechanisms.papers import dkl_algorithm_1
 from privrl.numerics.printing import up_to_places as up
 
@@ -31,17 +31,17 @@ _MEANT, _PRINTED = "the two histograms as meant", "as printed: no neighbours"
 _SIM, _SAME = "Gohari et al., the same prior", "exact, the same prior"
 _DESIGNED, _CODE, _UNIFORM = "exact, designed", "as in the authors' code, δ = 2", "uniform"
 _DIVERGENCES = {
-    _CLAIM: ("--", VERMILION),
-    _EXACT: ("-", BLUE),
+    _CLAIM: ("--", WINE),
+    _EXACT: ("-", BLACK),
     _MEANT: (":", GREY),
     _PRINTED: ("-.", ORANGE),
 }
 _LOSSES = {
-    _CLAIM: ("--", VERMILION),
-    _SIM: ("-.", GREEN),
-    _SAME: ("-", BLUE),
+    _CLAIM: ("--", WINE),
+    _SIM: ("-.", OLIVE),
+    _SAME: ("-", BLACK),
     _DESIGNED: ("-", PURPLE),
-    _CODE: (":", VERMILION),
+    _CODE: (":", WINE),
     _UNIFORM: (":", GREY),
 }
 

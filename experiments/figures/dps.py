@@ -18,7 +18,7 @@ from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
 from privrl.experiments.figures.base import Figure, note, panels
 from privrl.experiments.figures.drawn_table import draw_table
-from privrl.experiments.palette import BLUE, GREEN, GREY, VERMILION
+from privrl.experiments.palette import BLACK, GREY, PURPLE, VERMILION, shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.papers import dps_prior
 from privrl.numerics.printing import up_to_places as up
@@ -30,9 +30,9 @@ COUNTS = (11, 8, 65, 25, 38)  # of the cells beside the one that changes
 _PRIORS = (2.0, 5.0, 10.0)  # of the right panel
 _CURVES = {  # line, colour
     "bound (8)": ("--", VERMILION),
-    "exact, any data": ("-", BLUE),
+    "exact, any data": ("-", BLACK),
     "the paper's data: 0 or 1 records in a cell": (":", GREY),
-    "other data: 20 or 21 records in it": ("-.", GREEN),
+    "other data: 20 or 21 records in it": ("-.", PURPLE),
 }
 
 
@@ -89,12 +89,12 @@ def _draw_1(table: pd.DataFrame) -> Picture:
     left.set_xlabel("prior of every cell (pseudo-counts)")
     left.set_ylabel("Rényi divergence of order 2 (nats)")
     left.legend(fontsize="small", loc="upper right")
-    for alpha, colour in zip(_PRIORS, (GREY, GREEN, BLUE), strict=True):
+    for alpha, dark in zip(_PRIORS, shades(len(_PRIORS)), strict=True):
         for name, line in (("Theorem 4", "--"), ("exact, any data", "-")):
             some = (table.panel == "delta") & (table.curve == name) & (table.alpha == alpha)
-            curve = table[some & (table.delta > 0)]
+            curve = table[some]
             label = f"prior {alpha:g}, {name.removesuffix(', any data')}"
-            right.plot(curve.epsilon, curve.delta, line, color=colour, lw=2, label=label)
+            right.plot(curve.epsilon, curve.delta, line, color=dark, lw=2, label=label)
     right.set(yscale="log", ylim=(1e-10, 1.5), xlim=(0, 20))
     right.set_xlabel("ε (nats)")
     right.set_ylabel("δ")

@@ -15,7 +15,7 @@ from privrl.accounting.targets import Rdp
 from privrl.accuracy.design import design, expected_loss
 from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, legend, note, panels
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from privrl.experiments.palette import look
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.special import FloatArray
@@ -24,16 +24,16 @@ EPSILONS = (0.01, 0.1, 1.0)  # at order 2
 RECORD = ReplaceRecord()
 
 CELLS = (10, 1000)
-_CURVES = {  # line, colour
-    "Dirichlet, concentrated": ("--", VERMILION),
-    "the same, all records in one cell": (":", VERMILION),
-    "Dirichlet, diffuse": ("--", ORANGE),
-    "Gaussian noise": ("--", GREEN),
-    "Laplace noise, by the authors' code": ("--", PURPLE),
-    "Dirichlet, designed": ("-", BLUE),
-    "Gaussian noise, normalised": ("-", GREEN),
-    "Laplace noise, normalised": ("-", PURPLE),
-    "uniform: no data at all": ("-", GREY),
+_CURVES = {  # line, method
+    "Dirichlet, concentrated": ("--", "concentrated"),
+    "the same, all records in one cell": (":", "concentrated"),
+    "Dirichlet, diffuse": ("--", "diffuse"),
+    "Gaussian noise": ("--", "gaussian"),
+    "Laplace noise, by the authors' code": ("--", "laplace"),
+    "Dirichlet, designed": ("-", "designed"),
+    "Gaussian noise, normalised": ("-", "gaussian"),
+    "Laplace noise, normalised": ("-", "laplace"),
+    "uniform: no data at all": (":", "uniform"),
 }
 
 
@@ -106,9 +106,10 @@ def _draw(table: pd.DataFrame) -> Picture:
     picture, axes = panels(3, 2)
     for each, (cells, epsilon) in zip(axes, product(CELLS, EPSILONS), strict=True):
         group = table[(table.n_cells == cells) & (table.epsilon == epsilon)]
-        for name, (line, colour) in _CURVES.items():
+        for name, (line, method) in _CURVES.items():
             curve = group[group.curve == name]
-            each.plot(curve.n_records, curve.loss, line, color=colour, lw=1.8, label=name)
+            drawn = look(method) | {"linestyle": line}
+            each.plot(curve.n_records, curve.loss, lw=1.6, ms=4, label=name, **drawn)
         each.set(xscale="log", yscale="log", ylim=(3e-4, 30))
         each.set_title(f"d = {cells} cells, ε = {epsilon:g} nats", fontsize="medium")
         each.set_xlabel("records N")

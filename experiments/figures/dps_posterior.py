@@ -17,7 +17,7 @@ from privrl.accounting.targets import Rdp
 from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
-from privrl.experiments.palette import BLUE, GREEN, VERMILION
+from privrl.experiments.palette import shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 ETAS = (0.1, 1.0, 10.0)
@@ -73,9 +73,7 @@ def _compute(quick: bool) -> pd.DataFrame:
 def _draw(table: pd.DataFrame) -> Picture:
     picture, axes = panels(3, sharey=True)
     for each, (epsilon, group) in zip(axes, table.groupby("epsilon"), strict=True):
-        for (eta, curves), colour in zip(
-            group.groupby("eta"), (VERMILION, GREEN, BLUE), strict=True
-        ):
+        for (eta, curves), colour in zip(group.groupby("eta"), shades(len(ETAS)), strict=True):
             of = dict(list(curves.groupby("rule")))
             n, paper = of["(8)"].n_records, of["(8)"]
             each.fill_between(n, paper.low, paper.high, color=colour, alpha=0.15, lw=0)

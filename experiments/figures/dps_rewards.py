@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Picture
 from privrl.costs.relations import PaperStepWarning
 from privrl.experiments.figures.base import Figure, panels
 from privrl.experiments.methods import Method
-from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
+from privrl.experiments.palette import BLACK, look
 from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, preset, run_sweep
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
@@ -19,10 +19,10 @@ _REWARDS = 0.5  # what the paper gives them, beside ε
 _FREE, _DIFFUSE, _CONCENTRATED = "without privacy", "diffuse", "concentrated"
 _OURS = "privrl's default"
 _LOOKS = {
-    _FREE: ("-", GREY),
-    _DIFFUSE: ("--", BLUE),
-    _CONCENTRATED: ("-.", VERMILION),
-    _OURS: ("-", ORANGE),
+    _FREE: look("no privacy"),
+    _DIFFUSE: look("diffuse"),
+    _CONCENTRATED: look("concentrated"),
+    _OURS: look("gaussian"),
 }
 _PAPER, _SOUND = "paper-step", "replace-step"
 
@@ -77,12 +77,12 @@ def _draw(table: pd.DataFrame) -> Picture:
             each = axes[row * len(epsilons) + column]
             some = table[(table.relation == relation) & table.epsilon.isin([epsilon, np.inf])]
             for name, curve in some.groupby("method", sort=False):
-                line, colour = _LOOKS[str(name)]
+                drawn = _LOOKS[str(name)]
                 x, y = curve.episode.to_numpy(), curve.reward_per_episode.to_numpy()
                 band = 1.96 * curve.standard_error.to_numpy()
-                each.plot(x, y, line, color=colour, lw=1.6, label=name)
-                each.fill_between(x, y - band, y + band, color=colour, alpha=0.2, lw=0)
-            each.axhline(top, color="black", lw=0.8, ls=":", label="best policy")
+                each.plot(x, y, lw=1.6, ms=4, markevery=10, label=name, **drawn)
+                each.fill_between(x, y - band, y + band, color=drawn["color"], alpha=0.2, lw=0)
+            each.axhline(top, color=BLACK, lw=0.8, ls="--", label="best policy")
             each.set_title(f"ε = {epsilon:g}; {names[relation]}", fontsize="small")
             each.set(ylim=(0, 1.12 * top), xlabel="episode")
     picture.supylabel("reward of an episode")

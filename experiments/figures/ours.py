@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.methods import Method
-from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
+from privrl.experiments.palette import look, shades
 from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, plots, preset, run_sweep
 from privrl.numerics.printing import up_to_places as up
 
@@ -20,7 +20,7 @@ _DEFAULT = Method().label
 def _run(spec: SweepSpec) -> pd.DataFrame:
     """Return one row for each run."""
     result = run_sweep(spec, backend="sequential")
-    return result.results.assign(optimum=result.optimal_value)
+    return result.results.assign(optimum=result.optimal_value, random=result.random_value)
 
 
 def _shares(table: pd.DataFrame, *by: str) -> pd.DataFrame:
@@ -33,8 +33,9 @@ def _shares(table: pd.DataFrame, *by: str) -> pd.DataFrame:
 
 
 def _frontier_spec(quick: bool) -> SweepSpec:
-    size = {"runs": 4, "episodes": 600, "epsilons": (0.01, 1.0)} if quick else {"runs": 40}
-    return preset("frontier", spec=size)
+    """Return the very sweep of docs/frontier.md, or a small one."""
+    size = {"runs": 4, "episodes": 600, "epsilons": (0.01, 1.0)}
+    return preset("frontier", spec=size if quick else {})
 
 
 def _compute_frontier(quick: bool) -> pd.DataFrame:
@@ -48,7 +49,8 @@ def _draw_frontier(table: pd.DataFrame) -> Picture:
         "epsilons": tuple(sorted(e for e in table.epsilon.unique() if math.isfinite(e))),
     }
     spec = preset("frontier", spec=size)
-    result = SweepResult(table, pd.DataFrame(), float(table.optimum.iloc[0]))
+    optimum, random = float(table.optimum.iloc[0]), float(table.random.iloc[0])
+    result = SweepResult(table, pd.DataFrame(), optimum, random)
     return plots.reward_against_epsilon(result, spec)
 
 
@@ -117,15 +119,12 @@ def _compute_schedule(quick: bool) -> pd.DataFrame:
 
 def _draw_schedule(table: pd.DataFrame) -> Picture:
     picture, axes = panels(2, sharey=True)
-    looks = {_FREE: ("-", GREY, "x"), _NOISY: ("-", ORANGE, "s"), _DIFFUSE: ("--", BLUE, "o")}
+    looks = {_FREE: "no privacy", _NOISY: "gaussian", _DIFFUSE: "diffuse"}
     for each, epsilon in zip(axes, (0.1, 1.0), strict=True):
         some = _shares(table[table.epsilon.isin([epsilon, np.inf])], "method", "draws")
-        for name, (line, colour, marker) in looks.items():
+        for name, method in looks.items():
             curve = some[some.method == name].sort_values("draws")
-            each.errorbar(
-                curve.draws, curve["mean"], curve.half, ls=line, color=colour, marker=marker, ms=4,
-                label=name,
-            )  # fmt: skip
+            each.errorbar(curve.draws, curve["mean"], curve.half, ms=4, label=name, **look(method))
         each.set(xscale="log", ylim=(0, 1.08))
         each.set_title(f"ε = {epsilon:g} nats, Rényi order 2, whole run", fontsize="medium")
         each.set_xlabel("draws in the run; the last, before every episode")
@@ -202,28 +201,25 @@ def _compute_users(quick: bool) -> pd.DataFrame:
 def _draw_users(table: pd.DataFrame) -> Picture:
     picture, (left, right) = panels(2)
     shares = _shares(table, "method", "epsilon", "episodes")
+    light, dark = shades(2)
+    noisy, free = look("gaussian"), look("no privacy")
     looks = {
-        (_NOTHING, 0.1): ("-", VERMILION, "s"),
-        (_NOTHING, 1.0): ("-", BLUE, "o"),
-        (_SUPPORT, 0.1): ("--", VERMILION, "s"),
-        (_SUPPORT, 1.0): ("--", BLUE, "o"),
-        (_FREE, math.inf): (":", GREY, "x"),
+        (_NOTHING, 0.1): noisy | {"color": light},
+        (_NOTHING, 1.0): noisy | {"color": dark},
+        (_SUPPORT, 0.1): noisy | {"color": light, "linestyle": "--", "mfc": "white"},
+        (_SUPPORT, 1.0): noisy | {"color": dark, "linestyle": "--", "mfc": "white"},
+        (_FREE, math.inf): free,
     }
-    for (method, epsilon), (line, colour, marker) in looks.items():
+    for (method, epsilon), drawn in looks.items():
         curve = shares[(shares.method == method) & (shares.epsilon == epsilon)]
         label = method if math.isinf(epsilon) else f"ε = {epsilon:g}, {method}"
-        x, y = curve.episodes.to_numpy(), curve["mean"].to_numpy()
-        look: dict[str, Any] = {
-            "ls": line,
-            "color": colour,
-            "marker": marker,
-            "ms": 4,
-            "label": label,
-        }
-        left.errorbar(x, y, curve.half.to_numpy(), **look)
-        right.plot(x[y < 1], 1 - y[y < 1], **look)
+        x, y, half = (curve[name].to_numpy() for name in ("episodes", "mean", "half"))
+        shown: dict[str, Any] = {"ms": 4.5, "capsize": 2, "elinewidth": 0.9} | drawn
+        left.errorbar(x, y, half, label=label, **shown)
+        right.errorbar(x, 1 - y, half, **shown)
     left.set(xscale="log", ylim=(0, 1.05), ylabel="reward, share of the optimum")
-    right.set(xscale="log", yscale="log", ylim=(1e-6, 1.5), ylabel="share lost, 1 - mean share")
+    right.set(xscale="log", yscale="log", ylim=(1e-6, 1.5))
+    right.set_ylabel("share lost (arrowheads: 0 or below)")
     for each in (left, right):
         each.set_xlabel("users, each one episode of 30 steps")
     legend(picture, left, "outside lower center", ncols=3, fontsize="small")

@@ -10,7 +10,7 @@ from privrl.costs.conversion import rdp_to_epsilon
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, note, panels
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from privrl.experiments.palette import GREY, ORANGE, colour
 from privrl.numerics.printing import up_to_places as up
 
 DELTA = 1e-5
@@ -22,9 +22,9 @@ _BOUNDS: dict[Bound, str] = {
     "dkl": "DKL, Theorem 1",
 }
 _LOOKS = {
-    "Geumlek et al. (2017)": (":", PURPLE),
-    "DPS, Theorem 2 or 4": ("--", VERMILION),
-    "DKL, Theorem 1": ("-.", GREEN),
+    "Geumlek et al. (2017)": (":", colour("geumlek")),
+    "DPS, Theorem 2 or 4": ("--", colour("concentrated")),
+    "DKL, Theorem 1": ("-.", colour("algorithm 1")),
     "DPS, order 2 only": (":", GREY),
     "exact, Rényi": ("-.", ORANGE),
 }
@@ -78,13 +78,13 @@ def _draw(table: pd.DataFrame) -> Picture:
         "composed": f"many draws, ε at δ = 10⁻⁵\nprior {_ALPHA:g}, weight {_SCALE:g}",
     }
     for each, (panel, title) in zip(axes, titles.items(), strict=True):
-        for name, (line, colour) in _LOOKS.items():
+        for name, (line, ink) in _LOOKS.items():
             curve = table[(table.panel == panel) & (table.curve == name)]
             if len(curve):
                 each.plot(
-                    curve["at"], curve.epsilon / curve.exact, line, color=colour, lw=2, label=name
+                    curve["at"], curve.epsilon / curve.exact, line, color=ink, lw=2, label=name
                 )
-        each.axhline(1, color=BLUE, lw=2, label="exact")
+        each.axhline(1, color=colour("exact"), lw=2, label="exact")
         each.set(xscale="log", yscale="log", ylim=(0.85, 100))
         each.yaxis.set_major_formatter("{x:g}")
         each.set_title(title, fontsize="medium")

@@ -10,15 +10,15 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost
 from privrl.experiments.figures.base import Figure, legend, note, panels
-from privrl.experiments.palette import BLUE, ORANGE, VERMILION
+from privrl.experiments.palette import BLACK, OLIVE, VERMILION
 from privrl.numerics.printing import up_to_places as up
 
 #: (eta, eta_bar, k), with three sensitive components and a distance b of 0.1.
 SETTINGS = ((0.2, 0.2, 5.0), (0.1, 0.1, 10.0), (0.05, 0.05, 20.0), (0.05, 0.8, 20.0))
 _CURVES = {  # line, colour
     "Theorem 1 with Lemma 5": (":", VERMILION),
-    "Theorem 1": ("--", ORANGE),
-    "exact": ("-", BLUE),
+    "Theorem 1": ("--", OLIVE),
+    "exact": ("-", BLACK),
 }
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Picture
 
 from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.experiments.figures.base import Figure, note, panels
-from privrl.experiments.palette import BLUE, GREY, ORANGE, VERMILION
+from privrl.experiments.palette import BLACK, GREY, OLIVE, PURPLE, VERMILION
 from privrl.mechanisms import SimplexMechanism
 from privrl.numerics.printing import up_to_places as up
 from privrl.numerics.special import FloatArray
@@ -86,7 +86,7 @@ def _draw(table: pd.DataFrame) -> Picture:
     picture, axes = panels(2, 2)
     clouds = [("opinions", None), *(("output", k) for k in SCALES)]
     for each, (panel, k) in zip(axes[:3], clouds, strict=True):
-        for name, colour, marker in (("P", VERMILION, "o"), ("Q", BLUE, "^")):
+        for name, colour, marker in (("P", VERMILION, "o"), ("Q", BLACK, "^")):
             some = table[(table.panel == panel) & (table.what == name)]
             some = some if k is None else some[some.k == k]
             if k is None and name == "Q":  # Q is P but for its first vector
@@ -107,9 +107,9 @@ def _draw(table: pd.DataFrame) -> Picture:
         each.set_title(title, fontsize="medium")
     last = axes[3]
     for k, what, line, colour in (
-        (24.0, "Theorem 2", "--", ORANGE),
-        (24.0, "exact", "-", BLUE),
-        (10.0, "exact", "-.", GREY),
+        (24.0, "Theorem 2", "--", OLIVE),
+        (24.0, "exact", "-", BLACK),
+        (10.0, "exact", "-.", PURPLE),
     ):
         some = table[(table.panel == "profile") & (table.k == k) & (table.what == what)]
         last.plot(some.x, some.y, line, color=colour, lw=2, label=f"k = {k:g}, {what}")

@@ -1,6 +1,7 @@
 """The picture of a study: scores against persons."""
 
 import math
+from itertools import cycle
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,13 +10,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 from privrl.experiments.logs.report import UNIT, budget_text, summary
-from privrl.experiments.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from privrl.experiments.palette import GREY, look, shades
 from privrl.experiments.pictures import Picture
 
-_LOOKS = (
-    (GREY, "s"), (BLUE, "o"), (VERMILION, "D"), (GREEN, "^"), (PURPLE, "v"), (ORANGE, "P"),
-    (SKY, "X"),
-)  # fmt: skip
+_MARKERS = ("o", "D", "^", "v", "P", "X")
 
 
 def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
@@ -58,9 +56,12 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
 def _panel(axes: Axes, found: pd.DataFrame) -> None:
     persons = sorted(found["persons"].unique())
     epsilons = list(found["epsilon"].unique())
-    for number, (epsilon, look) in enumerate(zip(epsilons, _LOOKS, strict=False)):
+    private = sorted(epsilon for epsilon in epsilons if math.isfinite(epsilon))
+    inks = dict(zip(private, zip(shades(len(private)), cycle(_MARKERS), strict=False), strict=True))
+    none = look("no privacy")
+    for number, epsilon in enumerate(epsilons):
         line = found[found["epsilon"] == epsilon].sort_values("persons")
-        colour, marker = look
+        colour, marker = inks.get(epsilon, (none["color"], none["marker"]))
         # Side by side, so that bars can be told apart.
         x = line["persons"] * 1.06 ** (number - (len(epsilons) - 1) / 2)
         axes.vlines(x, line["least"], line["mean"], color=colour, lw=1.6, alpha=0.6)

@@ -6,11 +6,12 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import as_floats, check_count, check_is, check_rng
+from privrl._checks import as_floats, check_count, check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log
 from privrl.envs import TabularMDP
 from privrl.experiments.logs.worlds import World
+from privrl.numerics.randomness import Rng, as_rng
 
 _Number = TypeVar("_Number", np.intp, np.float64)
 
@@ -19,7 +20,7 @@ def simulate_log(
     world: World | TabularMDP,
     behaviour: FloatArray,
     persons: int,
-    rng: np.random.Generator,
+    rng: Rng = None,
     *,
     episodes: int = 1,
 ) -> Log:
@@ -35,7 +36,7 @@ def simulate_log(
         The chances of actions.
     persons : int
         How many, >= 1.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     episodes : int
         Of each person, >= 1.
@@ -45,7 +46,7 @@ def simulate_log(
     ValueError
         If an argument is out of range, or episodes would end before their first step.
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     n_episodes = check_count("persons", persons) * check_count("episodes", episodes)
     check_is("world", world, World, TabularMDP)
     law = _Law.of_world(world) if isinstance(world, World) else _Law.of_mdp(world)

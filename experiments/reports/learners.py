@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 from privrl._plain import parse_json
 from privrl.agents.policies import Policy
-from privrl.experiments.palette import BLUE, GREY
+from privrl.experiments.palette import Look, colour, learner, looks_of
 from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Cell, Chart, Level, Part, Section, Series, Table
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import HEADING, promise
-from privrl.experiments.suites.plots import look
 from privrl.experiments.suites.report import (
     FINAL,
     HALVES,
     LEARNING,
     Column,
+    Report,
     budget_text,
     by_budget,
     conditions_text,
     report,
     spent_text,
 )
-from privrl.experiments.sweeps.plots import budget_colour, styles
+from privrl.experiments.sweeps.plots import budget_colour
 from privrl.numerics.printing import up
 
 _BLOCKS, _BLOCK = 40, 10  # of a learning curve; the fewest episodes of each
@@ -37,7 +37,7 @@ _PANELS = 12  # learning curves of a sweep
 _DASHES = {"-": "solid", "--": "dashed", ":": "dotted", "-.": "dashdot"}
 _MARKERS = {
     "o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "inverted_triangle",
-    "P": "plus", "X": "x", "*": "star",
+    "P": "plus", "X": "x", "*": "star", "p": "square_pin", "h": "hex", "d": "diamond_cross",
 }  # fmt: skip
 _SIMULATED = (
     "Nothing here is a release. These are rewards of simulated runs, as they were, from a known "
@@ -68,7 +68,8 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     if worth is not None:
         sections.append(_worth(worth))
     if "record.csv" in found.files:
-        sections.append(_learned(_frame(found.files["record.csv"]), worth))
+        kind = learner(method["agent"], method["sampler"])
+        sections.append(_learned(_frame(found.files["record.csv"]), worth, kind))
     names = [f"state {state + policy.first_state}" for state in range(policy.n_states)]
     actions = {action: _called(policy, action) for action in np.unique(policy.actions).tolist()}
     parts = policy_parts(policy.actions, names, actions, "policy.json")
@@ -88,6 +89,9 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
     is_share = optimum > 0
     scale = optimum if is_share else 1.0
     reward = "reward, share of the optimum" if is_share else "reward of an episode"
+    chance = found.statement.get("random_value")  # earlier versions did not say
+    levels: tuple[Level, ...] = (Level("optimum", 1.0, "dotted"),) if is_share else ()
+    levels += () if chance is None else (Level("random actions", chance / scale, "dashed"),)
     methods = results["method"].nunique()
     budgets = sorted(e for e in results["epsilon"].unique() if math.isfinite(e))
     unit = spec["relation"]
@@ -105,8 +109,14 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
             ),
         ),
         Section(HEADING, tuple(said)),
-        Section("Reward at each budget", _kept(results, spec, scale, reward, is_share=is_share)),
-        Section("Learning curves", tuple(_curves(curves, spec, scale, reward, is_share=is_share))),
+        Section(
+            "Reward at each budget",
+            _kept(results, spec, scale, reward, levels, is_share=is_share),
+        ),
+        Section(
+            "Learning curves",
+            tuple(_curves(curves, spec, scale, reward, levels, is_share=is_share)),
+        ),
     ]
     return f"Privacy and reward: {spec['env']}", sections
 
@@ -114,7 +124,7 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
 def suite(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a suite."""
     results = _frame(found.files["suite.csv"])
-    made = report(results)
+    made, looked = report(results), looks_of(results)
     n_tasks, runs = results["task"].nunique(), results["run"].nunique()
     said = [_SIMULATED, conditions_text(results)]
     if (results["relation"] == "paper-step").any():
@@ -128,7 +138,7 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
         what = budget_text(epsilon)
         if math.isfinite(epsilon):
             what += f", as (ε, δ) {spent_text(results, epsilon)}"
-        parts.append(_dots(made.names, made.shares, rows, columns, what))
+        parts.append(_dots(made, looked, rows, columns, what))
         heads = [f"{made.names[c.method]}, {w}" for c in columns for w in ("learning", "final")]
         parts.append(
             Table(
@@ -154,14 +164,14 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
 
 
 def _dots(
-    names: Mapping[str, str],
-    shares: Mapping[tuple[str, Column], tuple[float, float]],
+    made: Report,
+    looked: Mapping[str, Look],
     rows: list[str],
     columns: list[Column],
     what: str,
 ) -> Chart:
     """Return where each method is in each row, while learning and in the end."""
-    lanes = {method: lane for lane, method in enumerate(names)}
+    shares, lanes = made.shares, {method: lane for lane, method in enumerate(made.names)}
     series = []
     for column in columns:
         there = [(row, shares[row, column]) for row in rows if (row, column) in shares]
@@ -170,10 +180,10 @@ def _dots(
         lane = lanes[column.method]
         # Rows are counted from above; the lanes of a row share four fifths of it.
         down = [rows.index(row) + 0.1 + 0.8 * (lane + 0.5) / len(lanes) for row, _ in there]
-        style = look(lane)
+        style = looked[column.method]
         series.append(
             Series(
-                names[column.method],
+                made.names[column.method],
                 x=tuple(learning for _, (learning, _) in there),
                 y=tuple(down),
                 low=tuple(learning for _, (learning, _) in there),
@@ -194,10 +204,16 @@ def _dots(
 
 
 def _kept(
-    results: pd.DataFrame, spec: Mapping[str, Any], scale: float, reward: str, *, is_share: bool
+    results: pd.DataFrame,
+    spec: Mapping[str, Any],
+    scale: float,
+    reward: str,
+    beside: tuple[Level, ...],
+    *,
+    is_share: bool,
 ) -> tuple[Part, ...]:
     kept = results.assign(kept=results["total_reward"] / results["episodes"] / scale)
-    looks = styles(results)
+    looks = looks_of(results)
     series: list[Series] = []
     levels: list[Level] = []
     rows: list[tuple[Cell, ...]] = []
@@ -229,8 +245,7 @@ def _kept(
                 marker=_MARKERS[style["marker"]],
             )
         )
-    if is_share:
-        levels.append(Level("optimum", 1.0, "dotted"))
+    levels += beside
     order = f"Rényi order {spec['order']:g}"
     picture = Chart(
         "lines",
@@ -254,10 +269,15 @@ def _kept(
 
 
 def _curves(
-    curves: pd.DataFrame, spec: Mapping[str, Any], scale: float, reward: str, *, is_share: bool
+    curves: pd.DataFrame,
+    spec: Mapping[str, Any],
+    scale: float,
+    reward: str,
+    levels: tuple[Level, ...],
+    *,
+    is_share: bool,
 ) -> Iterator[Part]:
     budgets = sorted(e for e in curves["epsilon"].unique() if math.isfinite(e))
-    levels = (Level("optimum", 1.0, "dotted"),) if is_share else ()
     none = [
         str(m)
         for m, rows in curves.groupby("method", sort=False)
@@ -296,17 +316,16 @@ def _curve(
 ) -> Series:
     mean = rows["reward_per_episode"] / scale
     half = 1.96 * (rows["standard_error"] / scale).abs().fillna(0.0)
-    colour = GREY
-    if math.isfinite(epsilon):
-        colour = to_hex(budget_colour(epsilon, budgets))
+    is_private = math.isfinite(epsilon)
+    drawn = to_hex(budget_colour(epsilon, budgets)) if is_private else colour("no privacy")
     return Series(
         name or ("no privacy" if math.isinf(epsilon) else f"ε = {up(epsilon)}"),
         x=_floats(rows["episode"]),
         y=_floats(mean),
         low=_floats(mean - half),
         high=_floats(mean + half),
-        colour=colour,
-        dash="dashed" if math.isinf(epsilon) else "solid",
+        colour=drawn,
+        dash="solid" if is_private else "dashed",
     )
 
 
@@ -326,7 +345,7 @@ def _worth(worth: Mapping[str, Any]) -> Section:
     )
 
 
-def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None) -> Section:
+def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -> Section:
     """Return the learning curve: means of blocks of episodes."""
     rewards = record["reward"].to_numpy(float)
     blocks = np.array_split(rewards, min(_BLOCKS, max(1, len(rewards) // _BLOCK)))
@@ -347,7 +366,7 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None) -> Section:
         series=(
             Series(
                 "agent", x=_floats(ends), y=_floats(mean), low=_floats(mean - half),
-                high=_floats(mean + half), colour=BLUE,
+                high=_floats(mean + half), colour=colour(kind),
             ),
         ),
         levels=levels,

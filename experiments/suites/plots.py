@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from privrl.experiments.palette import COLOURS, GREY
+from privrl.experiments.palette import GREY, Look, looks_of
 from privrl.experiments.pictures import Picture
 from privrl.experiments.suites.report import (
     FINAL,
@@ -23,8 +23,6 @@ from privrl.experiments.suites.report import (
     spent_text,
 )
 
-_COLOURS = (*COLOURS, GREY)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _BETWEEN, _HEADING = 0.10, 0.36  # inches: between tasks, above a half
 _ABOVE, _LINE, _BELOW = 1.15, 0.25, 0.72  # the panels, for titles and for lines of methods
 _WIDTH, _LETTER = 2.65, 0.07  # of a panel, and of a letter of a row's name
@@ -47,7 +45,7 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
         A row for each task and a lane of it for each method: filled while learning, open in the
         end.
     """
-    made = report(results)
+    made, looked = report(results), looks_of(results)
     epsilons = sorted({column.epsilon for column in made.columns}, reverse=True)
     places, height = _places(made)
     left = 0.25 + _LETTER * max(map(len, places))
@@ -63,8 +61,8 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
     panels = figure.subplots(1, len(epsilons), sharey=True, squeeze=False)[0]
     for axes, epsilon in zip(panels, epsilons, strict=True):
         _rows(axes, made, places, height)
-        for lane, label in enumerate(made.names):
-            _method(axes, made, places, Column(label, epsilon), lane)
+        for label, look in looked.items():
+            _method(axes, made, places, Column(label, epsilon), look)
         title = budget_text(epsilon)
         title += "\n" if math.isinf(epsilon) else f"\nas (ε, δ): {spent_text(results, epsilon)}"
         axes.set_title(title, fontsize="small", pad=8)
@@ -75,7 +73,7 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
     figure.supxlabel(
         "share of the way from chance to the optimum", fontsize="small", y=0.34 / high, va="bottom"
     )
-    _legends(figure, made, high, abreast)
+    _legends(figure, made, looked, high, abreast)
     _title(figure, results, high)
     return figure
 
@@ -112,8 +110,9 @@ def _rows(axes: Axes, made: Report, places: dict[str, float], height: float) -> 
         side.set_visible(False)
 
 
-def _method(axes: Axes, made: Report, places: dict[str, float], column: Column, lane: int) -> None:
-    style = look(lane)
+def _method(axes: Axes, made: Report, places: dict[str, float], column: Column, look: Look) -> None:
+    lane = list(made.names).index(column.method)
+    style = {"color": look["color"], "marker": look["marker"]}
     for row, top in places.items():
         found = made.shares.get((row, column))
         if found is None:
@@ -138,11 +137,6 @@ _OPEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def look(lane: int) -> dict[str, Any]:
-    """Return the colour and the marker of the method that comes at this place."""
-    return {"color": _COLOURS[lane % len(_COLOURS)], "marker": _MARKERS[lane % len(_MARKERS)]}
-
-
 def _headings(figure: Figure, made: Report, tops: dict[str, float]) -> None:
     inch = 1 / figure.get_figheight()
     for half, rows in made.rows.items():
@@ -152,11 +146,14 @@ def _headings(figure: Figure, made: Report, tops: dict[str, float]) -> None:
         )  # fmt: skip
 
 
-def _legends(figure: Figure, made: Report, high: float, abreast: int) -> None:
+def _legends(
+    figure: Figure, made: Report, looked: dict[str, Look], high: float, abreast: int
+) -> None:
     methods = [
-        Line2D([], [], label=name, markersize=6, linestyle="none", **look(lane))
-        for lane, name in enumerate(made.names.values())
-    ]
+        Line2D([], [], ls="none", ms=6, label=made.names[label], marker=look["marker"],
+               color=look["color"])
+        for label, look in looked.items()
+    ]  # fmt: skip
     figure.legend(
         handles=methods, loc="upper left", bbox_to_anchor=(0, 1 - 0.5 / high), frameon=False,
         ncols=abreast, labelspacing=0.35, borderpad=0.2, handletextpad=0.1, fontsize="medium",

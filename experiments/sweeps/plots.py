@@ -1,68 +1,103 @@
 """Pictures of a sweep. Each takes tidy tables, as saved, and returns a Figure."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from privrl.experiments.palette import COLOURS, GREY
+from privrl.experiments.ends import End, label_ends, room
+from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
 from privrl.experiments.pictures import Picture
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.numerics.printing import up
 
-_LINES = ("-", "--", ":", "-.")
-_MARKERS = ("o", "s", "^", "D")
-_NO_PRIVACY = GREY
+_LEFT, _WIDE, _HIGH, _ABOVE, _BELOW = 0.85, 5.9, 4.1, 1.1, 0.65  # inches: of a panel, around it
+_MOST_INSIDE = 6  # lines that a legend inside a panel can name
 
 
-def reward_against_epsilon(result: SweepResult, spec: SweepSpec) -> Figure:
+def reward_against_epsilon(result: SweepResult, spec: SweepSpec, ax: Axes | None = None) -> Figure:
     """Draw the reward that is kept at each budget: a line for each method.
 
     Above, what each budget comes to as (epsilon, delta). Bands are 95 % confidence intervals
     of the mean over runs.
+
+    Parameters
+    ----------
+    result : SweepResult
+        What the sweep found.
+    spec : SweepSpec
+        What was asked.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, in a figure of one's own; then with a legend, and without a title. By
+        default a new figure, in which each line has its name at its end.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        That has the picture.
     """
     table, optimum = result.results, result.optimal_value
     kept = table.assign(kept=_shares(table["total_reward"] / spec.episodes, optimum))
-    figure, axes = _against_epsilon(kept, "kept", spec)
+    axes = _panel(kept) if ax is None else ax
+    ends = _against_epsilon(axes, kept, "kept", spec)
+    if "random" not in set(table["agent"]):
+        chance = _share(result.random_value, optimum)
+        axes.axhline(chance, color=colour("random"), ls=":", lw=1.2, label=_RANDOM)
+        ends.append(End(_RANDOM, chance, {**look("random"), "marker": ""}))
     _label_reward(axes, optimum)
-    _title(axes, spec, "Reward kept at each privacy budget")
-    return figure
+    return _named(axes, ends, spec, "Reward kept at each privacy budget", own=ax is None)
 
 
-def regret_against_epsilon(result: SweepResult, spec: SweepSpec) -> Figure:
-    """Draw the regret of the whole run at each budget, on a logarithmic scale."""
-    figure, axes = _against_epsilon(result.results, "regret", spec)
+def regret_against_epsilon(result: SweepResult, spec: SweepSpec, ax: Axes | None = None) -> Figure:
+    """Draw the regret of the whole run at each budget, on a logarithmic scale.
+
+    A regret of 0 or below, which such a scale cannot show, is marked at the edge. Parameters are
+    those of `reward_against_epsilon`.
+    """
+    axes = _panel(result.results) if ax is None else ax
     axes.set_yscale("log")
+    ends = _against_epsilon(axes, result.results, "regret", spec)
     axes.set_ylabel(f"regret after {spec.episodes:,} episodes (reward)")
-    _title(axes, spec, "Regret at each privacy budget")
-    return figure
+    return _named(axes, ends, spec, "Regret at each privacy budget", own=ax is None)
 
 
-def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple[Figure, Axes]:
-    figure = Picture(figsize=(8.6, 5.2), layout="constrained")
-    axes = figure.subplots()
-    groups = table.groupby("method", sort=False)
-    looks = styles(table)
-    for label, rows in groups:
+_RANDOM = "random actions"
+
+
+def _panel(table: pd.DataFrame) -> Axes:
+    """Return a panel with room for names at its right."""
+    right, least = room([*table["method"].unique(), _RANDOM])
+    wide, high = _LEFT + _WIDE + right, max(_HIGH, least)
+    figure = Picture(figsize=(wide, _ABOVE + high + _BELOW))
+    below, above = _BELOW / figure.get_figheight(), 1 - _ABOVE / figure.get_figheight()
+    figure.subplots_adjust(_LEFT / wide, below, (_LEFT + _WIDE) / wide, above)
+    return figure.subplots()
+
+
+def _against_epsilon(axes: Axes, table: pd.DataFrame, column: str, spec: SweepSpec) -> list[End]:
+    """Draw all methods, and return where each line ends."""
+    looked, ends = looks_of(table), []
+    for label, rows in table.groupby("method", sort=False):
         at_each = rows.groupby("epsilon")[column]
         mean, band = at_each.mean().to_numpy(), 1.96 * at_each.sem().fillna(0.0).to_numpy()
         epsilons = at_each.mean().index.to_numpy()
-        style = looks[str(label)]
+        drawn = looked[str(label)]
+        shade_of: dict[str, Any] = {"color": drawn["color"], "alpha": 0.15, "lw": 0}
         if np.isinf(epsilons).all():
-            axes.axhline(mean[0], color=style["color"], linestyle=style["linestyle"], label=label)
-            axes.axhspan(
-                mean[0] - band[0], mean[0] + band[0], color=style["color"], alpha=0.12, lw=0
+            axes.axhline(
+                mean[0], label=str(label), color=drawn["color"], linestyle=drawn["linestyle"]
             )
-            continue
-        axes.plot(epsilons, mean, label=label, **style)
-        axes.fill_between(
-            epsilons, mean - band, mean + band, color=style["color"], alpha=0.15, lw=0
-        )
+            drawn["marker"] = ""
+            axes.axhspan(mean[0] - band[0], mean[0] + band[0], **shade_of)
+        else:
+            axes.plot(epsilons, mean, label=str(label), ms=5, **drawn)
+            axes.fill_between(epsilons, mean - band, mean + band, **shade_of)
+        ends.append(End(str(label), float(mean[-1]), drawn))
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -73,28 +108,8 @@ def _against_epsilon(table: pd.DataFrame, column: str, spec: SweepSpec) -> tuple
         what = f"budget of the transitions, and up to {beside:g} more for rewards"
     axes.set_xlabel(f"{what}: ε in nats, Rényi order {spec.order:g}")
     _second_axis(axes, table, spec)
-    figure.legend(
-        loc="outside lower center", ncols=2 if len(groups) > 3 else 1, frameon=False,
-        fontsize="small",
-    )  # fmt: skip
-    return figure, axes
-
-
-def styles(table: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return a look for each method: a colour each, and a dash and marker beyond six."""
-    looks: dict[str, dict[str, Any]] = {}
-    greys = 0
-    for label, rows in table.groupby("method", sort=False):
-        if np.isinf(rows["epsilon"]).all():
-            looks[str(label)] = {"color": _NO_PRIVACY, "linestyle": _LINES[greys % 4]}
-            greys += 1
-            continue
-        turn, colour = divmod(len(looks) - greys, len(COLOURS))
-        looks[str(label)] = {
-            "color": COLOURS[colour], "linestyle": _LINES[turn % 4],
-            "marker": _MARKERS[colour % 4],
-        }  # fmt: skip
-    return looks
+    axes.grid(alpha=0.25)
+    return ends
 
 
 def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:
@@ -111,12 +126,11 @@ def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:
 def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
     """Draw reward against episodes: a panel for each method, a line for each budget.
 
-    Bands are 95 % confidence intervals of the mean over runs.
+    Each has the learners without privacy, and random actions, to compare with. Bands are 95 %
+    confidence intervals of the mean over runs.
     """
-    curves, optimum = result.curves, result.optimal_value
-    labels = list(dict.fromkeys(curves["method"]))
-    private = [m for m in labels if not np.isinf(curves[curves["method"] == m]["epsilon"]).all()]
-    shown = private or labels
+    private = _private(result.curves)
+    shown = private or list(dict.fromkeys(result.curves["method"]))
     columns = min(len(shown), 3)
     rows = -(-len(shown) // columns)
     figure = Picture(
@@ -127,16 +141,13 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
         if place >= len(shown):
             axes.axis("off")
             continue
-        lines = curves[curves["method"] == shown[place]]
-        for epsilon in sorted(lines["epsilon"].unique()):
-            _curve(axes, lines[lines["epsilon"] == epsilon], epsilon, spec.epsilons, optimum)
-        axes.set_title(shown[place], fontsize="small")
-        axes.grid(alpha=0.25)
-        if place + columns >= len(shown):
-            axes.set_xlabel("episode")
+        learning_curve(result, spec, shown[place], axes)
+        if place + columns < len(shown):
+            axes.set_xlabel("")
+        else:
             axes.tick_params(labelbottom=True)
-        if place % columns == 0:
-            _label_reward(axes, optimum)
+        if place % columns:
+            axes.set_ylabel("")
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(
         handles, names, loc="outside right upper", frameon=False, fontsize="small",
@@ -148,29 +159,78 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
     return figure
 
 
-def _curve(
-    axes: Axes, line: pd.DataFrame, epsilon: float, epsilons: Sequence[float], optimum: float
-) -> None:
-    colour: str | tuple[float, float, float, float]
-    if np.isinf(epsilon):
-        colour, label = _NO_PRIVACY, "no privacy"
-    else:
-        colour, label = budget_colour(epsilon, epsilons), f"ε = {epsilon:.12g}"
+def learning_curve(result: SweepResult, spec: SweepSpec, method: str, ax: Axes) -> None:
+    """Draw one method's reward against episodes, with what it is compared with.
+
+    Parameters
+    ----------
+    result : SweepResult
+        What the sweep found.
+    spec : SweepSpec
+        What was asked.
+    method : str
+        The label of one of its methods.
+    ax : matplotlib.axes.Axes
+        Where to draw.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method.
+    """
+    curves, optimum = result.curves, result.optimal_value
+    lines = curves[curves["method"] == method]
+    if lines.empty:
+        labels = ", ".join(map(repr, dict.fromkeys(curves["method"])))
+        raise ValueError(f"method must be one of {labels}, got {method!r}.")
+    for epsilon in sorted(lines["epsilon"].unique(), reverse=True):
+        at = lines[lines["epsilon"] == epsilon]
+        if np.isfinite(epsilon):
+            drawn: dict[str, Any] = {"color": budget_colour(epsilon, spec.epsilons)}
+            _curve(ax, at, f"ε = {up(epsilon)}", optimum, **drawn)
+    table = result.results
+    free = table[np.isinf(table["epsilon"]) & (table["agent"] != "random")]
+    for label, dashes in zip(free["method"].unique(), cycle(("--", "-."))):
+        drawn = {"color": colour("no privacy"), "linestyle": dashes}
+        _curve(ax, curves[curves["method"] == label], str(label), optimum, **drawn)
+    chance = _share(result.random_value, optimum)
+    ax.axhline(chance, color=colour("random"), ls=":", lw=1.2, label=_RANDOM)
+    ax.set_title(method, fontsize="small")
+    ax.set_xlabel("episode")
+    ax.grid(alpha=0.25)
+    _label_reward(ax, optimum)
+
+
+def _private(curves: pd.DataFrame) -> list[str]:
+    return list(dict.fromkeys(curves.loc[np.isfinite(curves["epsilon"]), "method"]))
+
+
+def _curve(axes: Axes, line: pd.DataFrame, label: str, optimum: float, **look: Any) -> None:
     mean = _shares(line["reward_per_episode"], optimum).to_numpy()
     band = 1.96 * np.abs(_shares(line["standard_error"], optimum).to_numpy())
     episode = line["episode"].to_numpy()
-    axes.plot(episode, mean, color=colour, label=label, lw=1.4)
-    axes.fill_between(episode, mean - band, mean + band, color=colour, alpha=0.2, lw=0)
+    axes.plot(episode, mean, label=label, lw=1.4, **look)
+    axes.fill_between(
+        episode,
+        mean - band,
+        mean + band,
+        color=look["color"],
+        alpha=0.2,
+        lw=0,
+    )
 
 
 def budget_colour(epsilon: float, epsilons: Sequence[float]) -> tuple[float, float, float, float]:
     """Return the colour of one of several budgets; the larger, the darker."""
-    place = sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1)
-    return colormaps["viridis_r"](0.2 + 0.75 * place)
+    return shade(sorted(epsilons).index(epsilon) / max(len(epsilons) - 1, 1))
 
 
 def _shares(reward: "pd.Series[float]", optimum: float) -> "pd.Series[float]":
     """Return rewards as shares of the optimum, or as they are where that says nothing."""
+    return reward / optimum if optimum > 0 else reward
+
+
+def _share(reward: float, optimum: float) -> float:
     return reward / optimum if optimum > 0 else reward
 
 
@@ -180,21 +240,27 @@ def _label_reward(axes: Axes, optimum: float) -> None:
         axes.set_ylim(min(0.0, axes.get_ylim()[0]), 1.08)
     else:
         axes.set_ylabel("reward per episode")
-        axes.axhline(optimum, color="black", lw=0.8, label="optimum")
+        axes.axhline(optimum, color=BLACK, lw=0.8, label="optimum")
 
 
 def _subtitle(spec: SweepSpec) -> str:
     unit = spec.relation.replace("-", " ")
     if spec.relation == "paper-step":
         unit += ", whose sensitivity is too small: NOT A GUARANTEE"
+    runs = f"{spec.runs} run{'s' * (spec.runs > 1)}"
     return (
         f"privacy unit: {unit}; bands: 95 % confidence\n"
-        f"{spec.env}, {spec.episodes} episodes of {spec.horizon} steps, {spec.runs} runs"
+        f"{spec.env}, {spec.episodes} episodes of {spec.horizon} steps, {runs}"
     )
 
 
-def _title(axes: Axes, spec: SweepSpec, title: str) -> None:
-    figure = axes.get_figure()
+def _named(axes: Axes, ends: Sequence[End], spec: SweepSpec, title: str, *, own: bool) -> Figure:
+    """Name the lines, at their ends and below a title where the figure is one's own."""
+    figure = axes.get_figure(root=True)
     assert isinstance(figure, Figure)
-    figure.suptitle(f"{title}\n{_subtitle(spec)}", x=0.01, ha="left", fontsize="small")
-    axes.grid(alpha=0.25)
+    if own:
+        label_ends(axes, ends)
+        figure.suptitle(f"{title}\n{_subtitle(spec)}", x=0.01, ha="left", fontsize="small")
+    else:
+        axes.legend(frameon=False, fontsize="small", ncols=1 + (len(ends) > _MOST_INSIDE))
+    return figure

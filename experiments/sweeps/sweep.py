@@ -93,13 +93,14 @@ class SweepResult(InHtml):
     curves : pandas.DataFrame
         One row for each method, budget and bin of episodes, ``episode`` its end: mean over runs
         of the reward per episode and of the regret so far, with their standard errors.
-    optimal_value : float
-        Expected reward of an episode under the best policy.
+    optimal_value, random_value : float
+        Expected reward of an episode under the best policy, and of uniformly random actions.
     """
 
     results: "pd.DataFrame"
     curves: "pd.DataFrame"
     optimal_value: float
+    random_value: float
 
 
 def jobs_of(spec: SweepSpec) -> tuple[Job, ...]:
@@ -192,13 +193,14 @@ def run_sweep(
         database=database,
         on_progress=on_progress,
     )
-    return _assembled(spec, jobs, found, mdp.optimal_value())
+    return _assembled(spec, jobs, found, mdp)
 
 
-def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, optimum: float) -> SweepResult:
+def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, mdp: TabularMDP) -> SweepResult:
     """Return the tables of a sweep: blocks of runs one after the other."""
     import pandas as pd  # noqa: PLC0415
 
+    optimum = mdp.optimal_value()
     blocks: dict[tuple[Method, float | None], list[Job]] = {}
     for job in jobs:
         blocks.setdefault((job.method, job.epsilon), []).append(job)
@@ -221,7 +223,10 @@ def _assembled(spec: SweepSpec, jobs: Iterable[Job], found: Found, optimum: floa
         )
         curves.append(_curve(spec, method.label, epsilon, rewards, optimum))
     return SweepResult(
-        pd.concat(results, ignore_index=True), pd.concat(curves, ignore_index=True), optimum
+        pd.concat(results, ignore_index=True),
+        pd.concat(curves, ignore_index=True),
+        optimum,
+        mdp.random_value(),
     )
 
 

@@ -6,13 +6,14 @@ import pandas as pd
 from privrl.agents.resuming import Checkpoint
 from privrl.agents.tabular import TabularAgent
 from privrl.agents.training import Callback, Earned, Environment, run
+from privrl.numerics.randomness import Rng, as_rng
 
 
 def train(
     agent: TabularAgent,
     env: Environment,
     episodes: int,
-    rng: np.random.Generator,
+    rng: Rng = None,
     *,
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
@@ -37,7 +38,7 @@ def train(
         policy stays for.
     episodes : int
         How many more in each run, >= 1.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         The environment's randomness (the agent has its own).
     callback : callable, optional
         Is called with a `privrl.agents.Stretch` after each stretch of episodes under one policy;
@@ -67,7 +68,7 @@ def train(
         environment's public tables (``P``, or a `TabularMDP`) or declared by its attribute
         ``arrival_rewards = False``, if no unknown wrapper changes rewards.
     """
-    return _record(run(agent, env, episodes, rng, callback=callback, checkpoint=checkpoint))
+    return _record(run(agent, env, episodes, as_rng(rng), callback=callback, checkpoint=checkpoint))
 
 
 def _record(earned: Earned) -> pd.DataFrame:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_count, check_is, check_rng
+from privrl._checks import check_count, check_is
 from privrl._typing import FloatArray
 from privrl.agents.policies import Policy
+from privrl.numerics.randomness import Rng, as_rng
 
 
 class Moment(NamedTuple):
@@ -66,7 +67,7 @@ def moments(policy: Policy, env: gym.Env[Any, Any], seed: int | None = None) -> 
 
 
 def play_policy(
-    policy: Policy, env: gym.Env[Any, Any], episodes: int, rng: np.random.Generator
+    policy: Policy, env: gym.Env[Any, Any], episodes: int, rng: Rng = None
 ) -> FloatArray:
     """Return what a policy earns in each of some episodes, shape (episodes,).
 
@@ -80,7 +81,7 @@ def play_policy(
     """
     check_is("policy", policy, Policy)
     check_is("env", env, gym.Env, hint="gymnasium.make makes one")
-    check_rng(rng)
+    rng = as_rng(rng)
     earned = np.empty(check_count("episodes", episodes))
     for episode in range(episodes):
         *_, last = moments(policy, env, None if episode else int(rng.integers(2**31)))

@@ -10,7 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from privrl.agents.policies import Policy
 from privrl.envs.worth import Worth
-from privrl.experiments.palette import BLUE, COLOURS, GREEN, GREY, VERMILION
+from privrl.experiments.methods import Method
+from privrl.experiments.palette import BLACK, COLOURS, GREY, LOOKS, learner
 from privrl.experiments.pictures import Picture
 
 _PALE = "#D9D9D9"
@@ -104,7 +105,13 @@ def _map(axes: Axes, policy: Policy, grid: tuple[str, ...]) -> None:
     axes.set_title("at the first step of an episode", fontsize="medium")
 
 
-def learning_figure(record: pd.DataFrame, worth: Worth | None, env: str) -> Figure:
+def learning_figure(
+    record: pd.DataFrame,
+    worth: Worth | None,
+    env: str,
+    method: Method | None = None,
+    ax: Axes | None = None,
+) -> Figure:
     """Draw what an agent earned while it learned: the researcher's view, not private.
 
     Parameters
@@ -115,13 +122,19 @@ def learning_figure(record: pd.DataFrame, worth: Worth | None, env: str) -> Figu
         Of the policy in the end, the optimum and chance.
     env : str
         Where.
+    method : Method, optional
+        How it learned, for its colour; by default as `privrl.experiments.Method` does.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, in a figure of one's own; by default in a new one.
 
     Returns
     -------
     matplotlib.figure.Figure
+        That has the picture.
     """
-    figure = Picture(figsize=(7.2, 4.4), layout="constrained")
-    axes = figure.subplots()
+    method = Method() if method is None else method
+    colour, marker, _ = LOOKS[learner(method.agent, method.sampler)]
+    axes = Picture(figsize=(7.2, 4.4), layout="constrained").subplots() if ax is None else ax
     episodes = record["episodes"].to_numpy()
     reward = np.repeat(record["reward"].to_numpy() / episodes, episodes)
     parts = np.array_split(np.arange(len(reward)), min(_DOTS, len(reward)))
@@ -129,14 +142,14 @@ def learning_figure(record: pd.DataFrame, worth: Worth | None, env: str) -> Figu
     mean = [reward[part].mean() for part in parts]
     size = -(-len(reward) // len(parts))
     label = "while learning" + (f": means of {size} episodes" if size > 1 else "")
-    axes.plot(middle, mean, "o-", color=BLUE, ms=4, lw=1.2, label=label)
+    axes.plot(middle, mean, marker=marker, color=colour, ms=4, lw=1.2, label=label)
     if worth is not None:
-        for value, colour, style, name in (
-            (worth.policy, VERMILION, "-", "the policy in the end"),
-            (worth.optimum, GREEN, "--", "the best there is"),
+        for value, ink, style, name in (
+            (worth.policy, colour, "-.", "the policy in the end"),
+            (worth.optimum, BLACK, "--", "the best there is, without privacy"),
             (worth.random, GREY, ":", "random actions"),
         ):
-            axes.axhline(value, color=colour, ls=style, lw=1.6, label=f"{name}: {value:.4g}")
+            axes.axhline(value, color=ink, ls=style, lw=1.6, label=f"{name}: {value:.4g}")
     draws = record["episode"][record["draws"].diff().fillna(record["draws"]) > 0] + 1
     axes.plot(
         draws, np.zeros(len(draws)), "|", color=GREY, ms=9, clip_on=False,
@@ -153,4 +166,6 @@ def learning_figure(record: pd.DataFrame, worth: Worth | None, env: str) -> Figu
     axes.legend(
         loc="upper left", bbox_to_anchor=(0, -0.14), ncols=2, frameon=False, fontsize="small"
     )
+    figure = axes.get_figure(root=True)
+    assert isinstance(figure, Figure)
     return figure

@@ -16,7 +16,7 @@ from privrl.experiments.uci.jobs import (
     Model,
     grid,
 )
-from privrl.experiments.uci.run import means, run_jobs
+from privrl.experiments.uci.run import half_widths, means, run_jobs
 
 __all__ = [
     "AUTO",
@@ -34,6 +34,7 @@ __all__ = [
     "Model",
     "NotPrivateWarning",
     "grid",
+    "half_widths",
     "means",
     "network_of",
     "run_jobs",

@@ -85,6 +85,13 @@ def split(name: str, seed: int, cells: Cells = "public", *, folder: Path | None 
     return Split(schema, train, test)
 
 
+def commonest_share(parts: Split) -> float:
+    """Return how often the commonest class of the training part is right on the test part."""
+    target = parts.schema.names[-1]
+    commonest = parts.train[target].mode().iloc[0]
+    return float((parts.test[target] == commonest).mean())
+
+
 def network_of(name: str, schema: Schema) -> dict[str, tuple[str, ...]]:
     """Return the parents of each node of DKL's network over a data set.
 

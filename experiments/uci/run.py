@@ -9,8 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from scipy.special import stdtrit
 
 from privrl.experiments.uci.data import NotPrivateWarning, split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
@@ -89,9 +91,29 @@ def means(table: pd.DataFrame, what: str) -> pd.DataFrame:
 
     What does not depend on epsilon is repeated for each.
     """
+    return _over_splits(table, what, "mean")
+
+
+def half_widths(table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return half-widths of 95 % confidence intervals of `means`, by Student's t; 0 of one split.
+
+    Splits of one data set have records in common: it is the mean over splits of these records that
+    an interval is of.
+    """
+    return _over_splits(table, what, _half_width)
+
+
+def _half_width(values: "pd.Series[float]") -> float:
+    n = len(values)
+    return float(stdtrit(n - 1, 0.975) * values.std() / math.sqrt(n)) if n > 1 else 0.0
+
+
+def _over_splits(table: pd.DataFrame, what: str, of: Any) -> pd.DataFrame:
     some = table[(table.epsilon > 0) & (table.epsilon < math.inf)]
-    wide = some.pivot_table(index=["data", "epsilon"], columns="mechanism", values=what, sort=False)
+    wide = some.pivot_table(
+        index=["data", "epsilon"], columns="mechanism", values=what, sort=False, aggfunc=of
+    )
     for name in (NONE, UNIFORM):
-        fixed = table[table.mechanism == name].groupby("data")[what].mean()
+        fixed = table[table.mechanism == name].groupby("data")[what].agg(of)
         wide[name] = fixed.reindex(wide.index.get_level_values("data")).to_numpy()
     return wide

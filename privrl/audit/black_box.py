@@ -44,11 +44,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_between, check_count, check_is, check_rng
+from privrl._checks import as_floats, check_between, check_count, check_is
 from privrl._html import InHtml
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import Sampler, check_sampler
@@ -157,7 +158,7 @@ def audit_scores(
 
 def audit_dirichlet(
     sampler: Sampler,
-    rng: np.random.Generator,
+    rng: Rng = None,
     *,
     relation: Relation | None = None,
     delta: float = 0.01,
@@ -171,7 +172,7 @@ def audit_dirichlet(
     sampler : Sampler
         Its ``release`` is a `DirichletCost`, and the leading axes of its counts are
         independent. It is left as it is: each batch of draws comes from a fresh one.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     relation : Relation, optional
         Which data sets are neighbours, if not those of the claim. Neighbours are mutual: a
@@ -219,6 +220,7 @@ def audit_dirichlet(
     claimed = float(cost.epsilon(delta))
     _check_question(delta, claimed, confidence)
     check_count("draws", draws, _LEAST_DRAWS)
+    rng = as_rng(rng)
     candidates = {
         f"change ({', '.join(f'{m:+g}' for m in vector)}): sum(m log y)": (
             _dirichlet_scores(sampler, vector, draws, rng)
@@ -232,7 +234,7 @@ def audit_mechanism(
     mechanism: Mechanism,
     data: ArrayLike,
     neighbour: ArrayLike,
-    rng: np.random.Generator,
+    rng: Rng = None,
     *,
     claimed: float | None = None,
     delta: float = 0.01,
@@ -248,7 +250,7 @@ def audit_mechanism(
         Takes data and a generator; returns numbers, always equally many.
     data, neighbour : array_like, the same shape
         Two neighbouring data sets: which they are decides what can be found.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Given to the mechanism.
     claimed : float, optional
         The epsilon (nats) that the mechanism claims at ``delta``, >= 0.
@@ -290,6 +292,7 @@ def audit_mechanism(
             f"neighbour must have the shape of data, {data.shape}, got {neighbour.shape}; "
             "an absent record is a count of zero."
         )
+    rng = as_rng(rng)
     first, second = (_outputs(mechanism, each, draws, rng, batched) for each in (data, neighbour))
     learn = int(_LEARN * draws)
     learned = {
@@ -402,7 +405,6 @@ def _outputs(
     mechanism: Mechanism, data: FloatArray, draws: int, rng: np.random.Generator, batched: bool
 ) -> FloatArray:
     """Run a mechanism; one row of numbers for each draw."""
-    check_rng(rng)
     if batched:
         outputs = np.asarray(mechanism(np.tile(data, (draws, *[1] * data.ndim)), rng), np.float64)
     else:

@@ -118,6 +118,7 @@ def sweep(
             "command": command_line("sweep", base | options),
             "spec": todo.to_dict(),
             "optimal_value": result.optimal_value,
+            "random_value": result.random_value,
             "randomness": SEEDED,
         }
         files = _tables(result, parquet=parquet) | _pictures(result, todo)
@@ -126,6 +127,7 @@ def sweep(
         print_files([*written, out / _DATABASE])
         answer |= {
             "optimal_value": result.optimal_value,
+            "random_value": result.random_value,
             "relation": todo.relation,
             "order": todo.order,
             "delta": todo.delta,

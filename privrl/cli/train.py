@@ -107,7 +107,7 @@ def train(
                 "policy.json": _files.text_writer(result.policy.to_text()),
                 "policy.png": _files.figure_writer(plots.policy_figure(result.policy, result.grid)),
                 "learning_curve.png": _files.figure_writer(
-                    plots.learning_figure(result.record, result.worth, spec.env)
+                    plots.learning_figure(result.record, result.worth, spec.env, spec.method)
                 ),
                 "record.csv": _files.table_writer(result.record),
             },

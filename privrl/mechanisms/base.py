@@ -10,10 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers, check_rng
+from privrl._checks import check_numbers
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.special import FloatArray
 
 _LARGEST_COUNT = 2.0**53  # up to which floats hold every whole number
@@ -50,7 +51,7 @@ class Mechanism(ABC, Generic[Released]):
         """Draw the release of data that `check` has returned."""
 
     def release(
-        self, data: ArrayLike, rng: np.random.Generator, *, accountant: Accountant | None = None
+        self, data: ArrayLike, rng: Rng = None, *, accountant: Accountant | None = None
     ) -> Released:
         """Check the data, tell the accountant, then draw.
 
@@ -58,7 +59,7 @@ class Mechanism(ABC, Generic[Released]):
         ----------
         data : array_like
             As the mechanism's `check` accepts.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator, int or None
             Where the randomness comes from.
         accountant : RdpAccountant or PldAccountant, optional
             Is charged with `cost` before anything is drawn.
@@ -68,9 +69,9 @@ class Mechanism(ABC, Generic[Released]):
         BudgetExceeded
             If the accountant's budget does not cover the release; then nothing is drawn.
         ValueError
-            If the data cannot be released, or ``rng`` is no generator; then nothing is spent.
+            If the data cannot be released, or ``rng`` is none of these; then nothing is spent.
         """
-        check_rng(rng)
+        rng = as_rng(rng)
         checked = self.check(data)
         gate.charge(accountant, self.cost)
         return gate.release(self, self.cost, checked, rng, self._draw)

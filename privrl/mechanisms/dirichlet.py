@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, check_rng
+from privrl._checks import as_floats, check_count, check_positive
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Rdp, Target
@@ -25,6 +25,7 @@ from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
 from privrl.numerics.exact_dirichlet import posterior_rows
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.special import FloatArray
 
 
@@ -235,7 +236,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
 
 def synthetic_counts(
-    probabilities: ArrayLike, n_records: ArrayLike, rng: np.random.Generator
+    probabilities: ArrayLike, n_records: ArrayLike, rng: Rng = None
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Draw the counts of synthetic records from released probabilities: free post-processing.
 
@@ -246,7 +247,7 @@ def synthetic_counts(
     n_records : int or array_like of int
         How many synthetic records for each row, >= 0: a public number, broadcast against the
         leading axes.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
 
     Returns
@@ -260,7 +261,7 @@ def synthetic_counts(
     ValueError
         If a row is not a probability vector, or a number of records is negative.
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     rows = as_floats("probabilities", probabilities)
     if rows.ndim < 1 or not (rows >= 0).all() or not np.allclose(rows.sum(-1), 1, atol=1e-9):
         raise ValueError("probabilities must be rows >= 0 that each sum to 1; normalise them.")

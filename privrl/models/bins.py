@@ -15,13 +15,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_rng, shown
+from privrl._checks import check_count, shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates import row_probabilities
+from privrl.numerics.randomness import Rng, as_rng
 
 
 def discretise(
@@ -29,7 +30,7 @@ def discretise(
     bounds: Mapping[str, tuple[float, float]],
     *,
     target: Target,
-    rng: np.random.Generator,
+    rng: Rng = None,
     bins: int = 10,
     grid: int = 200,
     missing: bool = False,
@@ -46,7 +47,7 @@ def discretise(
         the first or last bin.
     target : Rdp or ApproxDP
         What all columns together may spend.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the noise comes from.
     bins : int
         How many bins at the most, >= 2. There are fewer where many records share a value.
@@ -70,7 +71,7 @@ def discretise(
         If an argument is out of range, or a column is absent or not numeric; nothing is spent
         then, and the message shows no value of the records.
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     if not isinstance(bounds, Mapping):
         raise ValueError(f"bounds must map columns to (low, high), got {shown(bounds)}.")
     bins = check_count("bins", bins, least=2)

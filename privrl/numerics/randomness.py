@@ -13,10 +13,15 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from privrl._processes import from_elsewhere, this_process
+from privrl._checks import shown
+from privrl._processes import check_made_here, from_elsewhere, this_process
 from privrl._sharing import SECRET, SEEDED
 
-__all__ = ["SECRET", "SEEDED", "SecretGenerator", "Streams", "randomness_of", "secret_rng"]
+__all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "Streams", "as_rng", "randomness_of",
+           "secret_rng"]  # fmt: skip
+
+#: What every public ``rng`` may be, see `as_rng`.
+Rng = np.random.Generator | int | None
 
 _FAR: Final = 64
 
@@ -78,6 +83,39 @@ def secret_rng() -> np.random.Generator:
     that of the package ``randomgen``.
     """
     return SecretGenerator()
+
+
+def as_rng(rng: Rng) -> np.random.Generator:
+    """Return the generator that a public function's ``rng`` stands for.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator, int or None
+        A generator is taken as it is. None is a secret one, see `secret_rng`: for real data. A
+        number >= 0 is a seed, ``numpy.random.default_rng(rng)``: for what is to be repeated. It is
+        known, and statements say so; and the same number again gives the same noise again.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, or a generator from before a fork.
+
+    References
+    ----------
+    Scientific Python, SPEC 7, *Seeding pseudo-random number generation*; there None is a
+    generator that is not fit for secrets.
+    """
+    if rng is None:
+        return secret_rng()
+    if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.default_rng(int(rng))
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(
+            "rng must be a numpy.random.Generator, a whole number >= 0, which is a seed that "
+            f"anybody may know, or None, which is secret; got {shown(rng)}."
+        )
+    check_made_here(rng)
+    return rng
 
 
 class Streams:

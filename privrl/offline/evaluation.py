@@ -24,13 +24,14 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_is, check_rng
+from privrl._checks import check_between, check_is
 from privrl._html import InHtml
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.offline.budget import person_cost
 from privrl.offline.persons import PersonStream
@@ -88,7 +89,7 @@ def evaluate_policy(
     discount: float = 1.0,
     confidence: float = 0.95,
     method: Method | None = None,
-    rng: np.random.Generator,
+    rng: Rng = None,
     accountant: Accountant | None = None,
 ) -> PolicyValue:
     """Return what an episode earns under a policy, with bounds.
@@ -115,7 +116,7 @@ def evaluate_policy(
     method : "last" or "steps", optional
         Which decisions are weighed. By default "last" where an episode earns nothing but by its
         outcome, undiscounted, and may have more than two steps; else "steps".
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     accountant : Accountant, optional
         Is charged once, before anything leaves.
@@ -159,7 +160,7 @@ def evaluate_policy(
     was released by half the deviation of the noise on them, and by that of one person more, with
     the largest weight and the farthest off.
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     cost = person_cost(epsilon, relation)
     discount = check_discount(discount)
     check_between("confidence", confidence, 0.5, 1, "0.95 is usual")

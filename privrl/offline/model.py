@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._checks import check_is, check_rng
+from privrl._checks import check_is
 from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
-from privrl.numerics.randomness import randomness_of
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     ReleasedCounts,
@@ -43,7 +43,7 @@ def fit_model(
     behaviour: FloatArray | str | None = None,
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
-    rng: np.random.Generator,
+    rng: Rng = None,
     accountant: Accountant | None = None,
 ) -> Released:
     """Return a model of what a log's persons went through, to be shared and to be played.
@@ -74,7 +74,7 @@ def fit_model(
     ValueError
         If an argument is out of range, or a model of this size cannot be had.
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
     allowed, chances, _ = check_support(log, admissible, behaviour)
     if epsilon is None:

@@ -33,7 +33,7 @@ from typing import Final, NoReturn
 
 import numpy as np
 
-from privrl._checks import check_rng, shown
+from privrl._checks import shown
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting import gate
@@ -44,6 +44,7 @@ from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log, PartitionedLog
 from privrl.numerics.discrete_gaussian import gaussian_on_grid
 from privrl.numerics.discrete_noise import discrete_laplace, permute_and_flip
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.offline.purses import FARTHEST, PURSE, Adds, Size, purses_of
 
 _SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in purses: what can be drawn on the grid
@@ -61,7 +62,7 @@ class PersonStream:
     cost : LaplaceCost, GaussianCost or NoPrivacy
         Of everything that leaves here together: of the table `SUMS` or `NORMS` of `AddRemovePerson`
         or `ReplacePerson`; its noise is for purses of 1, from 2^-20 to 2^15.5.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     accountant : Accountant, optional
         Is charged with ``cost``, once, before anything leaves.
@@ -79,11 +80,11 @@ class PersonStream:
         self,
         log: Log | PartitionedLog,
         cost: PersonCost,
-        rng: np.random.Generator,
+        rng: Rng = None,
         accountant: Accountant | None = None,
     ) -> None:
         _check_cost(cost)
-        check_rng(rng)
+        rng = as_rng(rng)
         self.cost, self._rng, self._made_in = cost, rng, this_process()
         self._size: Size = "sums"
         if not isinstance(cost, LaplaceCost):
@@ -198,7 +199,7 @@ class PersonStream:
                 "from a fork would share their noise and spend one budget. Make one in each, which "
                 "pays anew."
             )
-        check_rng(self._rng)
+        as_rng(self._rng)  # it is of this process
         return self._purses.pay(adds, n_cells) / PURSE
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_is, check_rng
+from privrl._checks import check_is
 from privrl._html import InHtml
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
@@ -18,6 +18,7 @@ from privrl.costs.base import Cost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,
@@ -92,7 +93,7 @@ def fit_policy(
     discount: float = 1.0,
     admissible: BoolArray | None = None,
     behaviour: FloatArray | Literal["uniform"] | None = None,
-    rng: np.random.Generator,
+    rng: Rng = None,
     accountant: Accountant | None = None,
 ) -> LoggedPolicy:
     """Return a policy that is better than what was done, as far as a log tells.
@@ -112,7 +113,7 @@ def fit_policy(
     behaviour : array, shape (S, A), or "uniform", optional
         The chances of actions that were followed, if that is public, as in a trial: ``"uniform"``
         over admissible ones. By default they are estimated.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     accountant : Accountant, optional
         Is charged once, before anything leaves.
@@ -128,7 +129,7 @@ def fit_policy(
     ValueError
         If an argument is out of range, or has another shape.
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     cost = person_cost(epsilon, relation, delta=delta, order=order)
     discount = check_discount(discount)
     check_policy(log, cost, discount)

@@ -14,12 +14,13 @@ from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_does, check_is, check_numbers, check_rng
+from privrl._checks import check_does, check_is, check_numbers
 from privrl._processes import this_process
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
+from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.special import FloatArray
 
 #: Counts are multiples of this, and sum to less than `LARGEST_TOTAL` in every cell: floats hold
@@ -90,7 +91,7 @@ class Register(Protocol):
 def draw(
     accountant: Accountant,
     updates: Sequence[tuple[Sampler, ArrayLike]],
-    rng: np.random.Generator,
+    rng: Rng = None,
     register: Register | None = None,
 ) -> list[Posterior]:
     """Release several tables of the same data: check, tell the accountant, then update.
@@ -101,7 +102,7 @@ def draw(
         Is charged for all updates at once, before any of them is made.
     updates : sequence of (sampler, counts)
         Each sampler with its new batch of counts, shape (..., K).
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     register : Register, optional
         Where the draw is entered once it is paid for, and before it is made.
@@ -116,7 +117,7 @@ def draw(
     BudgetExceeded
         If the accountant's budget does not cover the updates; then none is made.
     ValueError
-        If a sampler refuses its counts, or ``rng`` is no generator; then nothing is spent and no
+        If a sampler refuses its counts, or ``rng`` is none of these; then nothing is spent and no
         update is made.
 
     Notes
@@ -127,7 +128,7 @@ def draw(
     One thread at a time draws: what a sampler says that it costs is still so when it is updated.
     """
     with _drawing:
-        return _draw(accountant, updates, rng, register)
+        return _draw(accountant, updates, as_rng(rng), register)
 
 
 def _draw(
@@ -136,7 +137,6 @@ def _draw(
     rng: np.random.Generator,
     register: Register | None,
 ) -> list[Posterior]:
-    check_rng(rng)
     checked = [(sampler, _owned(counts)) for sampler, counts in updates]
     for sampler, batch in checked:
         sampler.check(batch)

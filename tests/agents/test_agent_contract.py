@@ -752,7 +752,7 @@ def test_self_loops_are_where_a_state_follows_itself(terminates: bool) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"rng": 0}, "rng must be"),
+        ({"rng": 0.5}, "rng must be"),
         ({"terminates": 2}, "terminates must be True or False"),
         ({"terminates": -1}, "terminates must be True or False"),
         ({"schedule": "every-episode"}, "schedule must be a schedule"),

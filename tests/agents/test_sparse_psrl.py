@@ -509,7 +509,7 @@ def test_the_same_randomness_makes_the_same_run() -> None:
         ({"delta": 0.0}, "delta must be"),
         ({"delta": 1.0}, "delta must be"),
         ({"delta": np.nan}, "delta must be"),
-        ({"rng": 7}, "rng must be"),
+        ({"rng": -7}, "rng must be"),
         ({"relation": ReplaceRecord()}, "for the relation 'replace one record'"),
         ({"support": riverswim(5, 10).support}, "support must be for"),
     ],

@@ -159,7 +159,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
     with pytest.raises(ValueError, match="episodes must be a whole number >= 1"):
         simulate_log(world, uniform, 1, rng, episodes=0)
     with pytest.raises(ValueError, match="rng must be a numpy"):
-        simulate_log(world, uniform, 1, 0)  # type: ignore[arg-type] # a seed is no generator
+        simulate_log(world, uniform, 1, "0")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="actions must be admissible; World"):
         simulate_log(world, np.full((5, 12), 1 / 12), 1, rng)
     over = TabularMDP(np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(1), 2)

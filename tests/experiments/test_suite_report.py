@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from privrl.experiments.palette import BLUE, VERMILION
+from privrl.experiments.palette import BLUE, GREEN
 from privrl.experiments.suites.plots import shares_of_the_optimum
 from privrl.experiments.suites.report import (
     Column,
@@ -31,7 +31,8 @@ def results(*, agents=("psrl", "ucbvi"), episodes=(300,), epsilons=(NONE, 1.0)) 
         rows += [
             {
                 "task": task, "half": TASKS[task], "episodes": long, "agent": agent,
-                "method": f"{agent}, geometric:1.05", "relation": "replace-step", "order": 2.0,
+                "sampler": "noisy-counts", "method": f"{agent}, geometric:1.05",
+                "relation": "replace-step", "order": 2.0,
                 "epsilon": epsilon, "delta": 1e-5, "run": run,
                 "epsilon_delta": 5.08123 - run if epsilon < NONE else NONE,
                 "learning": learning + off, "final": final + off,
@@ -126,7 +127,7 @@ def test_the_picture_shows_every_share() -> None:
         ]  # fmt: skip
         assert (learning[:2], final) == (("<", True), ("o", False, pytest.approx(0.25)))
         assert learning[2] < 0  # marked as worse than chance, just left of it
-        assert len(_markers(axes, VERMILION)) == 8
+        assert len(_markers(axes, GREEN)) == 8
     legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     assert legends[:2] == ["psrl", "ucbvi"]
     assert legends[-1] == "worse than chance"

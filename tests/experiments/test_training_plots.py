@@ -6,11 +6,14 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from privrl._files import figure_writer
 from privrl.agents import Policy
 from privrl.envs.labels import action_names, grid_of
 from privrl.envs.worth import Worth
+from privrl.experiments.methods import Method
+from privrl.experiments.palette import LOOKS
 from privrl.experiments.training.plots import learning_figure, policy_figure
 
 LAKE = gym.make("FrozenLake-v1")
@@ -54,9 +57,18 @@ def test_a_learning_curve_says_that_it_is_not_private() -> None:
     assert [line.get_ydata()[0] for line in lines] == [4.0, 6.0, 0.5]
     assert draws.get_xdata().tolist() == [2]
     labels = [each.get_text() for each in axes.get_legend().get_texts()]
-    assert "the best there is: 6" in labels
+    assert "the best there is, without privacy: 6" in labels
     (bare,) = learning_figure(record, None, "Lake-v0").axes
     assert len(bare.lines) == 2
+
+
+def test_a_learning_curve_goes_into_a_panel_of_ones_own_in_its_methods_colour() -> None:
+    record = pd.DataFrame({"episode": [0], "episodes": [4], "reward": [4.0], "draws": [0]})
+    mine, other = Figure().subplots(1, 2)
+    method = Method(agent="ucbvi")
+    assert learning_figure(record, None, "Lake-v0", method, ax=mine) is mine.get_figure()
+    assert (mine.lines[0].get_color(), mine.lines[0].get_marker()) == LOOKS["ucbvi"][:2]
+    assert not other.lines
 
 
 @pytest.mark.parametrize(

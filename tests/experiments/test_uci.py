@@ -20,7 +20,13 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.simplex import SimplexCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments.uci import data, fits
-from privrl.experiments.uci.data import NotPrivateWarning, network_of, split
+from privrl.experiments.uci.data import (
+    NotPrivateWarning,
+    Split,
+    commonest_share,
+    network_of,
+    split,
+)
 from privrl.experiments.uci.fits import gohari
 from privrl.experiments.uci.jobs import (
     AUTO,
@@ -33,7 +39,7 @@ from privrl.experiments.uci.jobs import (
     Job,
     grid,
 )
-from privrl.experiments.uci.run import run_jobs
+from privrl.experiments.uci.run import half_widths, run_jobs
 from privrl.models.naive_bayes import PrivateNaiveBayes
 
 JOB = Job(
@@ -235,3 +241,25 @@ def test_draws_of_gohari_et_al_are_those_they_were_calibrated_for() -> None:
     model.fit(X, rng.integers(0, 2, 700))
     np.testing.assert_allclose(model.mechanism_.sizes, made.sizes, rtol=1e-6)
     assert model.mechanism_.alpha == made.alpha
+
+
+def test_half_widths_are_students_over_splits_and_0_of_one() -> None:
+    rows = [
+        {"data": "A", "split": split, "mechanism": name, "epsilon": epsilon, "accuracy": value}
+        for name, epsilon in (("auto", 0.1), (NONE, math.inf), (UNIFORM, 0.0))
+        for split, value in enumerate((0.5, 0.6, 0.7))
+    ]
+    found = half_widths(pd.DataFrame(rows), "accuracy")
+    assert found.loc["A", 0.1].to_dict() == pytest.approx(
+        dict.fromkeys(("auto", NONE, UNIFORM), 4.302653 * 0.1 / math.sqrt(3)), rel=1e-6
+    )
+    alone = half_widths(pd.DataFrame(rows[::3]), "accuracy")
+    assert (alone == 0).all(axis=None)
+
+
+def test_the_commonest_class_is_that_of_the_training_part() -> None:
+    schema = Schema({"class": Categories(("a", "b"))})
+    parts = Split(
+        schema, pd.DataFrame({"class": ["b", "b", "a"]}), pd.DataFrame({"class": ["a", "b", "a"]})
+    )
+    assert commonest_share(parts) == pytest.approx(1 / 3)

@@ -97,6 +97,6 @@ def test_bad_arguments_cost_nothing_and_show_no_value(change, message):
     assert accountant.relation is None
 
 
-def test_a_seed_is_no_generator():
+def test_a_number_below_0_is_no_seed():
     with pytest.raises(ValueError, match="rng must be"):
-        discretise(frame(), BOUNDS, target=Rdp(5, 1.0), rng=3)
+        discretise(frame(), BOUNDS, target=Rdp(5, 1.0), rng=-3)

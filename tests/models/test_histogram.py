@@ -171,7 +171,7 @@ def test_ugly_data_are_refused_for_nothing(values, bins, message: str) -> None:
         ({"n_records": 10}, "leave it out"),
         ({"relation": AddRemoveRecord(), "n_records": 0}, "n_records must be"),
         ({"relation": AddRemoveRecord(), "mechanism": "dirichlet"}, "a public guess"),
-        ({"rng": 3}, "rng must be"),
+        ({"rng": True}, "rng must be"),
         ({"rng": np.random.RandomState(3)}, "rng must be"),
     ],
 )
@@ -687,7 +687,7 @@ def test_synthetic_records_follow_the_probabilities() -> None:
     assert len(h.sample(0, rng())) == 0
     assert histogram([1], [0, 2, 6], target=TARGET, rng=rng()).sample(50, rng()).isin([1, 4]).all()
     with pytest.raises(ValueError, match="rng must be"):
-        h.sample(3, 1)
+        h.sample(3, -1)
     with pytest.raises(ValueError, match="n must be"):
         h.sample(-1, rng())
 

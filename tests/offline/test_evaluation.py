@@ -623,7 +623,7 @@ BAD = [
     ({"confidence": math.nan}, "confidence"),
     ({"method": "first"}, "method must be 'last' or 'steps', got 'first'"),
     ({"method": "last", "discount": 0.9}, "step rewards"),
-    ({"rng": 3}, "rng must be a numpy"),
+    ({"rng": -3}, "rng must be a numpy"),
 ]
 
 

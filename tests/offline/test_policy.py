@@ -289,7 +289,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"behaviour": np.array([[1.0, 0.0]] * 3), "admissible": np.array([[False, True]] * 3)},
         "an admissible action at least in every state",
     ),
-    ({"rng": 3}, "rng must be"),
+    ({"rng": -3}, "rng must be"),
 ]
 
 

@@ -94,6 +94,7 @@ def saved_sweep(out: Path) -> pd.DataFrame:
                 "command": "privrl sweep",
                 "spec": spec.to_dict(),
                 "optimal_value": result.optimal_value,
+                "random_value": result.random_value,
                 "randomness": SEEDED,
             },
         ),

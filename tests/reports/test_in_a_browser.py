@@ -11,6 +11,7 @@ from folders import EVIL, evil_histogram, evil_training, saved_sweep
 
 pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
 
+from privrl.experiments.palette import COLOURS
 from privrl.experiments.reports import report
 
 pytestmark = needs_browser
@@ -74,18 +75,20 @@ def test_a_page_is_drawn_alone_and_fits(
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )
     assert wide <= inner == size[0]
-    # Something was drawn: there are pixels of the first colour of the palette.
+    # Something was drawn: there are pixels of a colour of the palette.
     assert browser.execute_script(
         DEEP
         + """
+        const wanted = new Set(arguments[0]);
         return seek(document, "canvas").some((canvas) => {
           const drawn = canvas.getContext("2d");
           if (!drawn || !canvas.width) return false;
           const { data } = drawn.getImageData(0, 0, canvas.width, canvas.height);
           for (let i = 0; i < data.length; i += 4)
-            if (data[i] === 0 && data[i + 1] === 0x72 && data[i + 2] === 0xb2) return true;
+            if (wanted.has((data[i] << 16) + (data[i + 1] << 8) + data[i + 2])) return true;
           return false;
-        });"""
+        });""",
+        [int(colour[1:], 16) for colour in COLOURS],
     )
     if kind != "sweep":
         assert browser.title != "run"

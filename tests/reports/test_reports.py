@@ -27,7 +27,7 @@ pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
 from privrl import _copies, _files, _sharing
 from privrl.agents.policies import Policy
 from privrl.cli import app
-from privrl.experiments.palette import COLOURS
+from privrl.experiments.palette import BLUE, GREEN
 from privrl.experiments.reports import NAMES, charts, policies, report
 from privrl.experiments.reports import contents as of_contents
 from privrl.experiments.reports import page as of_pages
@@ -247,10 +247,10 @@ def test_a_sweep_is_drawn_as_its_tables_say(tmp_path: Path) -> None:
     assert isinstance(series, Series)
     assert list(series.x) == means.index.tolist()
     assert list(series.y) == pytest.approx(means.tolist())
-    assert series.colour == COLOURS[0]  # as in reward_vs_epsilon.png
+    assert series.colour == BLUE  # as in reward_vs_epsilon.png
     widths = 1.96 * private.groupby("epsilon")["optimal_share"].sem()
     assert np.subtract(series.high, series.y) == pytest.approx(widths.to_numpy())
-    assert [level.name for level in picture.levels][-1] == "optimum"
+    assert [level.name for level in picture.levels][-2:] == ["optimum", "random actions"]
     assert len(curves) == 1
     assert "These are rewards of simulated runs" in words(there)
 
@@ -314,7 +314,8 @@ def test_a_policy_of_a_log_says_what_to_do(tmp_path: Path) -> None:
 def test_a_suite_is_drawn_as_its_table_says(tmp_path: Path) -> None:
     rows = [
         {"task": task, "half": "set", "episodes": 10, "method": method, "agent": method,
-         "relation": "replace-step", "order": 2.0, "epsilon": epsilon, "delta": 1e-5,
+         "sampler": "noisy-counts", "relation": "replace-step", "order": 2.0, "delta": 1e-5,
+         "epsilon": epsilon,
          "epsilon_delta": 4.4 if epsilon < 9 else epsilon, "run": run, "learning": 0.1 + run / 5,
          "final": 0.5 + run / 5}
         for task in ("one", EVIL) for method in ("psrl", "ucbvi")
@@ -328,7 +329,7 @@ def test_a_suite_is_drawn_as_its_table_says(tmp_path: Path) -> None:
     there = page(tmp_path)
     pictures = found(there, Chart)
     assert [picture.kind for picture in pictures] == ["dots", "dots"]
-    for series, colour in zip(pictures[0].series, COLOURS, strict=False):
+    for series, colour in zip(pictures[0].series, (BLUE, GREEN), strict=True):
         assert list(series.low) == pytest.approx([0.2] * len(series.low))
         assert list(series.high) == pytest.approx([0.6] * len(series.low))
         assert series.colour == colour  # as in suite.png
@@ -351,6 +352,19 @@ def test_the_command_writes_a_page_once(tmp_path: Path) -> None:
     assert "must be researcher or public, got 'all'" in run(
         "report", tmp_path, "--for", "all", code=2
     )
+
+
+@pytest.mark.parametrize("audience", ["public", "researcher"])
+def test_what_is_written_anew_has_no_page_of_what_was_there(tmp_path: Path, audience: str) -> None:
+    evil_histogram(tmp_path)
+    run("report", tmp_path, "--for", audience)
+    (tmp_path / "notes.html").write_text("mine")
+    assert (tmp_path / f"report-{audience}.html").exists()
+    evil_histogram(tmp_path)
+    assert not list(tmp_path.glob("report-*"))
+    assert (tmp_path / "notes.html").exists()
+    assert f"report-{audience}.html" in _sharing.PAGES
+    assert set(_sharing.PAGES) == set(NAMES.values())
 
 
 def test_without_bokeh_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

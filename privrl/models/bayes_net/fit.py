@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_positive, check_rng
+from privrl._checks import check_positive
 from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting import gate
@@ -33,7 +33,7 @@ from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.numerics.randomness import randomness_of
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 
 _ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
 
@@ -141,7 +141,7 @@ class PrivateBayesNet:
     def fit(
         self,
         frame: pd.DataFrame | PartitionedRecords,
-        rng: np.random.Generator,
+        rng: Rng = None,
         *,
         accountant: Accountant | None = None,
     ) -> BayesNet:
@@ -152,7 +152,7 @@ class PrivateBayesNet:
         frame : pandas.DataFrame or PartitionedRecords
             Records that fit the schema, at least one; other columns are ignored. Their number is
             public: a neighbour has as many.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator, int or None
             Where the randomness comes from.
         accountant : RdpAccountant or PldAccountant, optional
             Is charged before anything is drawn.
@@ -170,7 +170,7 @@ class PrivateBayesNet:
             If a value does not fit, or another argument is out of range; nothing is spent then,
             and the message shows no value of the data.
         """
-        check_rng(rng)
+        rng = as_rng(rng)
         count: _Counter
         if isinstance(frame, PartitionedRecords):
             if self._is_chosen:

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_numbers, check_rng, shown
+from privrl._checks import check_count, check_numbers, shown
 from privrl._html import InHtml
 from privrl._plain import listed
 from privrl._sharing import Verdict, check_said, judge
@@ -36,6 +36,7 @@ from privrl.models.saving import (
     plain_spent,
     randomness_said,
 )
+from privrl.numerics.randomness import Rng, as_rng
 
 _FORMAT = "privrl.BayesNet 1"
 _ENTRIES = (
@@ -160,14 +161,14 @@ class BayesNet(InHtml, Saved):
             raise ValueError("frame must have at least one record for a mean, got none.")
         return float(self.log_probabilities(frame).mean())
 
-    def sample(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
         """Draw synthetic records: free, however many.
 
         Parameters
         ----------
         n : int
             How many, >= 0.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator, int or None
             Where the randomness comes from.
 
         Returns
@@ -177,7 +178,7 @@ class BayesNet(InHtml, Saved):
             middle.
         """
         check_count("n", n, least=0)
-        check_rng(rng)
+        rng = as_rng(rng)
         codes: dict[str, IntArray] = {}
         for node in self.structure.order:
             rows = self.structure.rows(node, codes) if self.parents[node] else np.zeros(n, np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, check_is, check_rng, shown
+from privrl._checks import check_count, check_is, shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -23,7 +23,7 @@ from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.numerics.randomness import randomness_of
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
 
 _AT_ONCE = 1 << 14  # numbers, which with their bins fit in a processor's cache
 
@@ -34,7 +34,7 @@ def histogram(
     range: tuple[float, float] | None = None,  # noqa: A002, NumPy's name
     *,
     target: Target,
-    rng: np.random.Generator,
+    rng: Rng = None,
     mechanism: Name = "auto",
     loss: Loss = "kl",
     relation: Relation | None = None,
@@ -56,7 +56,7 @@ def histogram(
         The public bounds, where ``bins`` is a number. It is never read from the values.
     target : Rdp or ApproxDP
         What the release may spend.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     mechanism : str
         ``"dirichlet"``, ``"gaussian"``, ``"laplace"``, ``"discrete-gaussian"``,
@@ -96,7 +96,7 @@ def histogram(
     >>> released.probabilities.round(2)
     array([0.09, 0.43, 0.4 , 0.09])
     """
-    check_rng(rng)
+    rng = as_rng(rng)
     column, called = _column(bins, range), str(getattr(values, "name", None) or "the column")
     relation = ReplaceRecord() if relation is None else relation
     is_public = keeps_size(relation)
@@ -135,7 +135,7 @@ def value_counts(
     categories: Iterable[str | int | bool] | Categories,
     *,
     target: Target,
-    rng: np.random.Generator,
+    rng: Rng = None,
     mechanism: Name = "auto",
     loss: Loss = "kl",
     relation: Relation | None = None,

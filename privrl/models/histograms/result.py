@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_between, check_count, check_numbers, check_positive, check_rng
+from privrl._checks import check_between, check_count, check_numbers, check_positive
 from privrl._html import table
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
@@ -27,6 +27,7 @@ from privrl.models.histograms.choice import (
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
 from privrl.models.saving import Saved, check_entries, check_format, randomness_said
+from privrl.numerics.randomness import Rng, as_rng
 
 _FORMAT = "privrl.PrivateHistogram 1"
 _ENTRIES = (
@@ -107,14 +108,14 @@ class PrivateHistogram(Saved):
             raise ValueError("edges are of bins, and this histogram is of categories; see labels.")
         return np.array(self.column.edges)
 
-    def sample(self, n: int, rng: np.random.Generator) -> "pd.Series[Any]":
+    def sample(self, n: int, rng: Rng = None) -> "pd.Series[Any]":
         """Draw synthetic records: free, however many.
 
         Parameters
         ----------
         n : int
             How many, >= 0.
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator, int or None
             Where the randomness comes from.
 
         Returns
@@ -123,7 +124,7 @@ class PrivateHistogram(Saved):
             Categories, or the middles of bins; missing for the cells of other and missing values.
         """
         check_count("n", n, least=0)
-        check_rng(rng)
+        rng = as_rng(rng)
         counts = synthetic_counts(self.probabilities, n, rng)
         return self.column.decode(rng.permutation(np.repeat(np.arange(counts.size), counts)))
 
