@@ -255,7 +255,7 @@ def test_what_fell_by_more_than_a_quarter_is_named(page, capsys) -> None:
         maker.check(maker.Results(report(1e-4, 4.1, 2.9e-5)), page)
     told = str(caught.value).splitlines()
     assert told[1:] == [
-        "vector: ours takes, to the floor (64): 0.29 × instead of 0.4 ×",
+        "vector: ours takes, to the ceiling (64): 0.29 × instead of 0.4 ×",
         "single: noisy counts, 1,000 (ratio): 0.488 × instead of 0.667 ×",
     ]
 

@@ -439,8 +439,8 @@ def test_what_is_no_count_is_refused_unseen_and_unpaid(ugly) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [0, None, np.random, np.random.RandomState(0)],
-    ids=["seed", "none", "module", "legacy"],
+    [-1, "0", np.random, np.random.RandomState(0)],
+    ids=["negative", "text", "module", "legacy"],
 )
 def test_what_is_no_generator_costs_nothing(wrong) -> None:
     accountant = RdpAccountant()

@@ -1,7 +1,7 @@
 """Every block of Python in the README and the docs runs as it stands, in the order of its page.
 
 docs/audits.md, docs/environments.md and docs/howto have tests of their own, which also look at what
-they show; the tutorials run when the site is built.
+they show, as do the tutorials.
 """
 
 import re

@@ -482,7 +482,7 @@ def test_bad_records_cost_nothing_and_are_not_shown(net, rng, spoil):
     assert "99" not in str(caught.value)
     assert accountant.rdp.max() == 0
     with pytest.raises(ValueError, match="rng"):
-        spec().fit(frame, 7, accountant=accountant)
+        spec().fit(frame, "7", accountant=accountant)
     assert accountant.rdp.max() == 0
 
 

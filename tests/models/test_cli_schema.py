@@ -4,6 +4,7 @@ import json
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -255,6 +256,22 @@ def test_merging_keeps_a_cell_for_the_rest() -> None:
     again, kept = merged(columns, template(["a"], numeric={"a": (0, 90)})["columns"])
     assert again == columns
     assert kept == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"numeric": [("a", (0, 1))]}, "numeric must be a Mapping, got list"),
+        ({"categories": "--"}, "categories must be a Mapping, got str"),
+        ({"categories": {"b": "xy"}}, "categories of 'b' must be a sequence, got 'xy'"),
+        ({"categories": {"b": 5}}, "categories of 'b' must be a sequence, got 5"),
+        ({"rest": 5}, "rest must be a Collection, got int"),
+        ({"rest": "ab"}, "got the one text 'ab'"),
+    ],
+)
+def test_what_says_nothing_of_columns(said: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        template(["a", "b"], **said)
 
 
 def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:

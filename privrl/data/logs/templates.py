@@ -1,6 +1,6 @@
 """Schemas of logs to be filled in, made of names and bounds only."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ def write_log_template(
     *,
     numeric: Mapping[str, Bounds] | None = None,
     categories: Mapping[str, Sequence[Value]] | None = None,
-    rest: Iterable[str] = (),
+    rest: Collection[str] = (),
     bins: int = 10,
 ) -> None:
     """Write a file of a `LogSchema`, ``.toml`` or ``.json``, in which the user fills in the rest.

@@ -1,6 +1,6 @@
 """The columns of a table, in order."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -235,7 +235,7 @@ class Schema:
         *,
         numeric: Mapping[str, Bounds] | None = None,
         categories: Mapping[str, Sequence[Value]] | None = None,
-        rest: Iterable[str] = (),
+        rest: Collection[str] = (),
         bins: int = 10,
     ) -> dict[str, Any]:
         """Return plain data for `from_dict`, in which the user fills in what is left.

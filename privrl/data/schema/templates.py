@@ -3,11 +3,11 @@
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from privrl._checks import check_count, check_is
+from privrl._checks import check_count, check_is, shown
 from privrl._files import bytes_writer, check_replaced, read_bytes, save_all, save_new
 from privrl._plain import did_you_mean, listed
 from privrl.data.schema.columns import Bins, Categories
@@ -43,7 +43,7 @@ def template(
     *,
     numeric: Mapping[str, Bounds] | None = None,
     categories: Mapping[str, Sequence[Value]] | None = None,
-    rest: Iterable[str] = (),
+    rest: Collection[str] = (),
     bins: int = 10,
 ) -> dict[str, Any]:
     """Return plain data for `Schema.from_dict`, in which the user fills in what is left.
@@ -80,7 +80,11 @@ def template(
     """
     names = check_names(names)
     bins = check_count("bins", bins, least=2)
-    numeric, categories, rest = numeric or {}, categories or {}, frozenset(rest)
+    numeric, categories = numeric or {}, categories or {}
+    check_is("numeric", numeric, Mapping)
+    check_is("categories", categories, Mapping)
+    check_is("rest", rest, Collection)
+    rest = frozenset(check_names(rest)) if rest else frozenset()
     wrong = [
         text
         for option, given in (("numeric", numeric), ("categories", categories), ("missing", rest))
@@ -134,7 +138,7 @@ def write_template(
     *,
     numeric: Mapping[str, Bounds] | None = None,
     categories: Mapping[str, Sequence[Value]] | None = None,
-    rest: Iterable[str] = (),
+    rest: Collection[str] = (),
     bins: int = 10,
 ) -> "Written":
     """Write a schema file, ``.toml`` or ``.json``, in which the user fills in what is left.
@@ -269,11 +273,10 @@ def _column(
         raise ValueError(f"column {name!r} must be in numeric or in categories, got both.")
     if name not in numeric:
         values = categories.get(name, ())
-        return (
-            plain(Categories(tuple(values), rest))
-            if values
-            else ({"categories": [], "other": rest})
-        )
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ValueError(f"categories of {name!r} must be a sequence, got {shown(values)}.")
+        values = tuple(values)
+        return plain(Categories(values, rest)) if values else ({"categories": [], "other": rest})
     bounds = numeric[name]
     if bounds is None:
         return {"edges": [], "missing": rest}
