@@ -52,6 +52,9 @@ class _Baseline(TabularAgent):
     def _plan_to_deploy(self) -> IntArray:
         return self.behaviour
 
+    def _guarantee(self) -> None:
+        """Promise nothing: nothing was released, and others may have charged its accountant."""
+
 
 class Oracle(_Baseline):
     """Follow a given policy, such as the best one of an MDP: ``policy=mdp.plan()[0]``.

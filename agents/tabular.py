@@ -317,8 +317,8 @@ class TabularAgent(Observer, ABC):
         """Return what the policy cost, as statements have it; None before the first draw."""
         spent = self.accountant
         relation, budget = spent.relation, spent.budget
-        if relation is None or self.batch_shape:
-            return None
+        if not self._draws or relation is None or self.batch_shape:
+            return None  # what others charged its accountant says nothing of it
         delta = budget.delta if isinstance(budget, ApproxDP) else USUAL_DELTA
         epsilon = float(spent.epsilon(delta))
         order, divergence = None, None

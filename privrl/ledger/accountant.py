@@ -1,5 +1,6 @@
 """The accountant of a data set: whatever it is charged with is in the ledger before it is drawn."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -93,10 +94,14 @@ class LedgerAccountant(KeepsJournal):
         """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).
 
         Under the accountant's relation; at the best order, so that it holds if the costs (not the
-        data) were settled beforehand. Budgets hold in any case.
+        data) were settled beforehand. Budgets hold in any case. What was entered through this
+        accountant counts though the ledger forgets it; infinite where nobody knows it any more.
         """
-        delta, account = check_delta(delta), self._account()
-        return np.asarray(0.0 if account is None else account.total.epsilon(delta))
+        delta, account, receipt = check_delta(delta), self._account(), self._receipt
+        totals = [] if account is None else [account.total]
+        totals += [] if receipt is None else [receipt.after]
+        unknown = math.inf if self._book.charges()[0] else 0.0
+        return np.asarray(max((total.epsilon(delta) for total in totals), default=unknown))
 
     def _account(self) -> "Account | None":
         if self._relation is None or not self._ledger.is_there:

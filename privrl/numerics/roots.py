@@ -23,7 +23,7 @@ def brentq(
     Raises
     ------
     ValueError
-        If the values are of one sign.
+        If the values are of one sign, or one is no number.
     RuntimeError
         If a hundred steps are not enough.
 
@@ -32,9 +32,8 @@ def brentq(
     Brent (1973), *Algorithms for Minimization Without Derivatives*, chapter 4: the secant, inverse
     quadratic interpolation, or a half of what brackets the root, whichever is safe.
     """
-    # Floats of Python, of which large products are infinite without a warning.
     before, at = low, high
-    f_before, f_at = float(function(before)), float(function(at))
+    f_before, f_at = _value(function, before), _value(function, at)
     if f_before == 0:
         return before
     if f_at == 0:
@@ -61,8 +60,16 @@ def brentq(
             step_before = step = half
         before, f_before = at, f_at
         at += step if abs(step) > off else (off if half > 0 else -off)
-        f_at = float(function(at))
+        f_at = _value(function, at)
     raise RuntimeError("no root was found in a hundred steps.")
+
+
+def _value(function: Callable[[float], float], at: float) -> float:
+    """Return a value as a float of Python: of those, large products are infinite, not warned of."""
+    value = float(function(at))
+    if math.isnan(value):  # it would be taken for one of some sign, and what it hides for a root
+        raise ValueError(f"function must have numbers for values, and has none at {at!r}.")
+    return value
 
 
 def _attempt(before: _Point, at: _Point, other: _Point) -> float:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_does, check_is, check_numbers
+from privrl._checks import check_does, check_is, check_numbers, check_rng
 from privrl._processes import this_process
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import secret_rng
 from privrl.numerics.special import FloatArray
 
 #: Counts are multiples of this, and sum to less than `LARGEST_TOTAL` in every cell: floats hold
@@ -91,7 +91,7 @@ class Register(Protocol):
 def draw(
     accountant: Accountant,
     updates: Sequence[tuple[Sampler, ArrayLike]],
-    rng: Rng = None,
+    rng: np.random.Generator | None = None,
     register: Register | None = None,
 ) -> list[Posterior]:
     """Release several tables of the same data: check, tell the accountant, then update.
@@ -102,8 +102,9 @@ def draw(
         Is charged for all updates at once, before any of them is made.
     updates : sequence of (sampler, counts)
         Each sampler with its new batch of counts, shape (..., K).
-    rng : numpy.random.Generator, int or None
-        Where the randomness comes from.
+    rng : numpy.random.Generator or None
+        Where the randomness comes from; None is secret. A seed is refused: each draw of a run would
+        have the noise of the one before.
     register : Register, optional
         Where the draw is entered once it is paid for, and before it is made.
 
@@ -117,8 +118,8 @@ def draw(
     BudgetExceeded
         If the accountant's budget does not cover the updates; then none is made.
     ValueError
-        If a sampler refuses its counts, or ``rng`` is none of these; then nothing is spent and no
-        update is made.
+        If a sampler refuses its counts, or ``rng`` is neither of these; then nothing is spent and
+        no update is made.
 
     Notes
     -----
@@ -127,8 +128,10 @@ def draw(
 
     One thread at a time draws: what a sampler says that it costs is still so when it is updated.
     """
+    rng = secret_rng() if rng is None else rng
+    check_rng(rng)
     with _drawing:
-        return _draw(accountant, updates, as_rng(rng), register)
+        return _draw(accountant, updates, rng, register)
 
 
 def _draw(

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from privrl import secret_rng
-from privrl.agents import PSRL, KnownRewards, Policy
+from privrl.accounting import RdpAccountant
+from privrl.agents import PSRL, KnownRewards, Oracle, Policy, QLearning, Transition
+from privrl.costs import GaussianCost, ReplaceStep
 from privrl.costs.relations import PaperStep, PaperStepWarning
 from privrl.envs import riverswim
 from privrl.samplers import NoisyCounts, NonPrivate
@@ -134,6 +136,19 @@ def test_an_agents_policy_says_what_it_cost(budget: dict[str, float], tmp_path: 
     assert Policy.load(tmp_path / "policy.json").to_dict()["shareable"] is True
     seeded = PSRL.private(env, epsilon=1, episodes=5, rng=np.random.default_rng(0)).learn()
     assert seeded.to_policy().to_dict()["shareable"] is False
+
+
+def test_what_others_cost_is_no_promise() -> None:
+    """A policy of raw rewards, or of nobody's, beside a release under the same accountant."""
+    accountant = RdpAccountant()
+    accountant.compose(GaussianCost(sigma=5.0, relation=ReplaceStep()))
+    raw = QLearning(4, 2, 5, episodes=9, accountant=accountant)
+    raw.observe(Transition(0, 1, 1.0, 2, False))
+    given = Oracle(4, 2, 5, policy=np.zeros((5, 4), int), accountant=accountant)
+    given.begin_episode(0)
+    for agent in (raw, given):
+        assert agent.to_policy().guarantee is None
+        assert agent.to_policy().to_dict()["shareable"] is False
 
 
 def test_without_a_promise_there_is_nothing_to_share() -> None:

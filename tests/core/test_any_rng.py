@@ -20,7 +20,7 @@ from privrl.samplers import NoisyCounts, draw
 
 #: Parts of a run, called again and again with the generator of the whole: a seed would give each
 #: of them the same numbers.
-PARTS = {"encode", "encode_counts", "update", "play", "sample of a posterior"}
+PARTS = {"encode", "encode_counts", "update", "draw", "play", "sample of a posterior"}
 
 
 def signatures() -> Iterator[tuple[str, inspect.Parameter]]:
@@ -101,8 +101,16 @@ def test_releases_and_runs_repeat_with_a_seed_and_not_without() -> None:
     policy = np.zeros((6, 4), int)
     one, other = (mdp.rollout_counts(policy, 50, 5) for _ in range(2))
     assert (one == other).all()
+
+
+def test_draws_of_a_run_take_no_seed() -> None:
+    """Each would have the noise of the one before, and their difference none."""
     sampler = NoisyCounts.calibrated(Rdp(2, 1.0), draws=3, relation=ReplaceStep())
-    drawn = [
-        draw(RdpAccountant(), [(sampler.fresh(), np.ones((4, 2, 4)))], 9)[0].mean for _ in range(2)
-    ]
-    assert (drawn[0] == drawn[1]).all()
+    accountant, updates = RdpAccountant(), [(sampler, np.ones((4, 2, 4)))]
+    with pytest.raises(ValueError, match=r"rng must be a numpy\.random\.Generator"):
+        draw(accountant, updates, 9)  # type: ignore[arg-type] # is refused
+    assert not accountant.journal
+    (first,) = draw(accountant, updates)
+    assert len(accountant.journal) == 1
+    (other,) = draw(RdpAccountant(), [(sampler.fresh(), np.ones((4, 2, 4)))])
+    assert (first.mean != other.mean).any()

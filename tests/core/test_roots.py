@@ -50,3 +50,15 @@ def test_values_may_be_numpy_s_and_large() -> None:
 
     want = optimize.brentq(function, -3, 9, **tolerances)
     assert brentq(function, -3.0, 9.0, **tolerances) == want == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("hole", [(0.5, 2.0), (0.29, 0.31)])
+def test_what_is_no_number_is_no_root(hole: tuple[float, float]) -> None:
+    """As SciPy has it; a comparison with it would be false, and it be taken for what fits."""
+
+    def function(x: float) -> float:
+        return math.nan if hole[0] <= x <= hole[1] else x - 0.3
+
+    for solve in (brentq, optimize.brentq):
+        with pytest.raises(ValueError, match=r"numbers for values|is NaN"):
+            solve(function, 0.0, 1.0, xtol=1e-12, rtol=1e-12)

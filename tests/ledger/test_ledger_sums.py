@@ -351,3 +351,21 @@ def test_copies_spend_from_one_budget(book: Ledger) -> None:
         others[1].compose(laplace(0.5))
     assert len(one.journal) == 1
     assert "epsilon 1.0" in repr(one)
+
+
+def test_what_an_accountant_entered_is_not_forgotten_by_it(book: Ledger) -> None:
+    """Or a release of data that were erased from the ledger would have cost nothing."""
+    accountant = book.accountant("d")
+    accountant.compose(gaussian(1.0))
+    spent = float(accountant.epsilon(1e-5))
+    resumed = book.accountant("d")
+    resumed.resume(*accountant.charges())
+    assert spent == resumed.epsilon(1e-5) > 4
+    book.forget("d")
+    assert accountant.epsilon(1e-5) == spent
+    assert resumed.epsilon(1e-5) == math.inf
+    book.accountant("d").compose(gaussian(50.0))
+    assert accountant.epsilon(1e-5) == spent
+    book.path.unlink()
+    assert accountant.epsilon(1e-5) == spent
+    assert book.accountant("d", UNIT).epsilon(1e-5) == 0
