@@ -22,6 +22,9 @@ _LARGEST_SCORE = 2.0**53  # up to which floats hold every whole number
 class ExponentialMechanism(Mechanism[IntArray]):
     """Choose an option with probability proportional to ``exp(score / scale)``, exactly.
 
+    A release is one choice. A second one by scores of the same records is a second release: all of
+    its scores may change, too.
+
     Parameters
     ----------
     scale : float
@@ -95,7 +98,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
         return ChoiceCost(scale=self.scale, sensitivity=self.sensitivity, relation=self.relation)
 
     def check(self, data: ArrayLike) -> FloatArray:
-        """Return scores, shape (..., K), if they are whole numbers from 0 to 2**53.
+        """Return scores, shape (K,), if they are whole numbers from 0 to 2**53.
 
         Raises
         ------
@@ -103,8 +106,11 @@ class ExponentialMechanism(Mechanism[IntArray]):
             If they are not; the message holds no score.
         """
         scores = check_numbers("data", data)
-        if scores.ndim < 1 or scores.shape[-1] < 1:
-            raise ValueError("data must be scores with the options on the last axis.")
+        if scores.ndim != 1 or not scores.size:
+            raise ValueError(
+                f"data must be the scores of one choice, shape (K,), got shape {scores.shape}; "
+                "release choices one by one, for each is paid for."
+            )
         within = (scores >= 0) & (scores <= _LARGEST_SCORE)
         if not (within & (scores == np.floor(scores))).all():
             raise ValueError(
@@ -114,5 +120,4 @@ class ExponentialMechanism(Mechanism[IntArray]):
         return scores
 
     def _draw(self, data: Any, rng: np.random.Generator) -> IntArray:
-        rows = data.reshape(-1, data.shape[-1]).astype(np.int64)
-        return exponential_choice(rows, self.scale, rng).reshape(data.shape[:-1])
+        return exponential_choice(data[None].astype(np.int64), self.scale, rng).reshape(())
