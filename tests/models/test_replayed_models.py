@@ -258,6 +258,7 @@ COMMANDS = {
         "9",
     ],
     "bayes-net": ["bayes-net", "--network", "network.toml", "--synthetic", "5"],
+    "chosen edges": ["bayes-net", "--epsilon", "300", "--synthetic", "5"],
 }
 
 
