@@ -14,6 +14,7 @@ from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
 if TYPE_CHECKING:
+    from privrl.ledger.amounts import Amount
     from privrl.ledger.ledger import Account, DataSet, Ledger, Receipt
 
 
@@ -38,6 +39,7 @@ class LedgerAccountant(KeepsJournal):
         self._ledger, self._dataset, self._relation = ledger, dataset, relation
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None
+        self._known: Amount | None = None  # what had been spent when this was charged last
 
     @property
     def relation(self) -> Relation | None:
@@ -83,12 +85,15 @@ class LedgerAccountant(KeepsJournal):
                 f"got {str(cost.relation)!r}; use another accountant for it."
             )
         self._receipt = self._ledger.spend(self._dataset, cost, count, delta=self._delta)
+        self._known = self._receipt.after
         self._relation = cost.relation
         self._book.add(cost, count)
 
     def _recharge(self, costs: Sequence[Cost], counts: Sequence[int]) -> None:
         for cost in costs:  # in the ledger they are
             self._relation = cost.relation
+        account = self._account()
+        self._known = None if account is None else account.total
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).
@@ -97,11 +102,12 @@ class LedgerAccountant(KeepsJournal):
         data) were settled beforehand. Budgets hold in any case. What was entered through this
         accountant counts though the ledger forgets it; infinite where nobody knows it any more.
         """
-        delta, account, receipt = check_delta(delta), self._account(), self._receipt
+        delta, account, known = check_delta(delta), self._account(), self._known
+        if known is None and self._book.charges()[0]:
+            return np.asarray(math.inf)
         totals = [] if account is None else [account.total]
-        totals += [] if receipt is None else [receipt.after]
-        unknown = math.inf if self._book.charges()[0] else 0.0
-        return np.asarray(max((total.epsilon(delta) for total in totals), default=unknown))
+        totals += [] if known is None else [known]
+        return np.asarray(max((total.epsilon(delta) for total in totals), default=0.0))
 
     def _account(self) -> "Account | None":
         if self._relation is None or not self._ledger.is_there:

@@ -358,14 +358,16 @@ def test_what_an_accountant_entered_is_not_forgotten_by_it(book: Ledger) -> None
     accountant = book.accountant("d")
     accountant.compose(gaussian(1.0))
     spent = float(accountant.epsilon(1e-5))
-    resumed = book.accountant("d")
+    resumed, too_late = book.accountant("d"), book.accountant("d")
     resumed.resume(*accountant.charges())
     assert spent == resumed.epsilon(1e-5) > 4
     book.forget("d")
-    assert accountant.epsilon(1e-5) == spent
-    assert resumed.epsilon(1e-5) == math.inf
+    too_late.resume(*accountant.charges())
+    assert too_late.epsilon(1e-5) == math.inf
+    assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
     book.accountant("d").compose(gaussian(50.0))
-    assert accountant.epsilon(1e-5) == spent
+    assert too_late.epsilon(1e-5) == math.inf
+    assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
     book.path.unlink()
-    assert accountant.epsilon(1e-5) == spent
+    assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
     assert book.accountant("d", UNIT).epsilon(1e-5) == 0
