@@ -96,7 +96,8 @@ def _not_covered(relation: str) -> tuple[str, ...]:
     unit = _unit(relation)
     more = () if unit == "person" else (
         f"more than one {unit} at once: of a person who is in several, the whole is protected by "
-        "less, as many times this ε at worst",
+        "less, at worst as if ε were as many times as large, and δ, where there is one, larger by "
+        "more than that",
     )  # fmt: skip
     return (
         *more,

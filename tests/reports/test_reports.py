@@ -25,14 +25,17 @@ from typer.testing import CliRunner
 pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
 
 from privrl import _copies, _files, _sharing
+from privrl.accounting import ApproxDP
 from privrl.agents.policies import Policy
 from privrl.cli import app
+from privrl.costs import GaussianCost, Relation
 from privrl.experiments.palette import BLUE, GREEN
 from privrl.experiments.reports import NAMES, charts, policies, report
 from privrl.experiments.reports import contents as of_contents
 from privrl.experiments.reports import page as of_pages
 from privrl.experiments.reports.parts import Cells, Chart, Listing, Page, Series, Table
 from privrl.experiments.reports.promise import guess_text, promise
+from privrl.mechanisms import GaussianMechanism
 
 RUNNER = CliRunner()
 CANARY = "canary-6174"
@@ -199,9 +202,19 @@ def test_a_promise_names_budget_unit_and_what_it_does_not_cover() -> None:
     (listing,) = (part for part in section.parts if isinstance(part, Listing))
     assert listing.lines[0] == "the curve"
     assert "more than one step at once" in listing.lines[1]
+    assert "as many times as large, and δ, where there is one, larger by more" in listing.lines[1]
     assert "NOT a guarantee" not in text
     nothing = promise(guarantee | {"epsilon": None, "epsilon_delta": None})
     assert "no promise of privacy" in str(nothing.parts[0])
+
+
+@pytest.mark.parametrize("k", [2, 10])
+def test_of_several_units_delta_grows_faster(k: int) -> None:
+    """Nor is k times epsilon enough for them at the same delta."""
+    sigma = GaussianMechanism.calibrated(ApproxDP(1.0, 1e-5)).sigma
+    several = GaussianCost(sigma=sigma, relation=Relation("k", {"counts": [(k, -k)]}))
+    assert several.epsilon(1e-5) > k
+    assert k * 1e-5 < several.delta(np.asarray(float(k))) <= k * math.exp(k - 1) * 1e-5
 
 
 def test_a_histogram_is_drawn_as_it_was_released(tmp_path: Path) -> None:
