@@ -15,6 +15,7 @@ from typing import Final, Self
 import numpy as np
 
 from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
+from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.numerics.special import FloatArray
 
@@ -128,11 +129,14 @@ def pure_of(cost: Cost) -> Fraction | None:
 def profile_of(cost: Cost) -> Cost | None:
     """Return a cost of which the own privacy profile is had quickly, if there is one.
 
-    That of many parts is a convolution of all of them, which may take a minute.
+    That of many parts is a convolution of all of them, which may take a minute. Choices, of two
+    outcomes each, take no time: a network has tables and one choice for each column.
     """
     if not isinstance(cost, Together):
         return cost
-    return profile_of(cost.parts[0]) if len(cost.parts) == 1 else None
+    slow = [part for part in cost.parts if not isinstance(part, ChoiceCost)]
+    quick = not slow or (len(slow) == 1 and profile_of(slow[0]) is not None)
+    return cost if quick else None
 
 
 @lru_cache(maxsize=256)

@@ -31,7 +31,7 @@ from privrl.costs.base import pure_ratio
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
 from privrl.ledger import Amount, Budget, DataSet, Ledger, LedgerAccountant
-from privrl.ledger.amounts import curve_from_bytes
+from privrl.ledger.amounts import curve_from_bytes, profile_of
 from privrl.ledger.budgets import _filters
 from privrl.mechanisms import GaussianMechanism
 from privrl.models import PrivateBayesNet, histogram
@@ -151,6 +151,24 @@ def test_one_release_alone_is_told_by_its_own_profile(book: Ledger) -> None:
     for cost in (mechanism.cost, gaussian(1e6)):
         free.compose(cost)
     assert free.epsilon(1e-5) > 1.0
+
+
+def test_a_network_that_chooses_its_edges_alone_may_spend_a_whole_budget(book: Ledger) -> None:
+    """Its tables and choices have a profile; of many parts of another kind it would take long."""
+    frame = pd.DataFrame({name: [0, 1] * 200 for name in "abc"})
+    schema = Schema({name: Categories((0, 1)) for name in frame})
+    model = PrivateBayesNet(schema=schema, parents="private", target=ApproxDP(1.0, 1e-5))
+    book.set_budget("d", Budget(1.0, 1e-5))
+    accountant = book.accountant("d", UNIT, delta=1e-5)
+    net = model.fit(frame, 5, accountant=accountant)
+    assert isinstance(net.cost, Together)
+    assert len(net.cost.parts) == 3
+    assert 0.99 < accountant.epsilon(1e-5) <= 1.0
+    with pytest.raises(BudgetExceeded):
+        model.fit(frame, 6, accountant=accountant)
+    several = Together([laplace(0.1), laplace(0.1), *net.cost.parts[1:]])
+    assert profile_of(several) is None
+    assert profile_of(Together([several])) is None
 
 
 def test_a_budget_is_a_filter_of_fixed_orders() -> None:
