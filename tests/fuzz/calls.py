@@ -687,6 +687,7 @@ def table() -> dict[str, Valid]:
         relation=record,
         n_records=9.0,
         n_cells=4,
+        is_ordered=True,
     )
     add("count_cells", histograms.count_cells, values=frame["job"], column=columns.columns["job"])
     tabled = mechanisms.TablesMechanism(shapes=((2, 2),), mechanism="laplace", sizes=(1.0,))

@@ -31,7 +31,7 @@ from privrl.models.estimates.levels import Likelihoods
 Weigh = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 _ROUNDS = 16  # of the search for tilts
-_FRESH = 3  # rounds that second derivatives are good for
+_FRESH = 4  # rounds that second derivatives are good for
 _HALVES = 5  # of a step that leads upwards, by three each
 _NEAR = 1e-2  # nats by which F may be above its least
 _STEP = 0.1  # of a tilt, over the noise's size, for differences

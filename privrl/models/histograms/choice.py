@@ -145,7 +145,7 @@ def _choose(
     ]
     best = noises[int(np.argmin(losses))]
     is_faint = n_records <= _FAINT * n_cells * noise_deviation(best)
-    if is_ordered and is_faint and keeps_size(relation) and _CELLS <= n_cells <= ORDERED:
+    if is_ordered and is_faint and _is_of_sums(relation) and _CELLS <= n_cells <= ORDERED:
         return _blocks(target, n_cells, relation)
     return best
 
@@ -153,12 +153,13 @@ def _choose(
 def _blocks(target: Target, n_cells: int, relation: Relation) -> TablesMechanism:
     """Return the mechanism of counts and, beside them, sums of blocks, with equal parts.
 
-    A record is in one cell and in one block: two tables of the same records.
+    A record is in one cell and in one block: two tables of the same records, each of which changes
+    as the relation says, or, if both cells are in one block, not at all.
     """
-    if not keeps_size(relation):
+    if not _is_of_sums(relation):
         raise ValueError(
-            "mechanism must not be 'blocks' where the number of records is private, as under "
-            f"{str(relation)!r}; 'auto' chooses another."
+            "relation must move records from one cell to one other for the mechanism 'blocks', got "
+            f"{str(relation)!r}; 'auto' chooses another mechanism."
         )
     if n_cells < 2 * BLOCKS:
         raise ValueError(
@@ -206,6 +207,17 @@ def keeps_size(relation: Relation) -> bool:
             f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
         )
     return all(sum(vector) == 0 for vector in relation.changes())
+
+
+def _is_of_sums(relation: Relation) -> bool:
+    """Whether sums of cells change by no more than cells do: what one cell loses, one other gains.
+
+    Of two cells that gain, a sum might have both.
+    """
+    bounds_cells = relation.tables[0][0] not in relation.norm_only
+    return bounds_cells and all(
+        len(vector) == 2 and sum(vector) == 0 for vector in relation.changes()
+    )
 
 
 def settings_of(mechanism: HistogramMechanism) -> dict[str, Any]:
