@@ -675,6 +675,8 @@ def table() -> dict[str, Valid]:
     add("BayesNet.from_dict, parents chosen", models.BayesNet.from_dict, data=own.to_dict())
     found = models.histogram(values, 4, (0, 80), target=target, rng=rng())
     add("PrivateHistogram", models.PrivateHistogram.from_dict, data=found.to_dict())
+    faint = models.histogram(values, 40, (0, 80), target=target, rng=rng(), mechanism="blocks")
+    add("PrivateHistogram, blocks", models.PrivateHistogram.from_dict, data=faint.to_dict())
     add("PrivateHistogram.intervals", found.intervals, confidence=0.9)
     add("PrivateHistogram.sample", found.sample, lambda: {"n": 5, "rng": rng()})
     _from_signature(
