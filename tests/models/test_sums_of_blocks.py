@@ -62,6 +62,7 @@ def test_sums_are_chosen_by_public_facts() -> None:
         {"n_cells": 199},
         {"n_cells": 5001},
         {"n_records": 10_000},
+        {"n_records": 100},
         {"relation": AddRemoveRecord()},
         {"mechanism": "laplace"},
     ]

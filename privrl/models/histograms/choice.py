@@ -46,7 +46,7 @@ _SETTINGS = {
 _OF_SUMS = "_of_sums"
 BLOCKS = 20  # sums of neighbouring cells that are released beside the counts
 _CELLS = 200  # from which on sums are worth their half of the budget
-_FAINT = 0.2  # mean of a count, over the deviation of its noise, up to which they are
+_FAINT = (0.03, 0.2)  # mean of a count, over the deviation of its noise, where they are
 
 
 def choose_mechanism(
@@ -78,8 +78,8 @@ def choose_mechanism(
     is_ordered : bool
         Whether neighbouring cells are likely to be alike, as bins are: a public fact. Then
         ``"auto"`` is ``"blocks"`` where counts are faint: 200 to 5,000 cells with a mean count of
-        at most a fifth of the deviation of its noise, and a public number of records. Half of the
-        budget is for the sums of 20 blocks of neighbouring cells, see `PrivateHistogram.sums`.
+        .03 to .2 of the deviation of its noise, and a public number of records. Half of the budget
+        is for the sums of 20 blocks of neighbouring cells, see `PrivateHistogram.sums`.
 
     Raises
     ------
@@ -144,7 +144,8 @@ def _choose(
         expected_loss(each, n_records=n_records, n_cells=n_cells, loss=loss) for each in noises
     ]
     best = noises[int(np.argmin(losses))]
-    is_faint = n_records <= _FAINT * n_cells * noise_deviation(best)
+    seen = n_records / (n_cells * noise_deviation(best))
+    is_faint = _FAINT[0] <= seen <= _FAINT[1]
     if is_ordered and is_faint and _is_of_sums(relation) and _CELLS <= n_cells <= ORDERED:
         return _blocks(target, n_cells, relation)
     return best
