@@ -338,11 +338,13 @@ def test_saved_and_loaded(target, tmp_path) -> None:
 def test_a_file_of_blocks_that_is_none_is_refused() -> None:
     data = shown().to_dict()
     flat = faint(mechanism="laplace").to_dict()
+    small = faint(bins=39)
     without = {name: value for name, value in data.items() if name != "noisy_sums"}
     for wrong, message in (
         (without, "noisy_sums must be there"),
         (flat | {"noisy_sums": data["noisy_sums"]}, "noisy_sums must be there"),
         (data | {"noisy_sums": [1.0]}, "noisy_sums must be 20 numbers"),
+        (small.to_dict() | {"spent": data["spent"]}, "40 cells or more"),
         (data | {"spent": data["spent"] | {"sigma": 1.0}}, "settings"),
         (data | {"spent": data["spent"] | {"scale_of_sums": -1.0}}, "scale_of_sums must be"),
     ):

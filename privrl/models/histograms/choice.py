@@ -162,11 +162,7 @@ def _blocks(target: Target, n_cells: int, relation: Relation) -> TablesMechanism
             "relation must move records from one cell to one other for the mechanism 'blocks', got "
             f"{str(relation)!r}; 'auto' chooses another mechanism."
         )
-    if n_cells < 2 * BLOCKS:
-        raise ValueError(
-            f"mechanism 'blocks' is for {2 * BLOCKS} cells or more, got {n_cells}; 'auto' chooses "
-            "another."
-        )
+    _check_blocks(n_cells)
     return TablesMechanism.calibrated(
         target, shapes=((1, n_cells), (1, BLOCKS)), n_records=1.0, relation=relation
     )
@@ -208,6 +204,14 @@ def keeps_size(relation: Relation) -> bool:
             f"relation must be a Relation such as ReplaceRecord(), got {shown(relation)}."
         )
     return all(sum(vector) == 0 for vector in relation.changes())
+
+
+def _check_blocks(n_cells: int) -> None:
+    if n_cells < 2 * BLOCKS:
+        raise ValueError(
+            f"mechanism 'blocks' is for {2 * BLOCKS} cells or more, got {n_cells}; 'auto' chooses "
+            "another."
+        )
 
 
 def _is_of_sums(relation: Relation) -> bool:
@@ -253,6 +257,7 @@ def mechanism_of(spent: Any, n_cells: int) -> HistogramMechanism:
     relation = known[spent["relation"]]
     if name != "blocks":
         return kinds[name](**settings, relation=relation)
+    _check_blocks(n_cells)
     return TablesMechanism(
         shapes=((1, n_cells), (1, BLOCKS)),
         mechanism=noise,
