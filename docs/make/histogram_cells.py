@@ -15,8 +15,10 @@ from scipy.special import xlogy
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting import ApproxDP
 from privrl.data.datasets import load
+from privrl.data.schema import Bins
+from privrl.mechanisms import TablesMechanism
 from privrl.models.estimates.mixture import fit
-from privrl.models.histograms import choose_mechanism
+from privrl.models.histograms import choose_mechanism, histogram
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 DELTA = 1e-6
@@ -24,6 +26,7 @@ RELEASES = 2
 CONFIDENCE = 0.9
 AUTO = "`auto`"
 AUTO_BY_FLAT = "`auto`, over the best that is no tree"
+WITHOUT = "`auto`, never with sums of blocks"
 #: The estimate was chosen on the first; on the others nothing was.
 CHOSEN, SETS, SHAPES = (
     "chosen on: 4 shapes, 6 columns of Adult",
@@ -50,35 +53,51 @@ _NUMBERS = {  # columns cut finely: how many bins, and between what
 def errors() -> pd.DataFrame:
     """Return a row for each method in each case: group, kl, l1, least errors, and coverage."""
     rows = []
-    for number, (group, counts) in enumerate(_cases()):
+    for number, (group, counts, is_ordered) in enumerate(_cases()):
         for epsilon in EPSILONS:
             rng = np.random.default_rng((number, round(1000 * epsilon)))
-            rows += _case(group, number, counts, epsilon, rng)
+            rows += _case(group, number, counts, epsilon, rng, is_ordered=is_ordered)
     return pd.DataFrame(rows)
 
 
 def _case(
-    group: str, number: int, counts: IntArray, epsilon: float, rng: np.random.Generator
+    group: str,
+    number: int,
+    counts: IntArray,
+    epsilon: float,
+    rng: np.random.Generator,
+    *,
+    is_ordered: bool,
 ) -> list[dict[str, object]]:
     n = float(counts.sum())
     target = ApproxDP(epsilon, DELTA)
     noise = choose_mechanism(target, n_records=n, n_cells=counts.size)
+    of_auto = choose_mechanism(target, n_records=n, n_cells=counts.size, is_ordered=is_ordered)
+    assert not isinstance(noise, TablesMechanism)
     losses: dict[str, list[tuple[float, float]]] = {}
     held = []
+    aside = rng.spawn(1)[0]  # so that rivals' noise is what it is without
     for _ in range(RELEASES):
         z = np.asarray(noise.release(counts, rng), np.float64)
-        found = fit(z, noise, n)
-        low, high = found.intervals(CONFIDENCE).T
+        flatly = fit(z, noise, n)
+        if of_auto == noise:
+            best, ends = flatly.counts / n, flatly.intervals(CONFIDENCE)
+        else:
+            values = np.repeat(np.arange(counts.size) + 0.5, counts)
+            found = histogram(values, range(counts.size + 1), target=target, rng=aside)
+            best, ends = found.probabilities, found.credible_intervals(CONFIDENCE)
+        low, high = ends.T
         held.append(float(((low <= counts) & (counts <= high)).mean()))
         guesses = {
-            AUTO: found.counts / n,
+            AUTO: best,
+            WITHOUT: flatly.counts / n,
             **flat(z, noise, n),
             **others(counts, target, n, rng),
         }
         for name, q in guesses.items():
             losses.setdefault(name, []).append(_losses(counts / n, q))
     means = {name: np.mean(each, axis=0) + 0.1 / n for name, each in losses.items()}
-    rivals = {name: mean for name, mean in means.items() if name != AUTO}
+    rivals = {name: mean for name, mean in means.items() if name not in (AUTO, WITHOUT)}
     flat_ones = [mean for name, mean in rivals.items() if "tree" not in name]
     bests = {AUTO_BY_FLAT: np.min(flat_ones, axis=0)}
     best = np.min(list(rivals.values()), axis=0)
@@ -96,23 +115,24 @@ def _losses(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     return float((xlogy(p, p) - xlogy(p, q)).sum()), float(np.abs(p - q).sum())
 
 
-def _cases() -> Iterator[tuple[str, IntArray]]:
+def _cases() -> Iterator[tuple[str, IntArray, bool]]:
+    """Yield a group, counts, and whether they are of bins, as all shapes are said to be."""
     for d in (10, 100, 1000):
         for n in (300, 10_000, 100_000):
             rng = np.random.default_rng((d, n))
             for shape in _shapes(d, rng):
-                yield CHOSEN, rng.multinomial(n, shape / shape.sum())
-    for counts in _adult():
+                yield CHOSEN, rng.multinomial(n, shape / shape.sum()), True
+    for counts, is_ordered in _adult():
         for n in (300, 10_000, int(counts.sum())):
-            yield CHOSEN, _some(counts, n)
-    for counts in _others():
+            yield CHOSEN, _some(counts, n), is_ordered
+    for counts, is_ordered in _others():
         for n in (300, int(counts.sum())):
-            yield SETS, _some(counts, n)
+            yield SETS, _some(counts, n), is_ordered
     for d in (20, 300):
         for n in (1000, 30_000):
             rng = np.random.default_rng((d, n))
             for shape in _more_shapes(d, rng):
-                yield SHAPES, rng.multinomial(n, shape / shape.sum())
+                yield SHAPES, rng.multinomial(n, shape / shape.sum()), True
 
 
 def _some(counts: IntArray, n: int) -> IntArray:
@@ -139,29 +159,30 @@ def _more_shapes(d: int, rng: np.random.Generator) -> list[FloatArray]:
     return [0.5 ** (10 * i / d), rng.dirichlet(np.full(d, 0.5)), spikes, (i / d - 0.4) ** 4 + 1e-3]
 
 
-def _adult() -> list[IntArray]:
+def _adult() -> list[tuple[IntArray, bool]]:
     data = load("Adult")
     frame = data.frame
     named = [
         data.schema.columns[name].encode(frame[name]) for name in ("occupation", "native-country")
     ]
-    return [
+    numbers = [
         np.bincount(frame["age"] - 17, minlength=74)[:74],
         np.histogram(frame["capital-gain"], 1000, (0, 100_000))[0],
         np.bincount(frame["hours-per-week"], minlength=100)[1:100],
         np.histogram(frame["fnlwgt"], 1000, (0, 1_000_000))[0],
-        *(np.bincount(codes) for codes in named),
     ]
+    return [(each, True) for each in numbers] + [(np.bincount(codes), False) for codes in named]
 
 
-def _others() -> list[IntArray]:
+def _others() -> list[tuple[IntArray, bool]]:
     found = []
     for name, columns in _COLUMNS.items():
         data = load(name)
         for column in columns:
             kind = data.schema.columns[column]
-            found.append(np.bincount(kind.encode(data.frame[column]), minlength=kind.size))
+            counts = np.bincount(kind.encode(data.frame[column]), minlength=kind.size)
+            found.append((counts, isinstance(kind, Bins)))
     for (name, column), (bins, low, high) in _NUMBERS.items():
         values = np.clip(load(name).frame[column].to_numpy(float), low, high)
-        found.append(np.histogram(values, bins, (low, high))[0])
+        found.append((np.histogram(values, bins, (low, high))[0], True))
     return found

@@ -134,7 +134,7 @@ def _estimates() -> str:
     for group, cases in found.groupby("group", sort=False):
         n_cases = cases["case"].nunique()
         order = cases.groupby("method")["KL"].median().sort_values().index
-        first = [histogram_cells.AUTO, histogram_cells.AUTO_BY_FLAT]
+        first = [histogram_cells.AUTO, histogram_cells.AUTO_BY_FLAT, histogram_cells.WITHOUT]
         for method in (*first, *order.drop(first)):
             mine = cases[cases["method"] == method]
             shown = []

@@ -38,7 +38,8 @@ def histogram_command(
     mechanism: Annotated[
         str,
         typer.Option(
-            help="auto, discrete-gaussian, discrete-laplace, gaussian, laplace or dirichlet."
+            help="auto, discrete-gaussian, discrete-laplace, gaussian, laplace, dirichlet, or "
+            "blocks: noise on counts, and on sums of 20 blocks of neighbouring cells."
         ),
     ] = "auto",
     loss: Annotated[str, typer.Option(help="kl, l2 or l1: what is to be small.")] = "kl",

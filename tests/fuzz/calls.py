@@ -675,6 +675,8 @@ def table() -> dict[str, Valid]:
     add("BayesNet.from_dict, parents chosen", models.BayesNet.from_dict, data=own.to_dict())
     found = models.histogram(values, 4, (0, 80), target=target, rng=rng())
     add("PrivateHistogram", models.PrivateHistogram.from_dict, data=found.to_dict())
+    faint = models.histogram(values, 40, (0, 80), target=target, rng=rng(), mechanism="blocks")
+    add("PrivateHistogram, blocks", models.PrivateHistogram.from_dict, data=faint.to_dict())
     add("PrivateHistogram.intervals", found.intervals, confidence=0.9)
     add("PrivateHistogram.sample", found.sample, lambda: {"n": 5, "rng": rng()})
     _from_signature(
@@ -687,6 +689,7 @@ def table() -> dict[str, Valid]:
         relation=record,
         n_records=9.0,
         n_cells=4,
+        is_ordered=True,
     )
     add("count_cells", histograms.count_cells, values=frame["job"], column=columns.columns["job"])
     tabled = mechanisms.TablesMechanism(shapes=((2, 2),), mechanism="laplace", sizes=(1.0,))

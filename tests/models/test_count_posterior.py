@@ -219,7 +219,7 @@ def test_without_an_order_a_shuffled_histogram_has_the_shuffled_estimate(monkeyp
     order = generator.permutation(60)
     n = float(true.sum())
     assert np.abs(fit(z, noise, n).counts[order] - fit(z[order], noise, n).counts).max() > 1
-    monkeypatch.setattr("privrl.models.estimates.mixture._ORDERED", 0)
+    monkeypatch.setattr("privrl.models.estimates.mixture.ORDERED", 0)
     shuffled = fit(z[order], noise, n).counts
     np.testing.assert_allclose(fit(z, noise, n).counts[order], shuffled, rtol=1e-12)
 

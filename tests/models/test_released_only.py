@@ -46,6 +46,15 @@ def ages(frame: pd.DataFrame, **options: Any) -> Any:
     return released.to_dict()
 
 
+def many_ages(frame: pd.DataFrame) -> Any:
+    """With sums of blocks beside the counts."""
+    rng = np.random.default_rng(0)
+    released = histogram(
+        frame["age"], 50, (0, 100), target=TARGET, rng=rng, mechanism="blocks"
+    )  # fmt: skip
+    return released.to_dict()
+
+
 def kinds(frame: pd.DataFrame) -> Any:
     rng = np.random.default_rng(0)
     return value_counts(frame["kind"], ("a", "b", "c"), target=TARGET, rng=rng).to_dict()
@@ -56,7 +65,7 @@ def crowd(frame: pd.DataFrame) -> Any:
     return ages(frame.iloc[: 200 + 100 * int(frame["age"].iloc[0])], relation=AddRemoveRecord())
 
 
-@pytest.mark.parametrize("make", [naive_bayes, bayes_net, bins, ages, kinds, crowd])
+@pytest.mark.parametrize("make", [naive_bayes, bayes_net, bins, ages, many_ages, kinds, crowd])
 def test_models_are_functions_of_what_was_released(
     make: Callable[[pd.DataFrame], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,22 @@ def test_histogram(*, records, data, target, column, kind, mechanism, adds) -> N
     _nothing_is_found(released, records, other)
 
 
+@settings(OPTIONS, max_examples=8)
+@given(records=RECORDS, data=st.data(), target=TARGETS)
+def test_histogram_with_sums(*, records, data, target) -> None:
+    """Two tables are released of 40 cells: counts, and sums of pairs."""
+    column = Bins(tuple(range(40)), missing=True)
+
+    def released(records: Any) -> Any:
+        made = histogram(
+            [record[3] for record in records], column, target=target,
+            rng=np.random.default_rng(1), mechanism="blocks", accountant=RdpAccountant(),
+        )  # fmt: skip
+        return made.to_dict(), made.to_frame(), made.credible_intervals(), repr(made)
+
+    _nothing_is_found(released, records, _replaced(records, data))
+
+
 @OPTIONS
 @given(records=RECORDS, data=st.data(), target=TARGETS)
 def test_discretise(records, data, target) -> None:

@@ -9,7 +9,8 @@ quarter of the noise where that is large.
 """
 
 import math
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -87,6 +88,7 @@ class Likelihoods:
         reach = math.ceil(_REACH[self._gaussian] * self.size / self._step) + 1
         self._offsets = self._step * np.arange(-reach, reach + 1)
         self._centre = np.maximum(np.rint(noisy / self._step) * self._step, 0.0)
+        self._tilts = np.zeros(noisy.size)
 
     def __call__(self, tilt: float = 0.0) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return logarithms of likelihoods, and mean and variance of the counts that are left.
@@ -96,21 +98,30 @@ class Likelihoods:
         """
         shape = self._noisy.size, self._levels.size
         log, mean, variance = np.empty(shape), np.empty(shape), np.zeros(shape)
-        centre = self._centre[:, None]
+        centre, tilts = self._centre[:, None], self._tilts[:, None] + tilt
         for group in self._groups:
             powers = self._powers(group, tilt)
             first, second = powers * self._offsets[:, None], powers * self._offsets[:, None] ** 2
             mass = np.maximum(group.shared @ powers, _TINY)
             moment = group.shared @ first / mass
             log[:, group.at] = (
-                np.log(mass) + group.scale[:, None] + centre * (group.rate - tilt) + group.constant
+                np.log(mass) + group.scale[:, None] + centre * (group.rate - tilts) + group.constant
             )
             mean[:, group.at] = centre + moment
             variance[:, group.at] = np.maximum(group.shared @ second / mass - moment**2, 0)
         sharp = self._levels[self._sharp]
-        log[:, self._sharp] = self._log_noise(self._noisy[:, None] - sharp) - tilt * sharp
+        log[:, self._sharp] = self._log_noise(self._noisy[:, None] - sharp) - tilts * sharp
         mean[:, self._sharp] = sharp
         return log, mean, variance
+
+    def tilted(self, tilts: FloatArray) -> "Likelihoods":
+        """Return likelihoods of counts that weigh something more already, each its own, (K,)."""
+        made = copy(self)
+        made._tilts = self._tilts + tilts
+        most = _LARGEST / 2
+        apart = np.exp(np.clip(-tilts[:, None] * self._offsets, -most, most))
+        made._groups = [replace(group, shared=group.shared * apart) for group in self._groups]
+        return made
 
     @property
     def half_step(self) -> float:

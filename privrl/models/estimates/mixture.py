@@ -13,14 +13,17 @@ give the first term of the saddle-point expansion (Daniels, 1954) of the means g
 the evidence: the density of the sum at n is Z(t) exp(t n) / sqrt(2 pi V) for the sum's variance V
 at t, and what it is before anything was released is taken as normal.
 
+Where sums of neighbouring cells were released too, `privrl.models.estimates.blocks` does the same
+with one more tilt for each.
+
 References
 ----------
 H. E. Daniels. *Saddlepoint approximations in statistics* (1954).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,15 +32,13 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_positive
 from privrl._typing import FloatArray, IntArray
 from privrl.mechanisms.additive import AdditiveMechanism
+from privrl.models.estimates.blocks import Sums, Weigh, settle
 from privrl.models.estimates.exchangeable import families, fitted
 from privrl.models.estimates.frequencies import check_noisy, noise_deviation, total_records
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.ordered import Chains
 
-# From log-likelihoods (S, K, L) to log-evidences (S,) and weights of levels (S, K, L).
-Weigh = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-
-_ORDERED = 5_000  # cells up to which their order is looked at
+ORDERED = 5_000  # cells up to which their order is looked at
 _FITTED = 10.0  # nats by which a law that was fitted must be the more likely
 _KEPT = 8  # laws, and half as many chains
 _NUMBERS = 20_000_000  # at once, in the weights of levels under all laws
@@ -98,7 +99,10 @@ class CountPosterior:
 
 
 def fit(
-    noisy: ArrayLike, noise: AdditiveMechanism[Any], n_records: float | None = None
+    noisy: ArrayLike,
+    noise: AdditiveMechanism[Any],
+    n_records: float | None = None,
+    sums: Sums | None = None,
 ) -> CountPosterior:
     """Return what is left of the counts of a histogram.
 
@@ -111,6 +115,8 @@ def fit(
     n_records : float, optional
         What the counts sum to, > 0, where it is public; without it the sum is as uncertain as the
         counts are.
+    sums : Sums, optional
+        Released sums of blocks of the cells, where that number is public.
 
     Returns
     -------
@@ -128,44 +134,55 @@ def fit(
         total_records(z, noise) if n_records is None else n_records,
         "the public number of records",
     )
-    values, rows, numbers = np.unique(z, return_inverse=True, return_counts=True)
+    if sums is None:
+        values, rows, numbers = np.unique(z, return_inverse=True, return_counts=True)
+    else:  # equal counts weigh differently in different blocks
+        values, rows, numbers = z, np.arange(z.size), np.ones(z.size, np.intp)
     times = numbers.astype(np.float64)
-    levels = levels_of(n, z.size, noise_deviation(noise), float(values[-1]))
+    levels = levels_of(n, z.size, noise_deviation(noise), float(z.max()))
     likelihoods = Likelihoods(values, noise, levels)
     total = n if is_public else None
 
     log, mean, variance = likelihoods()
     laws, chances = families(levels, n, z.size)
     apart = _Laws(laws, levels, times)
-    likely = chances + apart.roughly(log, mean, variance, total)
+    likely = chances + apart.roughly(log, mean, variance, total, sums)
     law = fitted(log, times, _shares(likely) @ laws)
     apart = _Laws(np.vstack([laws, law]), levels, times)
-    likely = apart.roughly(log, mean, variance, total) + np.append(chances, -_FITTED)
+    likely = apart.roughly(log, mean, variance, total, sums) + np.append(chances, -_FITTED)
     law = _shares(likely) @ apart.laws
 
     kept = _best(likely, likely.max() - _BEHIND, min(_KEPT, 1 + _NUMBERS // log.size))
     apart = _Laws(apart.laws[kept], levels, times)
     each = np.arange(values.size)
-    found = _Settled.of(
-        apart.posterior, kept.size, likelihoods, rows=each, cells=times, total=total
-    )
+    if sums is None:
+        found = _Settled.of(
+            apart.posterior, kept.size, likelihoods, rows=each, cells=times, total=total
+        )
+    else:
+        found = _Settled.within(apart, kept.size, likelihoods, sums, n)
     # Whatever holds of all laws alike cancels.
     weight = found.log_evidence - apart.before(total) + np.append(chances, -_FITTED)[kept]
     parts = [(weight, found, rows)]
-    if 2 < z.size <= _ORDERED:
+    if 2 < z.size <= ORDERED:
         chains = Chains.over(levels, law, z.size)
         mean_sum = z.size * float(law @ levels)
         before = -math.log(chains.jumps.size) - _log_normal(
             total, mean_sum, chains.variances + mean_sum
         )
-        rough = chains.log_evidence(log[rows]) + before
+        seen = log[rows] if sums is None else log + sums.log_levels(levels)
+        rough = chains.log_evidence(seen) + before
         least = max(rough.max() - _BEHIND, likely.max() - 3 * _BEHIND)
         kept = _best(rough, least, _KEPT // 2)
         if kept.size:
-            chains, once = chains.only(kept), np.ones(z.size)
-            found = _Settled.of(
-                chains.posterior, kept.size, likelihoods, rows=rows, cells=once, total=total
-            )
+            chains = chains.only(kept)
+            if sums is None:
+                once = np.ones(z.size)
+                found = _Settled.of(
+                    chains.posterior, kept.size, likelihoods, rows=rows, cells=once, total=total
+                )
+            else:
+                found = _Settled.within(chains, kept.size, likelihoods, sums, n)
             parts.append((found.log_evidence + before[kept], found, np.arange(z.size)))
     return _mixed(parts, likelihoods, rows, n, is_public)
 
@@ -188,7 +205,10 @@ def _mixed(
     total = np.maximum(sum(counts), _LEAST * n_records)
     if is_public:
         total = total * (n_records / total.sum())
-    return CountPosterior(total, likelihoods, rows, sum(levels), float(sum(tilts)))
+    tilt = sum(tilts)
+    if np.ndim(tilt):  # of each cell, with rows of its own
+        likelihoods, tilt = likelihoods.tilted(tilt), 0.0
+    return CountPosterior(total, likelihoods, rows, sum(levels), float(tilt))
 
 
 def _shortest(values: FloatArray, upto: FloatArray, mass: float) -> tuple[float, float]:
@@ -212,6 +232,10 @@ class _Laws:
     levels: FloatArray
     cells: FloatArray  # with each noisy count
 
+    def only(self, which: IntArray) -> "_Laws":
+        """Return some of them."""
+        return _Laws(self.laws[which], self.levels, self.cells)
+
     def posterior(self, log: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As that of `Chains`."""
         largest = log.max(axis=2, keepdims=True)
@@ -227,17 +251,26 @@ class _Laws:
         return _log_normal(total, n_cells * mean, n_cells * variance)
 
     def roughly(
-        self, log: FloatArray, mean: FloatArray, variance: FloatArray, total: float | None
+        self,
+        log: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+        total: float | None,
+        sums: Sums | None,
     ) -> FloatArray:
-        """Return log-evidences given the sum, (S,), the sum taken as normal."""
+        """Return log-evidences given the sum, (S,), it and the sums of blocks taken as normal."""
         largest = log.max(axis=1, keepdims=True)
         likely = np.exp(log - largest)
         mass = likely @ self.laws.T
         first = (likely * mean) @ self.laws.T / mass
         second = (likely * (variance + mean**2)) @ self.laws.T / mass
         variances = np.maximum(second - first**2, 0)
-        sums = _log_normal(total, self.cells @ first, self.cells @ variances)
-        return self.cells @ (np.log(mass) + largest) + sums - self.before(total)
+        if sums is None:
+            found = _log_normal(total, self.cells @ first, self.cells @ variances)
+        else:
+            assert total is not None
+            found = sums.roughly(first.T, variances.T, total)
+        return self.cells @ (np.log(mass) + largest) + found - self.before(total)
 
 
 @dataclass(frozen=True)
@@ -245,7 +278,7 @@ class _Settled:
     """What priors leave of the counts, given their sum where it is public."""
 
     log_evidence: FloatArray  # (S,)
-    tilts: FloatArray  # (S,)
+    tilts: FloatArray  # (S,), or of each cell, (S, K)
     counts: FloatArray  # (S, K)
     weights: FloatArray  # of levels, (S, K, L)
 
@@ -291,12 +324,38 @@ class _Settled:
             last, tilt = tilt, tilt + np.clip(gap / slope, -stride, stride)
         evidence, tilt, first, spread, weights, gap, slope = best
         assert total is not None
-        # What is left of the gap is shared out as the counts are uncertain.
-        share = spread / np.maximum((spread @ cells)[:, None], _TINY)
-        counts = np.maximum(first - gap[:, None] * share, _HELD * first) + _LEAST * total
-        counts = counts * (total / (counts @ cells))[:, None]
+        counts = _summing(first, spread, cells, total)
         sums = tilt * total - np.log(slope) / 2 - np.minimum(gap**2 / slope, _FAR) / 2
         return cls(evidence + sums, tilt, counts, weights)
+
+    @classmethod
+    def within(
+        cls, priors: "_Laws | Chains", n_priors: int, likelihoods: Likelihoods, sums: Sums, n: float
+    ) -> "_Settled":
+        """Return it for the tilts at which blocks sum to what they leave of the released sums."""
+
+        def posterior(one: int, log: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return priors.only(np.full(len(log), one)).posterior(log)
+
+        apart = isinstance(priors, _Laws)
+        found = [
+            settle(partial(posterior, one), likelihoods, sums, n, apart=apart)
+            for one in range(n_priors)
+        ]
+        evidence, tilts, first, spread, weights = map(np.stack, zip(*found, strict=True))
+        counts = _summing(first, spread, np.ones(sums.n_cells), n)
+        return cls(evidence, tilts, counts, weights)
+
+
+def _summing(
+    means: FloatArray, variances: FloatArray, cells: FloatArray, total: float
+) -> FloatArray:
+    """Return means of counts, (S, K), that sum to a total, of which they are not far."""
+    # What is left of the gap is shared out as the counts are uncertain.
+    share = variances / np.maximum((variances @ cells)[:, None], _TINY)
+    gap = means @ cells - total
+    counts = np.maximum(means - gap[:, None] * share, _HELD * means) + _LEAST * total
+    return np.asarray(counts * (total / (counts @ cells))[:, None])
 
 
 def _log_normal(value: float | None, mean: ArrayLike, variance: FloatArray) -> FloatArray:

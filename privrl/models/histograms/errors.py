@@ -16,7 +16,7 @@ from privrl.mechanisms.additive import (
 )
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.models.estimates.frequencies import noise_size
-from privrl.models.histograms.choice import HistogramMechanism
+from privrl.models.histograms.choice import HistogramMechanism, noise_of
 from privrl.numerics.scipy_lazily import special
 
 
@@ -49,7 +49,7 @@ def count_bounds(released: Released, tail: float) -> tuple[FloatArray, FloatArra
     used, n, d = released.mechanism, released.n_records, released.probabilities.size
     if not isinstance(used, DirichletMechanism):
         assert released.noisy is not None
-        reach = _reach(used, tail)
+        reach = _reach(noise_of(used), tail)
         most = n if released.is_size_public else math.inf
         return np.clip(released.noisy - reach, 0, most), np.clip(released.noisy + reach, 0, most)
     if not released.is_size_public:
@@ -93,7 +93,10 @@ def kl_error(released: Released, tail: float) -> float:
 
 def l2_error(released: Released, tail: float) -> float:
     """Return what the Euclidean distance exceeds with probability ``tail`` at most."""
-    used, n, d = released.mechanism, released.n_records, released.probabilities.size
+    n, d = released.n_records, released.probabilities.size
+    used = released.mechanism
+    if not isinstance(used, DirichletMechanism):
+        used = noise_of(used)
     if isinstance(used, DirichletMechanism) and released.is_size_public:
         total_weight = used.weight * n
         return float(l2_quantile(tail, total_weight=total_weight, alpha=used.cost.alpha, n_cells=d))

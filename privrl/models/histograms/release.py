@@ -17,10 +17,17 @@ from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.mechanisms.tables import TablesMechanism
+from privrl.models.estimates.blocks import block_starts
 from privrl.models.estimates.frequencies import noise_deviation
-from privrl.models.estimates.mixture import fit
-from privrl.models.histograms.choice import Name, choose_mechanism, keeps_size
-from privrl.models.histograms.result import PrivateHistogram
+from privrl.models.histograms.choice import (
+    BLOCKS,
+    Name,
+    choose_mechanism,
+    keeps_size,
+    noise_of,
+)
+from privrl.models.histograms.result import PrivateHistogram, posterior
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
@@ -60,7 +67,9 @@ def histogram(
         Where the randomness comes from.
     mechanism : str
         ``"dirichlet"``, ``"gaussian"``, ``"laplace"``, ``"discrete-gaussian"``,
-        ``"discrete-laplace"`` or ``"auto"``, which is `choose_mechanism`'s choice.
+        ``"discrete-laplace"``, ``"blocks"`` (noise on counts, and on sums of neighbouring cells) or
+        ``"auto"``, which is `choose_mechanism`'s choice; bins are taken to be ordered, categories
+        not.
     loss : {"kl", "l2", "l1"}
         The loss that is to be small, as for `privrl.accuracy.design`.
     relation : Relation, optional
@@ -117,17 +126,24 @@ def histogram(
         mechanism=mechanism,
         loss=loss,
         relation=relation,
+        is_ordered=isinstance(column, Bins),
     )
-    released, said = used.release(cells, rng, accountant=accountant), randomness_of(rng)
-    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_deviation(used)
+    said, sums = randomness_of(rng), None
+    if isinstance(used, TablesMechanism):
+        blocks = np.add.reduceat(cells, block_starts(cells.size, BLOCKS))
+        tables = used.release([cells[None], blocks[None]], rng, accountant=accountant)
+        released, sums = (table.values[0] for table in tables)
+    else:
+        released = used.release(cells, rng, accountant=accountant)
+    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_deviation(noise_of(used))
     warn_of_others(called, column, released, deviation)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
         return PrivateHistogram(column, released, n_records, used, None, said)
-    counts = fit(released, used, n_records if is_public else None).counts
+    counts = posterior(released, sums, used, n_records if is_public else None).counts
     total = n_records if is_public else float(counts.sum())
     assert total is not None
-    return PrivateHistogram(column, counts / counts.sum(), total, used, released, said)
+    return PrivateHistogram(column, counts / counts.sum(), total, used, released, said, sums)
 
 
 def value_counts(

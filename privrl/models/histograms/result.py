@@ -15,14 +15,19 @@ from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
+from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
-from privrl.models.estimates.mixture import fit
+from privrl.mechanisms.tables import TablesMechanism
+from privrl.models.estimates.blocks import Sums
+from privrl.models.estimates.mixture import CountPosterior, fit
 from privrl.models.histograms.choice import (
+    BLOCKS,
     HistogramMechanism,
     expected_loss,
     keeps_size,
     mechanism_name,
     mechanism_of,
+    noise_of,
     settings_of,
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
@@ -34,6 +39,7 @@ _ENTRIES = (
     "format", "column", "labels", "probabilities", "n_records", "noisy", "spent", "randomness",
     "shareable", "because",
 )  # fmt: skip
+_SUMS = "noisy_sums"  # an entry of those by blocks
 _SHOWN = 24  # cells of a histogram that is printed
 _BAR = 30  # characters
 
@@ -57,6 +63,9 @@ class PrivateHistogram(Saved):
         None where a Dirichlet draw was released.
     randomness : str, optional
         What `privrl.numerics.randomness.randomness_of` says of the generator.
+    sums : array, shape (20,), optional
+        Where the mechanism is ``"blocks"`` the noisy sums of 20 blocks of neighbouring cells, of
+        which block j begins at cell ``j K // 20``; unbiased, with noise of their own.
     """
 
     column: Column
@@ -65,11 +74,12 @@ class PrivateHistogram(Saved):
     mechanism: HistogramMechanism
     noisy: FloatArray | None
     randomness: str | None = None
+    sums: FloatArray | None = None
 
     _indent: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
-        for name in ("probabilities", "noisy"):
+        for name in ("probabilities", "noisy", "sums"):
             if getattr(self, name) is not None:
                 array = np.array(getattr(self, name), np.float64)
                 array.setflags(write=False)
@@ -196,7 +206,7 @@ class PrivateHistogram(Saved):
                 "see intervals."
             )
         n = self.n_records if self.is_size_public else None
-        ends = fit(self.noisy, self.mechanism, n).intervals(confidence)
+        ends = posterior(self.noisy, self.sums, self.mechanism, n).intervals(confidence)
         ends = np.stack(
             [np.minimum(ends[:, 0], self.counts), np.maximum(ends[:, 1], self.counts)], axis=1
         )
@@ -301,6 +311,7 @@ class PrivateHistogram(Saved):
             "probabilities": self.probabilities.tolist(),
             "n_records": self.n_records,
             "noisy": None if self.noisy is None else self.noisy.tolist(),
+            **({} if self.sums is None else {_SUMS: self.sums.tolist()}),
             "spent": {
                 "relation": str(self.mechanism.relation),
                 "mechanism": mechanism_name(self.mechanism),
@@ -317,12 +328,13 @@ class PrivateHistogram(Saved):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the histogram that plain data describe; see `Saved.from_dict`."""
-        check_entries("a histogram", data, _ENTRIES)
+        of_blocks = isinstance(data, Mapping) and _SUMS in data
+        check_entries("a histogram", data, (*_ENTRIES, _SUMS) if of_blocks else _ENTRIES)
         check_format(data, _FORMAT)
         column = column_of("of the histogram", data["column"])
         if data["labels"] != list(column.labels):
             raise ValueError("labels must be those of the column's cells.")
-        mechanism = mechanism_of(data["spent"])
+        mechanism = mechanism_of(data["spent"], column.size)
         probabilities = _numbers("probabilities", data["probabilities"], column.size)
         if not (probabilities >= 0).all() or not abs(probabilities.sum() - 1) <= 1e-9:
             raise ValueError("probabilities must be >= 0 and sum to 1.")
@@ -330,8 +342,11 @@ class PrivateHistogram(Saved):
         if isinstance(mechanism, DirichletMechanism) != (data["noisy"] is None):
             raise ValueError("noisy must be counts unless the mechanism is 'dirichlet'.")
         noisy = None if data["noisy"] is None else _numbers("noisy", data["noisy"], column.size)
+        if isinstance(mechanism, TablesMechanism) != of_blocks:
+            raise ValueError(f"{_SUMS} must be there if the mechanism is 'blocks', and only then.")
+        sums = _numbers(_SUMS, data[_SUMS], BLOCKS) if of_blocks else None
         said = randomness_said(data)
-        made = cls(column, probabilities, n_records, mechanism, noisy, said)
+        made = cls(column, probabilities, n_records, mechanism, noisy, said, sums)
         check_said(data, made._verdict)
         return made
 
@@ -362,6 +377,20 @@ class PrivateHistogram(Saved):
         ]
         rows += [(f"... {left} more", "")] if left > 0 else []
         return table("; ".join(facts), rows, ("cell", "probability"))
+
+
+def posterior(
+    noisy: FloatArray,
+    sums: FloatArray | None,
+    mechanism: AdditiveMechanism[Any] | TablesMechanism,
+    n_records: float | None,
+) -> CountPosterior:
+    """Return what is left of the counts, given all that was released."""
+    if not isinstance(mechanism, TablesMechanism):
+        return fit(noisy, mechanism, n_records)
+    assert sums is not None
+    blocks = Sums(sums, mechanism.deviations[1] ** 2, noisy.size)
+    return fit(noisy, noise_of(mechanism), n_records, blocks)
 
 
 def _numbers(name: str, values: Any, size: int) -> FloatArray:
