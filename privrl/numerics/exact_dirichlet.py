@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from privrl.numerics.abreast import by_row, generators
-from privrl.numerics.dirichlet_rows import row_sums
+from privrl.numerics.dirichlet_rows import row_maxima, row_sums
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray, expm1mx
 
@@ -81,7 +81,7 @@ def posterior_rows(
         return by_row(posterior_rows, rng, counts, *lead)
     logs = rounded_log_gammas((weight * counts + alpha).reshape(-1), exactly, rng)
     logs = logs.reshape(counts.shape)
-    rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    rows = np.exp(logs - row_maxima(logs))
     rows /= row_sums(rows)
     return rows
 
