@@ -280,7 +280,7 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
         case "square-root":
             steps = np.arange(1, n)
             coefficients = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
-            root = np.tril(linalg.toeplitz(coefficients))
+            root = np.tril(coefficients[np.abs(np.subtract.outer(np.arange(n), np.arange(n)))])
             return Factorisation(root, root)
         case "optimal":
             return _optimal(n)
