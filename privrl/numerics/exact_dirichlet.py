@@ -116,11 +116,16 @@ def rounded_log_gammas(
     while left.size:
         rejected = []
         for start in range(0, left.size, at_once):
-            some = left[start : start + at_once]
-            uniform = _uniform(each, some, own)
-            accepted, values = _candidates(shapes[some], uniform, partial(settled, some))
-            drawn[some] = values  # those that are rejected are drawn once more
-            rejected.append(some[~accepted])
+            chunk = left[start : start + at_once]
+            uniform = _uniform(each, chunk, own)
+            for first in range(0, chunk.size, _IN_CACHE):
+                part = slice(first, first + _IN_CACHE)
+                some = chunk[part]
+                accepted, values = _candidates(
+                    shapes[some], uniform[:, part], partial(settled, some)
+                )
+                drawn[some] = values  # those that are rejected are drawn once more
+                rejected.append(some[~accepted])
         left = rejected[0] if len(rejected) == 1 else np.concatenate(rejected)
     return drawn
 
@@ -131,7 +136,11 @@ def _uniform(each: Sequence[np.random.Generator], some: IntArray, own: int) -> F
         return each[0].random((3, some.size))
     ends = some.searchsorted(np.arange(len(each) + 1) * own).tolist()
     return np.concatenate(
-        [rng.random((3, stop - at)) for rng, (at, stop) in zip(each, pairwise(ends), strict=True)],
+        [
+            rng.random((3, stop - at))
+            for rng, (at, stop) in zip(each, pairwise(ends), strict=True)
+            if at < stop
+        ],
         axis=1,
     )
 
@@ -143,16 +152,12 @@ def _candidates(
 
     ``settled`` is asked where floats are in doubt, with the 53 bits of uniform numbers.
     """
-    accepted, values = np.empty(len(shapes), np.bool_), np.empty(len(shapes))
     few = len(shapes) <= _FEW and shapes.max() < _LARGE
-    for start in range(0, len(shapes), _IN_CACHE):
-        part = slice(start, start + _IN_CACHE)
-        found = (_one_by_one if few else _in_floats)(shapes[part], uniform[:, part])
-        accepted[part], values[part], doubts = found
-        for i in (doubts + start).tolist():
-            outcome = settled(i, [int(u * 2.0**53) for u in uniform[:, i]])
-            accepted[i] = outcome is not None
-            values[i] = 0.0 if outcome is None else outcome
+    accepted, values, doubts = (_one_by_one if few else _in_floats)(shapes, uniform)
+    for i in doubts.tolist():
+        outcome = settled(i, [int(u * 2.0**53) for u in uniform[:, i]])
+        accepted[i] = outcome is not None
+        values[i] = 0.0 if outcome is None else outcome
     return accepted, values
 
 
