@@ -27,6 +27,7 @@ _CERTAIN: Final = 99.0  # deviations, of what is known without noise: filled or,
 _LUCK: Final = 0.03  # the chance that what is unknown of a row is the best state
 _SOONER: Final = 1e-4  # part of what is ahead that waiting for a whole episode costs
 _PUT_OFF: Final = 0.5  # of the time in which one could try what is unknown
+_COMPARED: Final = 2**16  # values of actions that are compared at a time
 _SPREAD: Final = 0.1  # of the range of rewards: what a mean of one reward may be wrong by
 
 
@@ -310,26 +311,38 @@ class SparseModel:
         some = free is not None and free.any()
         free = np.zeros_like(reward, np.bool_) if free is None else free.reshape(reward.shape)
         policy = np.empty((self._horizon, places), np.intp)
-        worth = np.zeros(self._n_columns)
+        worth, perhaps = np.zeros(self._n_columns), np.zeros((runs, n_states))
+        value, best_of_all = worth[:places], worth[places + 1 : -1]
+        at_once = max(1, _COMPARED // reward.size)  # steps whose actions are compared together
+        block = np.empty((at_once, n_actions, places))
         for step in reversed(range(self._horizon)):
             ahead = reduce(np.minimum, (matrix @ worth for matrix in matrices))
-            candidates = ahead.reshape(n_actions, places) + reward
+            candidates = block[step % at_once]
+            np.add(ahead.reshape(n_actions, places), reward, out=candidates)
             if some and put_off is not None:
                 # No more than any other: whose episode is over gets 0.
                 candidates[free & put_off[step]] = min(self._grid[0], 0) * (self._horizon - step)
-            best, value = np.zeros(places, np.intp), candidates[0]
-            for action in range(1, n_actions):
-                np.putmask(best, candidates[action] > value, action)
-                value = np.maximum(value, candidates[action])
-            policy[step] = best
-            worth[:places] = value
-            best_of_all = np.where(self._perhaps, value.reshape(runs, n_states), 0.0).max(axis=1)
-            worth[places + 1 : -1] = np.maximum(best_of_all, 0.0)
+            if step % at_once == 0:
+                steps = slice(step, min(step + at_once, self._horizon))
+                policy[steps] = _first_best(block[: steps.stop - step])
+            np.maximum.reduce(candidates, axis=0, out=value)
+            np.copyto(perhaps, value.reshape(runs, n_states), where=self._perhaps)
+            np.maximum.reduce(perhaps, axis=1, out=best_of_all, initial=0.0)
             worth[-1] = self._grid[0] * (self._horizon - step)
             worth *= 1 - _SOONER / self._horizon
         if some:
             policy[free[policy, np.arange(places)]] = -1
         return policy.reshape(self._horizon, runs, n_states).swapaxes(0, 1)
+
+
+def _first_best(candidates: FloatArray) -> IntArray:
+    """Return the best actions, shape (H, places), of values (H, A, places); of equals the first."""
+    first, *others = np.moveaxis(candidates, 1, 0)
+    best, value = np.zeros(first.shape, np.intp), first
+    for action, other in enumerate(others, 1):
+        np.putmask(best, other > value, action)
+        value = np.maximum(value, other)
+    return best
 
 
 class _Noisy:

@@ -1,5 +1,7 @@
 """Batched PSRL on RiverSwim: a draw before every episode, in many runs at once."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from peers import CLOCK
@@ -9,6 +11,7 @@ from privrl.agents import PSRL, BetaRewards, KnownRewards
 from privrl.agents.training import learn_counts
 from privrl.costs import together
 from privrl.envs import plan, plan_support, planning, riverswim
+from privrl.numerics.exact_dirichlet import rounded_log_gammas
 from privrl.samplers import Diffuse
 
 RUNS = 200
@@ -51,8 +54,18 @@ def test_floor_of_known(measure, runs):
 
 
 @pytest.mark.parametrize("runs", _RUNS)
+def test_draws_of_known(measure, runs):
+    _gammas(measure, "draws of known rewards", runs, [10.0] * 6, exactly=True)
+
+
+@pytest.mark.parametrize("runs", _RUNS)
 def test_floor_of_private(measure, runs):
     _gammas(measure, "floor of private rewards", runs, [10.0] * 6, [1.0] * 2)
+
+
+@pytest.mark.parametrize("runs", _RUNS)
+def test_draws_of_private(measure, runs):
+    _gammas(measure, "draws of private rewards", runs, [10.0] * 6, [1.0] * 2, exactly=True)
 
 
 @pytest.mark.parametrize("n_states", [n for n in _STATES if n % 6 == 0])
@@ -147,13 +160,19 @@ def _episodes(mdp, runs, quick):
     return max(5, min(300, _STEPS // (mdp.horizon * runs * (8 if quick else 1))))
 
 
-def _gammas(measure, what, runs, *priors):
-    """Time the gamma variates of Dirichlet draws from priors alone, for one episode."""
+def _gammas(measure, what, runs, *priors, exactly=False):
+    """Time the gamma variates of Dirichlet draws from priors alone, for one episode.
+
+    Those that are private are rounded exactly; NumPy's, which are not, are less work.
+    """
     rng = np.random.default_rng(2)
-    tables = [np.broadcast_to(prior, (runs, 6, 2, len(prior))).copy() for prior in priors]
+    tables = [np.broadcast_to(prior, (runs, 6, 2, len(prior))).ravel() for prior in priors]
 
     def draw() -> None:
         for table in tables:
-            rng.standard_gamma(table)
+            if exactly:
+                rounded_log_gammas(table, lambda i, table=table: Fraction(table[i]), rng)
+            else:
+                rng.standard_gamma(table)
 
     measure(what, draw, at=runs, work=runs * riverswim().horizon)

@@ -235,14 +235,17 @@ def _by_itself(
     n_states, n_actions = reward.shape[-2:]
     rows, rewards = np.ascontiguousarray(transition.reshape(-1, n_states)), reward.ravel()
     worth, value = np.empty((horizon, n_states * n_actions)), np.zeros(n_states)
-    dot, maximum = rows.dot, np.maximum
+    dot, add, maximum = rows.dot, np.add, np.maximum
+    backwards = worth[::-1]
+    of_action = [backwards[:, action::n_actions] for action in range(n_actions)]
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        for here in worth[::-1]:
+        for here, first, *others in zip(backwards, *of_action, strict=True):
             dot(value, out=here)
-            np.add(here, rewards, out=here)
-            value = here[::n_actions]
-            for action in range(1, n_actions):
-                value = maximum(value, here[action::n_actions])
+            add(here, rewards, out=here)
+            best = first
+            for other in others:
+                best = maximum(best, other, out=value)
+            value = best
         actions = worth.reshape(horizon, n_states, n_actions)
         policy, best = np.zeros((horizon, n_states), np.intp), actions[..., 0].copy()
         for action in range(1, n_actions):

@@ -1,5 +1,7 @@
 """The rows of a transition table in one sorted array, so that one search moves everybody."""
 
+from functools import cached_property
+
 import numpy as np
 
 from privrl._typing import FloatArray, IntArray
@@ -47,6 +49,11 @@ class TransitionRows:
         self.start_row = len(rows)
         # The largest u for which row + u stays below row + 1 after rounding, in every row.
         self._largest_draw = np.nextafter(first, 0) - self.start_row
+
+    @cached_property
+    def in_lists(self) -> tuple[list[float], list[int]]:
+        """The sorted array, and where its entries lead, for those who look up a few."""
+        return self._cdf.tolist(), self.next_state.tolist()
 
     def keep_below_one(self, draws: FloatArray) -> None:
         """Lower uniform draws, in place, that would be 1 once they are added to a row."""

@@ -1,12 +1,12 @@
 """Names of lines beside their ends, where a legend would have to be looked up line by line."""
 
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 
 _POINTS = 8.5  # the size of the letters
@@ -69,5 +69,12 @@ def spread(places: FloatArray, gap: float) -> FloatArray:
     n = len(places)
     gap = min(gap, 1 / max(n - 1, 1))
     steps = gap * np.arange(n, dtype=np.float64)
-    level = np.asarray(optimize.isotonic_regression(places - steps).x)
-    return np.asarray(np.clip(level, 0.0, 1.0 - gap * max(n - 1, 0)) + steps, np.float64)
+    # Isotonic regression: neighbours in the wrong order share their mean, again and again.
+    pools: list[list[float]] = []
+    for place in (places - steps).tolist():
+        pool = [place]
+        while pools and fmean(pools[-1]) >= fmean(pool):
+            pool = pools.pop() + pool
+        pools.append(pool)
+    level = np.array([fmean(pool) for pool in pools for _ in pool])
+    return np.clip(level, 0.0, 1.0 - gap * max(n - 1, 0)) + steps

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.markdown import Markdown
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -44,6 +43,8 @@ def reproduce(
     Example: privrl reproduce dps-fig1 --quick
     """
     with friendly(), answering(as_json) as answer:
+        from rich.markdown import Markdown  # with all that colours code
+
         from privrl.experiments.figures import FIGURES
         from privrl.experiments.figures.reproduce import reproduce as make
 

@@ -5,6 +5,7 @@ concentrations are drawn by `privrl.numerics.exact_dirichlet`.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_positive_array
 from privrl.numerics.special import FloatArray
 
+_MANY, _SHORT = 2**10, 16  # cells in all and of a row
 _PLAIN_FROM = 0.5  # a gamma draw of this shape underflows with probability below 1e-150
 
 
@@ -50,7 +52,7 @@ def dirichlet_rows(alpha: ArrayLike, rng: np.random.Generator, *, least: float =
     with np.errstate(over="ignore"):
         logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
     logs = np.maximum(logs, -np.finfo(np.float64).max)  # below 1e-308 log(U) / a overflows
-    rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    rows = np.exp(logs - row_maxima(logs))
     rows /= row_sums(rows)
     return rows
 
@@ -59,6 +61,14 @@ def row_sums(rows: FloatArray) -> FloatArray:
     """Sum along the last axis, which is kept: several times as fast as ``sum`` if it is short."""
     sums: FloatArray = np.einsum("...k->...", rows)[..., None]
     return sums
+
+
+def row_maxima(rows: FloatArray) -> FloatArray:
+    """Return the largest along the last axis, which is kept; by columns if rows are short."""
+    if rows.size < _MANY or rows.shape[-1] > _SHORT:
+        return rows.max(axis=-1, keepdims=True)
+    columns = rows.reshape(-1, rows.shape[-1]).T
+    return reduce(np.maximum, columns).reshape(*rows.shape[:-1], 1)
 
 
 @dataclass(frozen=True, eq=False)

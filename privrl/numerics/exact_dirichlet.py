@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from privrl.numerics.abreast import by_row, generators
-from privrl.numerics.dirichlet_rows import row_sums
+from privrl.numerics.dirichlet_rows import row_maxima, row_sums
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray, expm1mx
 
@@ -42,9 +42,10 @@ _SLACK = 2.0**-47  # relative: more than floats are off
 _KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
 _CHUNK: Final = 1 << 14
 _FEW: Final = 12  # candidates: so many are as quickly looked at one by one
-_IN_CACHE: Final = 1 << 12
+_IN_CACHE: Final = 1 << 11  # and what a block needs is not given back to the system after each
 _LEAST: Final = 2.0**-48  # uniform numbers below are not known well enough
 _LARGE: Final = 2.0**30  # shapes
+_LOG_4: Final = math.log(4)
 _EXPONENT: Final = 0x7FF0000000000000  # of a float: the bits that say which power of two is below
 
 Exactly = Callable[[int], Fraction]
@@ -80,7 +81,7 @@ def posterior_rows(
         return by_row(posterior_rows, rng, counts, *lead)
     logs = rounded_log_gammas((weight * counts + alpha).reshape(-1), exactly, rng)
     logs = logs.reshape(counts.shape)
-    rows = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    rows = np.exp(logs - row_maxima(logs))
     rows /= row_sums(rows)
     return rows
 
@@ -115,21 +116,31 @@ def rounded_log_gammas(
     while left.size:
         rejected = []
         for start in range(0, left.size, at_once):
-            some = left[start : start + at_once]
-            uniform = _uniform(each, some.searchsorted(np.arange(len(each) + 1) * own).tolist())
-            accepted, values = _candidates(shapes[some], uniform, partial(settled, some))
-            drawn[some] = values  # those that are rejected are drawn once more
-            rejected.append(some[~accepted])
+            chunk = left[start : start + at_once]
+            uniform = _uniform(each, chunk, own)
+            for first in range(0, chunk.size, _IN_CACHE):
+                part = slice(first, first + _IN_CACHE)
+                some = chunk[part]
+                accepted, values = _candidates(
+                    shapes[some], uniform[:, part], partial(settled, some)
+                )
+                drawn[some] = values  # those that are rejected are drawn once more
+                rejected.append(some[~accepted])
         left = rejected[0] if len(rejected) == 1 else np.concatenate(rejected)
     return drawn
 
 
-def _uniform(each: Sequence[np.random.Generator], ends: Sequence[int]) -> FloatArray:
-    """Return three uniform numbers for each candidate, those between two ends from one each."""
+def _uniform(each: Sequence[np.random.Generator], some: IntArray, own: int) -> FloatArray:
+    """Return three uniform numbers for each of some shapes, of which so many are one's own."""
     if len(each) == 1:
-        return each[0].random((3, ends[-1]))
+        return each[0].random((3, some.size))
+    ends = some.searchsorted(np.arange(len(each) + 1) * own).tolist()
     return np.concatenate(
-        [own.random((3, stop - at)) for own, (at, stop) in zip(each, pairwise(ends), strict=True)],
+        [
+            rng.random((3, stop - at))
+            for rng, (at, stop) in zip(each, pairwise(ends), strict=True)
+            if at < stop
+        ],
         axis=1,
     )
 
@@ -141,83 +152,71 @@ def _candidates(
 
     ``settled`` is asked where floats are in doubt, with the 53 bits of uniform numbers.
     """
-    accepted, values = np.empty(len(shapes), np.bool_), np.empty(len(shapes))
     few = len(shapes) <= _FEW and shapes.max() < _LARGE
-    for start in range(0, len(shapes), _IN_CACHE):
-        part = slice(start, start + _IN_CACHE)
-        found = (_one_by_one if few else _in_floats)(shapes[part], uniform[:, part])
-        accepted[part], values[part], doubts = found
-        for i in (doubts + start).tolist():
-            outcome = settled(i, [int(u * 2.0**53) for u in uniform[:, i]])
-            accepted[i] = outcome is not None
-            values[i] = 0.0 if outcome is None else outcome
+    accepted, values, doubts = (_one_by_one if few else _in_floats)(shapes, uniform)
+    for i in doubts.tolist():
+        outcome = settled(i, [int(u * 2.0**53) for u in uniform[:, i]])
+        accepted[i] = outcome is not None
+        values[i] = 0.0 if outcome is None else outcome
     return accepted, values
 
 
 def _in_floats(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
     """Return which candidates floats accept, what they round them to, and which are in doubt."""
     one, two, three = uniform
-    lowest, more = float(shapes.min()), None
+    lowest = float(shapes.min())
     small = None if lowest >= 1 else shapes < 1
     shape = shapes if small is None else np.where(small, shapes + 1, shapes)
-    root = np.sqrt(2 * shape - 1)
-    with np.errstate(divide="ignore"):
-        log, log_other, log_two = np.log(one), np.log(1 - one), np.log(two)
-    logs = log + log_other + log_two
+    other = 1 - one
+    spread = one * other
+    logs = spread * two
     least = float(logs.min())
-    if least == -math.inf or (small is not None and three.min() == 0):  # not known well enough
+    if least == 0 or (small is not None and three.min() == 0):  # not known well enough
         return _in_floats(shapes, np.maximum(uniform, 2.0**-53))
-    v = (log - log_other) / root
-    rise, largest = np.expm1(v), float(shape.max())
+    np.log(logs, out=logs)
+    root = np.sqrt(2 * shape - 1)
+    v = np.log(one / other)
+    v /= root
+    rise = np.expm1(v)
+    largest = float(shape.max())
     direct = largest < _LARGE  # little is lost where this difference cancels
-    bent = shape * (rise - v if direct else expm1mx(v))
-    short = bent + logs + math.log(4)  # of the margin: it is minus that
+    bent = rise - v if direct else expm1mx(v)
+    bent *= shape
+    short = bent + logs  # of the margin: it is minus that
+    short += _LOG_4
     centre = np.log(shape)
     value = centre + v
+    more, tail = np.zeros(1), math.inf
     if small is not None:
         more = np.where(small, np.log(three) / shapes, 0.0)
         value += more
+        tail = float(three.min()) * lowest
     power = np.maximum((value.view(np.int64) & _EXPONENT).view(np.float64), 0.5)
     far = power * (1.5 * 2.0 ** (53 - BITS))  # there floats are as far apart as a grain is wide
     values = (value + far) - far
-    accepted, room = short < 0, power * 2.0**-BITS - np.abs(value - values)
+    power *= 2.0**-BITS
+    accepted, room = short < 0, power - np.abs(value - values)
 
     # The largest bound that any could have tells of nearly all that they are right.
-    spread = math.exp(least)  # nor is U₂ less
-    turn = -least / math.sqrt(2 * max(lowest, 1.0) - 1)
+    turn = -math.log(least) / math.sqrt(2 * max(lowest, 1.0) - 1)
     steep = largest * math.expm1(min(turn, 99.0))
-    most = _Extent(
-        turn=turn,
-        steep=steep,
-        direct=direct,
-        bent=steep,
-        root=1.0,
-        logs=least,
-        size=math.log(largest) + turn - (0.0 if more is None else float(more.min())),
-        spread=spread,
-        two=spread,
-        tail=math.inf if more is None else float(three.min()) * lowest,
+    # Neither U₁ (1 − U₁) nor U₂ is less than their product.
+    most = _margin_off(
+        steep, turn, math.log(least), direct * steep, _unknown(steep, 1.0, least, least)
     )
-    unsure = (np.abs(short) <= most.margin_off) | accepted & (room <= most.value_off)
-    some = np.flatnonzero(unsure) if spread > _LEAST else np.arange(len(shapes))
+    size = math.log(largest) + turn - float(more.min())
+    unsure = (np.abs(short) <= most) | accepted & (room <= _value_off(root, spread, tail, size))
+    some = np.flatnonzero(unsure) if least > _LEAST else np.arange(len(shapes))
     if some.size:
-        turns, tail, added = np.abs(v[some]), np.full(some.size, np.inf), np.zeros(some.size)
-        if small is not None and more is not None:
-            tail[small[some]], added = (shapes * three)[some][small[some]], more[some]
-        own = _Extent(
-            turn=turns,
-            steep=shape[some] * np.abs(rise[some]),
-            direct=direct,
-            bent=bent[some],
-            root=root[some],
-            logs=logs[some],
-            size=centre[some] + turns - added,
-            spread=one[some] * (1 - one[some]),
-            two=two[some],
-            tail=tail,
-        )
-        unclear = accepted[some] & (room[some] <= own.value_off)
-        unsure = unclear | (np.abs(short[some]) <= own.margin_off)
+        turns, tails, added = np.abs(v[some]), np.full(some.size, np.inf), np.zeros(some.size)
+        if small is not None:
+            tails[small[some]], added = (shapes * three)[some][small[some]], more[some]
+        steeps = shape[some] * np.abs(rise[some])
+        unknown = _unknown(steeps, root[some], spread[some], two[some])
+        margin_off = _margin_off(bent[some], turns, logs[some], direct * steeps, unknown)
+        value_off = _value_off(root[some], spread[some], tails, centre[some] + turns - added)
+        unclear = accepted[some] & (room[some] <= value_off)
+        unsure = unclear | (np.abs(short[some]) <= margin_off)
         some = some[unsure | (uniform[:, some].min(axis=0) < _LEAST)]
     return accepted, values, some
 
@@ -229,64 +228,53 @@ def _one_by_one(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Flo
         zip(shapes.tolist(), *np.maximum(uniform, 2.0**-53).tolist(), strict=True)
     ):
         a = shape + 1 if shape < 1 else shape
-        root = math.sqrt(2 * a - 1)
-        log, log_other = math.log(one), math.log(1 - one)
-        logs = log + log_other + math.log(two)
-        v = (log - log_other) / root
+        root, spread = math.sqrt(2 * a - 1), one * (1 - one)
+        logs = math.log(spread * two)
+        v = math.log(one / (1 - one)) / root
         rise = math.expm1(v)
         bent = a * (rise - v)
-        short = bent + logs + math.log(4)
-        centre, more = math.log(a), math.log(three) / shape if shape < 1 else 0.0
+        short = bent + logs + _LOG_4
+        more, tail = (math.log(three) / shape, shape * three) if shape < 1 else (0.0, math.inf)
+        centre = math.log(a)
         value = centre + v + more
         grain = math.ldexp(1.0, max(math.frexp(value)[1], 0) - BITS)
-        values.append(round(value / grain) * grain)
+        rounded = round(value / grain) * grain
+        values.append(rounded)
         accepted.append(short < 0)
-        own = _Extent(
-            turn=abs(v),
-            steep=a * abs(rise),
-            direct=True,
-            bent=bent,
-            root=root,
-            logs=logs,
-            size=centre + abs(v) - more,
-            spread=one * (1 - one),
-            two=two,
-            tail=shape * three if shape < 1 else math.inf,
-        )
-        unclear = short < 0 and grain / 2 - abs(value - values[i]) <= own.value_off
-        if unclear or abs(short) <= own.margin_off or min(one, two, three) < _LEAST:
+        turn, steep = abs(v), a * abs(rise)
+        room = grain / 2 - abs(value - rounded)
+        unclear = short < 0 and room <= _value_off(root, spread, tail, centre + turn - more)
+        margin_off = _margin_off(bent, turn, logs, steep, _unknown(steep, root, spread, two))
+        if unclear or abs(short) <= margin_off or min(one, two, three) < _LEAST:
             doubts.append(i)
     return np.array(accepted), np.array(values), np.array(doubts, np.intp)
 
 
-class _Extent(NamedTuple):
-    """How large what enters a candidate is: each a number, or one for each candidate.
+def _margin_off(bent: Any, turn: Any, logs: Any, cancelled: Any, unknown: Any) -> Any:
+    """Return by how much margins are off at the most.
 
-    Bounds rise with the first four and ``size``, and fall with the others.
+    ``bent`` is A (exp(V) − 1 − V), ``turn`` |V|, ``logs`` of U₁ (1 − U₁) U₂, ``cancelled`` what was
+    left to cancel in ``bent``, ``unknown`` what is not known of uniform numbers, see `_unknown`.
     """
+    off = _SLACK * (bent * (3 + turn) - logs + 2 + cancelled)
+    return off + _KNOWN * unknown
 
-    turn: Any  # |V|
-    steep: Any  # A |exp(V) − 1|
-    direct: bool  # whether what cancels in A (exp(V) − 1 − V) was left to cancel
-    bent: Any  # A (exp(V) − 1 − V)
-    root: Any  # √(2A − 1)
-    logs: Any  # of U₁, 1 − U₁ and U₂, added up
-    size: Any  # of the value's terms
-    spread: Any  # U₁ (1 − U₁)
-    two: Any  # U₂
-    tail: Any  # of a small shape its product with U₃, else infinite
 
-    @property
-    def margin_off(self) -> Any:
-        """By how much margins are off at the most."""
-        off = _SLACK * (self.bent * (3 + self.turn) - self.logs + 2 + self.direct * self.steep)
-        return off + _KNOWN * ((self.steep / self.root + 1) / self.spread + 1 / self.two)
+def _unknown(steep: Any, root: Any, spread: Any, two: Any) -> Any:
+    """Return by how much the margin changes with uniform numbers at the most.
 
-    @property
-    def value_off(self) -> Any:
-        """By how much values are off at the most."""
-        unknown = 1 / (self.root * self.spread) + 1 / self.tail
-        return _KNOWN * unknown + _SLACK / 4 * (self.size + 1)
+    ``steep`` is A |exp(V) − 1|, ``root`` √(2A − 1), ``spread`` U₁ (1 − U₁), and ``two`` U₂.
+    """
+    return (steep / root + 1) / spread + 1 / two
+
+
+def _value_off(root: Any, spread: Any, tail: Any, size: Any) -> Any:
+    """Return by how much values are off at the most.
+
+    ``tail`` is the product of a small shape with U₃, else infinite; ``size`` that of the value's
+    terms, added up.
+    """
+    return _KNOWN / (root * spread) + (_KNOWN / tail + _SLACK / 4 * (size + 1))
 
 
 class _Candidate(NamedTuple):

@@ -28,6 +28,7 @@ from privrl.numerics.special import FloatArray
 #: are rounded can change by more than what was put in.
 GRID = 2.0**-16
 LARGEST_TOTAL = 2.0**53 * GRID
+_SMALL = 2**12  # cells: all of them are looked at as quickly as those are found that are filled
 _AT_ONCE = 2**18  # cells that are checked at a time: a check needs no table of its own
 _drawing = RLock()
 if hasattr(os, "register_at_fork"):  # not to be held for ever where its holder is not
@@ -337,23 +338,28 @@ def check_batch(
     flat = [table.reshape(-1) for table in (counts, *past)]
     for start in range(0, counts.size, _AT_ONCE):
         parts = [table[start : start + _AT_ONCE] for table in flat]
-        filled = np.flatnonzero(parts[0] != 0)  # few of a large table; an empty cell changes no sum
-        _check_amounts(*(part[filled] for part in parts))
+        if counts.size > _SMALL:  # where few are filled; an empty cell changes no sum
+            filled = np.flatnonzero(parts[0] != 0)
+            parts = [part[filled] for part in parts]
+        _check_amounts(*parts)
 
 
 def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
     """Check what is added to some cells, and what was before, see `check_batch`."""
-    if not (np.min(new, initial=0.0) >= 0 and np.max(new, initial=0.0) < np.inf):  # nor is NaN
+    if not new.size:
+        return
+    largest = new.max()
+    if not (new.min() >= 0 and largest < np.inf):  # nor is NaN
         raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")
-    check_total(np.max(new, initial=0.0))
+    check_total(largest)
     steps = new * (1 / GRID)
-    if not np.array_equal(steps, np.rint(steps)):
+    if (steps != np.rint(steps)).any():
         raise ValueError(
             "counts must be multiples of 2**-16 everywhere, so that their sums are exact; round "
             "what each record adds to them."
         )
     if past:
-        check_total(np.max(sum(past, start=new), initial=0.0))
+        check_total(sum(past, start=new).max())
 
 
 def check_total(largest: float) -> None:

@@ -29,6 +29,7 @@ _LARGEST = 10_000  # a matrix of 0.8 GB
 _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
 _LARGEST_BUFFERED = 1_000_000  # a second or so of steps
 _ROUNDED_AWAY = 2.0**-35  # relative: more than rounding takes from the norm of C
+_ONE_THREAD = 2**18  # multiplications
 _MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
 FactorisationName = Literal["square-root", "optimal", "tree", "independent", "buffered"]
@@ -213,10 +214,24 @@ class Mixed:
             drawn = self._innovations.draw(self._factors.fresh[block], rng)
             self._drawn = np.concatenate([self._drawn, drawn])
             mixture = self._factors.mixture(block)[:, : len(self._drawn)]
-            self._ahead = np.rint(np.tensordot(mixture, self._drawn, axes=1))
+            self._ahead = np.rint(_product(mixture, self._drawn))
             self._ahead += drawn
         self._done += 1
         return self._ahead[place].copy()  # by itself: next to it is noise that is still to come
+
+
+def _product(mixture: FloatArray, drawn: FloatArray) -> FloatArray:
+    """Return the product of a matrix with tables, by columns so few that BLAS starts no threads.
+
+    They would wait for each other in loops, and take longer than all there is to do.
+    """
+    columns = drawn.reshape(len(drawn), -1)
+    result = np.empty((len(mixture), columns.shape[1]))
+    at_once = max(1, _ONE_THREAD // mixture.size)
+    for start in range(0, columns.shape[1], at_once):
+        part = slice(start, start + at_once)
+        result[:, part] = mixture @ columns[:, part]
+    return result.reshape(len(mixture), *drawn.shape[1:])
 
 
 @lru_cache(maxsize=16)
@@ -265,7 +280,7 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
         case "square-root":
             steps = np.arange(1, n)
             coefficients = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
-            root = np.tril(linalg.toeplitz(coefficients))
+            root = np.tril(coefficients[np.abs(np.subtract.outer(np.arange(n), np.arange(n)))])
             return Factorisation(root, root)
         case "optimal":
             return _optimal(n)

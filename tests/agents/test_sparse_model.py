@@ -130,6 +130,15 @@ def test_the_mean_plan_is_the_best_where_all_is_known(over: bool, low, high) -> 
     assert (wrong < wanted - 0.05 * (high - low)).any()
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_actions_of_some_steps_at_a_time_are_those_of_all(steps: int, monkeypatch) -> None:
+    model = believed(random_counts(1, over=False), rng(2).random((S, A)))
+    wanted = model.mean_plan()
+    monkeypatch.setattr("privrl.agents.sparse_model._COMPARED", steps * A * S)
+    np.testing.assert_array_equal(model.mean_plan(), wanted)
+    assert (wanted[0, 0] != wanted[0, -1]).any()
+
+
 @pytest.mark.parametrize("over", [False, True])
 def test_a_support_says_where_cells_lead_and_no_more(over: bool) -> None:
     """Compact tables make the plan that wide ones make; cells that are padding, nothing."""

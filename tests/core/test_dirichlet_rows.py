@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privrl.numerics.dirichlet_rows import dirichlet_rows
+from privrl.numerics.dirichlet_rows import dirichlet_rows, row_maxima
 
 N = 200_000
 FALSE_ALARM = 1e-6
@@ -121,3 +121,9 @@ def test_concentrations_are_left_alone() -> None:
     alpha = np.array([1e-3, 1.0])
     dirichlet_rows(alpha, np.random.default_rng(20))
     np.testing.assert_array_equal(alpha, [1e-3, 1.0])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (20, 30, 5), (1, 2000), (100, 17), (2000, 1)])
+def test_largest_of_rows(shape: tuple[int, ...]) -> None:
+    rows = np.random.default_rng(1).normal(size=shape)
+    np.testing.assert_array_equal(row_maxima(rows), rows.max(axis=-1, keepdims=True))

@@ -119,6 +119,22 @@ def test_bad_counts_are_refused(sampler: Sampler, bad: float) -> None:
         sampler.fresh().update(np.array([[1.0, bad, 0.0]]), rng())
 
 
+@pytest.mark.parametrize("small", [0, 100])
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, GRID / 2, LARGEST_TOTAL])
+def test_small_tables_are_checked_as_large_ones_are(
+    small: int, bad: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large ones where they are filled alone; a sum with what was there before is checked too."""
+    monkeypatch.setattr("privrl.samplers.base._SMALL", small)
+    used = Diffuse(weight=0.1)
+    used.update(np.array([[1.0, 5.0, 0.0]]), rng())
+    used.check(np.array([[0.0, LARGEST_TOTAL - 6, 0.0]]))
+    used.check(np.zeros((1, 3)))
+    for counts in ([[1.0, bad, 0.0]], [[0.0, 0.0, bad]], [[0.0, LARGEST_TOTAL - 5, 0.0]]):
+        with pytest.raises(ValueError, match="counts"):
+            used.check(np.array(counts))
+
+
 @each_sampler
 @pytest.mark.parametrize("place", [0, 2])
 def test_one_record_changes_nothing_but_what_is_paid_for(sampler: Sampler, place: int) -> None:

@@ -163,3 +163,14 @@ def test_runs_of_many_sizes_get_their_own() -> None:
                 assert noise[some].std() == pytest.approx(wanted, rel=0.04)
     assert fresh.grain[0] == fresh.grain[2] == 2.0**-38
     assert abs(np.corrcoef(drawn[0, 0], drawn[0, 2])[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize("multiplications", [1, 200, 10**6])
+def test_a_product_by_columns_is_the_product(
+    multiplications: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(factorisations, "_ONE_THREAD", multiplications)
+    rng = np.random.default_rng(0)
+    left, right = (np.rint(rng.normal(0, 100, shape)) for shape in ((5, 7), (7, 3, 11)))
+    product = factorisations._product(left, right)  # of whole numbers, so that nothing is rounded
+    np.testing.assert_array_equal(product, np.einsum("ij,jkl->ikl", left, right))

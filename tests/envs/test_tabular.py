@@ -403,10 +403,30 @@ class ConstantDraws:
         return np.full(shape, self.draw)
 
 
+@pytest.mark.parametrize("few", [0, 4])
+def test_a_few_walkers_go_where_many_would(rng, monkeypatch, few):
+    monkeypatch.setattr("privrl.envs.walkers._FEW", few)
+    mdp = random_mdp(rng, horizon=9)
+    policies = rng.integers(2, size=(2, 9, 3))
+    counts = Walkers(mdp.transition, mdp.start).counts(policies, 2, np.random.default_rng(5))
+    u = np.random.default_rng(5).random((10, 4))
+    expected = np.zeros_like(counts)
+    for walker, run in enumerate([0, 0, 1, 1]):
+        state = np.searchsorted(np.cumsum(mdp.start), u[-1, walker])
+        for step in range(9):
+            action = policies[run, step, state]
+            following = np.searchsorted(np.cumsum(mdp.transition[state, action]), u[step, walker])
+            expected[run, state, action, following] += 1
+            state = following
+    np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize("few", [0, 4])
 @pytest.mark.parametrize("total", [1.0, 1 - 9e-10])
 @pytest.mark.parametrize(("draw", "chosen"), [(0.0, 0), (1 - 2.0**-53, 1)])
-def test_extreme_draws_stay_in_their_row(draw, chosen, total):
+def test_extreme_draws_stay_in_their_row(draw, chosen, total, few, monkeypatch):
     """At row 9000, row + u rounds to the next row for the largest u; rows may fall short of 1."""
+    monkeypatch.setattr("privrl.envs.walkers._FEW", few)
     transition, start, pairs = two_ways_on(total)
     actions = np.array([0, 1, 150, 299])
     policy = np.broadcast_to(actions[:, None, None], (4, 4, 30))
