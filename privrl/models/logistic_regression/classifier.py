@@ -18,10 +18,11 @@ from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
+from privrl.models.logistic_regression.candidates import choose
 from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
 from privrl.models.logistic_regression.plan import plan, plan_tables, safe_temperature, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
-from privrl.models.logistic_regression.training import Found, Start, descend
+from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
 from privrl.models.saving import Saved
@@ -178,7 +179,10 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
             tables=None if counts is None else counts[: len(sizes) + 1],
         )
         start = weigh(records.columns, records.numbers, start, planned.scores, rng)
-        found = descend(records.columns, records.numbers, start, planned, rng)
+        candidates = descend(records.columns, records.numbers, start, planned, rng)
+        found = choose(
+            records.columns, records.numbers, start, candidates, planned.choice.mechanism, rng
+        )
         # All at once: what fails before leaves everything as it was.
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(
@@ -316,7 +320,7 @@ def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
         )
 
 
-def _attributes(found: Found, start: Start) -> dict[str, Any]:
+def _attributes(found: Candidate, start: Start) -> dict[str, Any]:
     return {
         "weights_": np.split(found.weights, start.starts[1:]),
         "intercept_": found.intercept,

@@ -23,11 +23,13 @@ import numpy as np
 from privrl._typing import FloatArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.logistic_regression.plan import MOMENTUM, Steps
-from privrl.models.logistic_regression.training import AVERAGED, Start, probabilities
+from privrl.models.logistic_regression.training import Start, probabilities
 from privrl.models.naive_bayes.encoding import Codes
 
 # Chosen on public data sets; docs/models.md says which.
 _LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
+_TIME = 60.0  # how far steps lead together at the most, were there no momentum
+_AVERAGED = 0.5  # of the steps, the last ones
 _NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
 
 
@@ -64,7 +66,7 @@ def weigh(
     length = _LENGTH * math.sqrt(bent.sum() / even)
     noise = length * math.sqrt(2 / steps.precision) / start.n_records  # of the mean gradient
     stable = steps.number / ((1 - MOMENTUM) * bent.sum())
-    time = min(steps.time, stable, _NOISE / (noise * math.sqrt(typical)))
+    time = min(_TIME, stable, _NOISE / (noise * math.sqrt(typical)))
     pace = time * (1 - MOMENTUM) / (steps.number * start.n_records)
     tables = np.split(start.log_ratios, start.starts[1:])
     said = np.stack([table[column] for table, column in zip(tables, columns, strict=True)])
@@ -80,7 +82,7 @@ def weigh(
         gradient[n_features:] -= gradient[n_features:].mean()  # what all share changes nothing
         velocity = MOMENTUM * velocity - pace * gradient
         at = at + velocity
-        if step >= steps.number * (1 - AVERAGED):
+        if step >= steps.number * (1 - _AVERAGED):
             total, n_summed = total + at, n_summed + 1
     found = total / n_summed
     return replace(start, temperatures=found[:n_features], intercept=found[n_features:])

@@ -4,6 +4,7 @@ What the budget is spent on, and how many steps there are, follows from public f
 (`privrl.models.logistic_regression.plan`); `descend` takes the steps.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +21,16 @@ from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 
 # Chosen on public data sets; docs/models.md says which.
-_SPREAD = 0.2  # how far weights are expected from naive Bayes'
-_SPREAD_OF_INTERCEPT = 0.5
-_PULL = 4.0  # towards naive Bayes, of the noise
+_NOISE = 0.5  # nats, which the longest way adds to logits
 _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
 _OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may have
 _COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
 _EVERY = 10  # steps, until another part is chosen
-AVERAGED = 0.5  # of the steps, the last ones
+_LONGEST = 1.25  # a step, in units of one over the number of ones in a record; 1.9 is stable
+_SPREAD = 0.01  # nats: how far weights are expected from the start
+_OCTAVES = 4  # of the way, of each of which the mean is a candidate
 
 
 @dataclass(frozen=True)
@@ -103,38 +104,56 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Weights, shape (d, J), the intercept, shape (J,), and the noise of each."""
+class Candidate:
+    """Weights that might be the model's: made of what was released.
+
+    Attributes
+    ----------
+    weights : array, shape (d, J)
+        Of the features' values.
+    intercept : array, shape (J,)
+        Of the classes.
+    deviations, deviations_of_intercept : array
+        Of the noise that gradients gave them, in the same shapes.
+    freedom : float
+        How many numbers of it followed the records, >= 0: by as many nats it looks better on the
+        records that it was learned from than on others.
+    """
 
     weights: FloatArray
     intercept: FloatArray
     deviations: FloatArray
     deviations_of_intercept: FloatArray
+    freedom: float
 
 
 def descend(
     columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
-) -> Found:
-    """Release gradients, which have been paid for, and follow them.
+) -> list[Candidate]:
+    """Release gradients, which have been paid for, follow them, and return where they led.
 
     Parameters
     ----------
     columns : array of int, shape (K, n)
         Records, and ``numbers``, shape (n,), their classes: private.
     start : Start
-        Where to begin, and whereto weights are drawn: naive Bayes, or what
-        `privrl.models.logistic_regression.scores` made of it.
+        Where to begin: naive Bayes, or what `privrl.models.logistic_regression.scores` made of it.
     plan : Plan
         How many steps, and with which noise.
     rng : numpy.random.Generator
         Where the randomness comes from.
 
+    Returns
+    -------
+    list of Candidate
+        The start, and means of the way from half of a time to all of it, for ever longer times.
+
     Notes
     -----
-    Weights are drawn to naive Bayes' as by a normal prior around them. Its precision is
-    ``1 / τ²``, times ``1 + λ s² / H``, where s is the deviation of the mean gradient's noise and H
-    the curvature of the loss, were each value the only feature: the inverse of the part of the
-    curvature that noise leaves visible. Steps are divided by that curvature and that precision.
+    Nothing draws weights back. All of them move at the same pace, so that what many features say
+    together is learned first, and what is rare late: the shorter the way, the nearer weights are
+    to the start and the less noise is in them. The longest adds a nat of noise to logits, or is as
+    long as steps are stable.
 
     A part of each record's class may be left out of gradients and put back from the noisy counts
     of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
@@ -142,7 +161,7 @@ def descend(
     others. The part with the least noise in all is taken.
     """
     state = _Descent(start, plan)
-    records = _one_hot(columns, start.starts, len(start.log_rows))
+    records = one_hot(columns, start.starts, len(start.log_rows))
     by_value, classes = records.T.tocsr(), np.eye(len(start.log_prior))[numbers]
     for step in range(plan.weights.number):
         own, change = state.settings(step)
@@ -151,7 +170,7 @@ def descend(
         sums, factor = scaled_sums(by_value, residuals, state.roots, change, len(start.sizes))
         released = plan.weights.mechanism.release(sums, rng)
         state.follow(released / (factor * state.roots[:, None]), step)
-    return state.found()
+    return state.candidates()
 
 
 class _Descent:
@@ -168,18 +187,23 @@ class _Descent:
         self._origin = np.vstack([start.weights, start.intercept])
         self.position = self._origin.copy()
         self._velocity = np.zeros_like(self.position)
-        self._sum, self._n_summed, self._noise = np.zeros_like(self.position), 0, 0.0
         self._known = self._known_part()
         self._own = self._best_own()
-        spread = _SPREAD * plan.growth**0.2
-        typical = math.sqrt(float((importance**2).mean()))
-        spreads = spread * np.sqrt(np.maximum(importance / typical, 0.1))
-        tau = np.append(spreads[of_feature], _SPREAD_OF_INTERCEPT)[:, None]
-        self._curvature = start.curvature
-        noise = self._variance(self._own) / self.roots[:, None] ** 2
-        self._pull = (1 + _PULL * noise / self._curvature) / tau**2
-        pace = plan.weights.time * (1 - MOMENTUM) / max(plan.weights.number, 1)
-        self._pace = pace / (self._curvature + self._pull)
+        number = max(plan.weights.number, 1)
+        n_classes = len(self.base)
+        # What all classes share does not count, and one of J moves J / (J - 1) times as fast.
+        self._curvature = start.curvature / start.n_records * (n_classes / max(n_classes - 1, 1))
+        noise = math.sqrt(self._variance(self._own)) / start.n_records
+        self._damped = self._curvature + noise / _SPREAD
+        self._time = _LONGEST * number / ((1 - MOMENTUM) * (len(start.sizes) + 1))
+        while self._in_logits(noise) > _NOISE:
+            self._time /= 2
+        self._pace = self._time * (1 - MOMENTUM) / (number * start.n_records) / self._damped
+        # Steps at which octaves of the way begin and end; where there are few, some are empty.
+        ends = np.rint(number * 2.0 ** np.arange(-_OCTAVES, 1)).astype(int)
+        self._octaves = [(a, b) for a, b in itertools.pairwise(ends) if b > a]
+        self._sums = [np.zeros_like(self.position) for _ in self._octaves]
+        self._noise = 0.0
 
     def settings(self, step: int) -> tuple[float, float]:
         """Return the part of own classes in a gradient, and the most that a record changes it."""
@@ -191,21 +215,39 @@ class _Descent:
         """Take a step, from a released gradient."""
         whole = gradient - (1 - self._own) * self._known
         whole -= whole.mean(axis=1, keepdims=True)  # what all classes share changes nothing
-        whole += self._pull * (self.position - self._origin)
         self._velocity = MOMENTUM * self._velocity - self._pace * whole
         self.position = self.position + self._velocity
-        if step >= self._plan.weights.number * (1 - AVERAGED):
-            self._sum += self.position
-            self._noise += self._variance(self._own)
-            self._n_summed += 1
+        self._noise += self._variance(self._own)
+        for (begin, end), total in zip(self._octaves, self._sums, strict=True):
+            if begin <= step < end:
+                total += self.position
 
-    def found(self) -> Found:
-        """Return the mean of the last positions, and the deviation of its noise."""
-        n = max(self._n_summed, 1)
-        where = self._sum / n if self._n_summed else self._origin
-        noise = math.sqrt(self._noise / n) / self.roots[:, None]
-        deviations = noise / (self._curvature + self._pull)
-        return Found(where[:-1], where[-1], deviations[:-1], deviations[-1])
+    def candidates(self) -> list[Candidate]:
+        """Return the start and the means of octaves of the way."""
+        nothing = np.zeros_like(self._origin)
+        found = [_candidate(self._origin, nothing, 0.0)]
+        number = self._plan.weights.number
+        if not number:
+            return found
+        noise = math.sqrt(self._noise / number) / self._start.n_records
+        for (begin, end), total in zip(self._octaves, self._sums, strict=True):
+            seen, deviations = self._reached(self._time * (begin + end) / (2 * number), noise)
+            followed = float(seen.sum()) * (1 - 1 / len(self.base))
+            found.append(_candidate(total / (end - begin), deviations, followed))
+        return found
+
+    def _reached(self, time: float, noise: float) -> tuple[FloatArray, FloatArray]:
+        """Return the parts of what is to be learned that are, were each value the only feature,
+        and the deviations that the noise of the mean gradient gives.
+        """
+        seen = -np.expm1(-self._curvature / self._damped * time)
+        return seen, noise / self.roots[:, None] * seen / self._curvature
+
+    def _in_logits(self, noise: float) -> float:
+        """Return the deviation that all of the way gives to logits of an average record."""
+        _, deviations = self._reached(self._time, noise)
+        shares = np.append(np.exp(self._start.log_rows) @ self.base, 1.0)
+        return math.sqrt(float(shares @ (deviations**2).mean(axis=1)))
 
     def _change(self, own: float) -> float:
         return largest_change(
@@ -246,7 +288,11 @@ class _Descent:
         return counts - self.base * counts.sum(axis=1, keepdims=True)
 
 
-def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
+def _candidate(where: FloatArray, deviations: FloatArray, freedom: float) -> Candidate:
+    return Candidate(where[:-1], where[-1], deviations[:-1], deviations[-1], freedom)
+
+
+def one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
     """Return records as sparse rows of ones, shape (n, d + 1): of their values and a last one."""
     n_features, n_records = columns.shape
     places = np.empty((n_records, n_features + 1), np.int32)
@@ -272,7 +318,7 @@ def scaled_sums(
     Parameters
     ----------
     by_value : sparse array, shape (d + 1, n)
-        Records as columns of ones, `_one_hot` transposed.
+        Records as columns of ones, `one_hot` transposed.
     residuals : array, shape (n, J)
         Probabilities minus targets.
     roots : array, shape (d + 1,)

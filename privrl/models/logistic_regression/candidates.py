@@ -1,0 +1,84 @@
+"""A private choice among weights that are all made of what was released.
+
+How far gradients may be followed depends on what the records are like: where features tell
+nothing, any step is noise; where they explain nearly all, none is far enough. So one way is
+followed farther than is safe, and one more release says how far it was good.
+
+**The score** of a candidate is the sum, over the records, of the nats by which it predicts the
+record's class better than the first candidate. A record adds the vector of its differences, one
+for each other candidate. If that is longer than `_LENGTH` it is shortened to it, in its own
+direction; so one record replaced changes the scores by ``2 _LENGTH`` at the most, in Euclidean
+norm, and two opposite ones do. Noise is added to the scores as to gradients, by
+`privrl.models.logistic_regression.scores.shortened_sums`.
+
+**What is taken off.** The candidates were learned from the same records. Of as many numbers as
+followed them, a model looks better on these by half a nat each than the best weights are, and is
+worse by half a nat on others (Akaike, 1974): a nat for each is taken off. And a deviation of the
+noise is taken off all but the first, which is the safest.
+
+References
+----------
+H. Akaike. *A new look at the statistical model identification* (1974).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from privrl._typing import FloatArray
+from privrl.mechanisms.sums import SumsMechanism
+from privrl.models.logistic_regression.scores import shortened_sums
+from privrl.models.logistic_regression.training import Candidate, Start, one_hot
+from privrl.models.naive_bayes.encoding import Codes
+from privrl.numerics.scipy_lazily import special
+
+# Chosen on public data sets; docs/models.md says which.
+_LENGTH = 2.0  # nats, which records' vectors of differences are shortened to
+_OPTIMISM = 0.25
+_DOUBT = 1.0  # deviations of the noise, by which others must be ahead of the first
+
+
+def choose(
+    columns: Codes,
+    numbers: Codes,
+    start: Start,
+    candidates: Sequence[Candidate],
+    mechanism: SumsMechanism,
+    rng: np.random.Generator,
+) -> Candidate:
+    """Release scores of the candidates, which have been paid for, and return the best.
+
+    Parameters
+    ----------
+    columns : array of int, shape (K, n)
+        Records, and ``numbers``, shape (n,), their classes: private.
+    start : Start
+        Of the features' values, how many there are.
+    candidates : sequence of Candidate
+        The first is what others are compared with. Of one there is nothing to choose, and nothing
+        is released.
+    mechanism : SumsMechanism
+        What releases the scores.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    sums, factor = shortened_sums(_differences(columns, numbers, start, candidates), _LENGTH)
+    scores = mechanism.release(sums, rng) / factor
+    freedom = np.array([each.freedom for each in candidates[1:]])
+    ahead = scores - _OPTIMISM * freedom - _DOUBT * mechanism.sigma / factor
+    return candidates[int(np.argmax(np.append(0.0, ahead)))]
+
+
+def _differences(
+    columns: Codes, numbers: Codes, start: Start, candidates: Sequence[Candidate]
+) -> FloatArray:
+    """Return by how many nats each but the first predicts each record better, (M - 1, n)."""
+    records = one_hot(columns, start.starts, len(start.log_rows))
+    own = np.arange(len(numbers)), numbers
+    found = [
+        special.log_softmax(records @ np.vstack([each.weights, each.intercept]), axis=1)[own]
+        for each in candidates
+    ]
+    return np.array(found[1:]) - found[0]
