@@ -11,10 +11,10 @@ direction; so one record replaced changes the scores by ``2 _LENGTH`` at the mos
 norm, and two opposite ones do. Noise is added to the scores as to gradients, by
 `privrl.models.logistic_regression.scores.shortened_sums`.
 
-**What is taken off.** The candidates were learned from the same records. Of as many numbers as
-followed them, a model looks better on these by half a nat each than the best weights are, and is
-worse by half a nat on others (Akaike, 1974): a nat for each is taken off. And a deviation of the
-noise is taken off all but the first, which is the safest.
+**What is taken off.** The candidates were learned from the same records, and look better on these
+than on others: by a nat for each number that is free to follow them (Akaike, 1974), were the start
+not made of them too and the noise small. A part of that is taken off; and a deviation of the noise
+off all but the first, which is the safest.
 
 References
 ----------
@@ -28,20 +28,19 @@ import numpy as np
 from privrl._typing import FloatArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.logistic_regression.scores import shortened_sums
-from privrl.models.logistic_regression.training import Candidate, Start, one_hot
+from privrl.models.logistic_regression.training import Candidate
 from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import special
 
 # Chosen on public data sets; docs/models.md says which.
 _LENGTH = 2.0  # nats, which records' vectors of differences are shortened to
-_OPTIMISM = 0.25
+_OPTIMISM = 0.25  # nats for each number that followed the records
 _DOUBT = 1.0  # deviations of the noise, by which others must be ahead of the first
 
 
 def choose(
-    columns: Codes,
+    cells: Codes,
     numbers: Codes,
-    start: Start,
     candidates: Sequence[Candidate],
     mechanism: SumsMechanism,
     rng: np.random.Generator,
@@ -50,10 +49,9 @@ def choose(
 
     Parameters
     ----------
-    columns : array of int, shape (K, n)
-        Records, and ``numbers``, shape (n,), their classes: private.
-    start : Start
-        Of the features' values, how many there are.
+    cells : array of int, shape (K, n)
+        For each record, the rows of its values' weights, and ``numbers``, shape (n,), its class:
+        private.
     candidates : sequence of Candidate
         The first is what others are compared with. Of one there is nothing to choose, and nothing
         is released.
@@ -64,21 +62,17 @@ def choose(
     """
     if len(candidates) == 1:
         return candidates[0]
-    sums, factor = shortened_sums(_differences(columns, numbers, start, candidates), _LENGTH)
+    first, *others = (_log_chances(cells, numbers, each) for each in candidates)
+    sums, factor = shortened_sums(np.array(others) - first, _LENGTH)
     scores = mechanism.release(sums, rng) / factor
     freedom = np.array([each.freedom for each in candidates[1:]])
     ahead = scores - _OPTIMISM * freedom - _DOUBT * mechanism.sigma / factor
-    return candidates[int(np.argmax(np.append(0.0, ahead)))]
+    return candidates[int(np.argmax([0.0, *ahead]))]
 
 
-def _differences(
-    columns: Codes, numbers: Codes, start: Start, candidates: Sequence[Candidate]
-) -> FloatArray:
-    """Return by how many nats each but the first predicts each record better, (M - 1, n)."""
-    records = one_hot(columns, start.starts, len(start.log_rows))
-    own = np.arange(len(numbers)), numbers
-    found = [
-        special.log_softmax(records @ np.vstack([each.weights, each.intercept]), axis=1)[own]
-        for each in candidates
-    ]
-    return np.array(found[1:]) - found[0]
+def _log_chances(cells: Codes, numbers: Codes, candidate: Candidate) -> FloatArray:
+    """Return the logarithm of the probability of each record's class, shape (n,)."""
+    logits = sum((candidate.weights[cell] for cell in cells), candidate.intercept)
+    own = np.take_along_axis(logits, numbers[:, None], axis=1)[:, 0]
+    chances: FloatArray = own - special.logsumexp(logits, axis=1)
+    return chances

@@ -180,9 +180,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         )
         start = weigh(records.columns, records.numbers, start, planned.scores, rng)
         candidates = descend(records.columns, records.numbers, start, planned, rng)
-        found = choose(
-            records.columns, records.numbers, start, candidates, planned.choice.mechanism, rng
-        )
+        cells = records.columns + start.starts[:, None]
+        found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
         # All at once: what fails before leaves everything as it was.
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(

@@ -25,8 +25,8 @@ _LEAST_SIGNAL = (
 )
 _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
 _FOR_TABLES = (0.15, 0.9)  # the least and the largest share
-_HALVED = 8.0  # signal at which gradients of all weights have as much as those of features'
-_CHOICE = 0.1  # of what is not for tables, to find how far gradients are to be followed
+_HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
+_CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be followed
 _TYPICAL_SIGNAL = 20.0  # from which on there are more steps
 _STEPS = 60
 _STEPS_OF_FEATURE = 1.6  # at least, of each

@@ -23,13 +23,12 @@ import numpy as np
 from privrl._typing import FloatArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.logistic_regression.plan import MOMENTUM, Steps
-from privrl.models.logistic_regression.training import Start, probabilities
+from privrl.models.logistic_regression.training import AVERAGED, Start, probabilities
 from privrl.models.naive_bayes.encoding import Codes
 
 # Chosen on public data sets; docs/models.md says which.
 _LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
 _TIME = 60.0  # how far steps lead together at the most, were there no momentum
-_AVERAGED = 0.5  # of the steps, the last ones
 _NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
 
 
@@ -82,7 +81,7 @@ def weigh(
         gradient[n_features:] -= gradient[n_features:].mean()  # what all share changes nothing
         velocity = MOMENTUM * velocity - pace * gradient
         at = at + velocity
-        if step >= steps.number * (1 - _AVERAGED):
+        if step >= steps.number * (1 - AVERAGED):
             total, n_summed = total + at, n_summed + 1
     found = total / n_summed
     return replace(start, temperatures=found[:n_features], intercept=found[n_features:])

@@ -4,7 +4,6 @@ What the budget is spent on, and how many steps there are, follows from public f
 (`privrl.models.logistic_regression.plan`); `descend` takes the steps.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 
 # Chosen on public data sets; docs/models.md says which.
-_NOISE = 0.5  # nats, which the longest way adds to logits
+_NOISE = 0.5  # nats, which steps may add to logits
 _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
@@ -29,8 +28,9 @@ _OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may 
 _COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
 _EVERY = 10  # steps, until another part is chosen
 _LONGEST = 1.25  # a step, in units of one over the number of ones in a record; 1.9 is stable
-_SPREAD = 0.01  # nats: how far weights are expected from the start
-_OCTAVES = 4  # of the way, of each of which the mean is a candidate
+_SPREAD = 0.01  # nats: weights that the noise hides more than these move at one pace
+_PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
+AVERAGED = 0.5  # of the steps, the last ones
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,16 @@ def descend(
     Returns
     -------
     list of Candidate
-        The start, and means of the way from half of a time to all of it, for ever longer times.
+        The start, and points on the straight way from there to the mean of the last half of the
+        steps.
 
     Notes
     -----
-    Nothing draws weights back. All of them move at the same pace, so that what many features say
-    together is learned first, and what is rare late: the shorter the way, the nearer weights are
-    to the start and the less noise is in them. The longest adds a nat of noise to logits, or is as
-    long as steps are stable.
+    Nothing draws weights back. Steps are divided by the curvature of the loss, were each value the
+    only feature, and by what noise adds to it: where that is more, which is nearly everywhere, all
+    weights move at the same pace, so that what many features say together is learned first. Steps
+    lead as far as is stable, or until they add half a nat of noise to logits. That is too far
+    where features tell little beside the start; so parts of the way are candidates too.
 
     A part of each record's class may be left out of gradients and put back from the noisy counts
     of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
@@ -161,7 +163,7 @@ def descend(
     others. The part with the least noise in all is taken.
     """
     state = _Descent(start, plan)
-    records = one_hot(columns, start.starts, len(start.log_rows))
+    records = _one_hot(columns, start.starts, len(start.log_rows))
     by_value, classes = records.T.tocsr(), np.eye(len(start.log_prior))[numbers]
     for step in range(plan.weights.number):
         own, change = state.settings(step)
@@ -199,10 +201,7 @@ class _Descent:
         while self._in_logits(noise) > _NOISE:
             self._time /= 2
         self._pace = self._time * (1 - MOMENTUM) / (number * start.n_records) / self._damped
-        # Steps at which octaves of the way begin and end; where there are few, some are empty.
-        ends = np.rint(number * 2.0 ** np.arange(-_OCTAVES, 1)).astype(int)
-        self._octaves = [(a, b) for a, b in itertools.pairwise(ends) if b > a]
-        self._sums = [np.zeros_like(self.position) for _ in self._octaves]
+        self._sum, self._n_summed = np.zeros_like(self.position), 0
         self._noise = 0.0
 
     def settings(self, step: int) -> tuple[float, float]:
@@ -218,34 +217,33 @@ class _Descent:
         self._velocity = MOMENTUM * self._velocity - self._pace * whole
         self.position = self.position + self._velocity
         self._noise += self._variance(self._own)
-        for (begin, end), total in zip(self._octaves, self._sums, strict=True):
-            if begin <= step < end:
-                total += self.position
+        if step >= self._plan.weights.number * (1 - AVERAGED):
+            self._sum += self.position
+            self._n_summed += 1
 
     def candidates(self) -> list[Candidate]:
-        """Return the start and the means of octaves of the way."""
+        """Return the start and parts of the way from it."""
         nothing = np.zeros_like(self._origin)
         found = [_candidate(self._origin, nothing, 0.0)]
         number = self._plan.weights.number
         if not number:
             return found
         noise = math.sqrt(self._noise / number) / self._start.n_records
-        for (begin, end), total in zip(self._octaves, self._sums, strict=True):
-            seen, deviations = self._reached(self._time * (begin + end) / (2 * number), noise)
-            followed = float(seen.sum()) * (1 - 1 / len(self.base))
-            found.append(_candidate(total / (end - begin), deviations, followed))
+        deviations = noise / self.roots[:, None] * self._seen() / self._curvature
+        freedom = float(self._seen().sum()) * (1 - 1 / len(self.base))
+        way = self._sum / self._n_summed - self._origin
+        for part in _PARTS:
+            where = self._origin + part * way
+            found.append(_candidate(where, part * deviations, part * freedom))
         return found
 
-    def _reached(self, time: float, noise: float) -> tuple[FloatArray, FloatArray]:
-        """Return the parts of what is to be learned that are, were each value the only feature,
-        and the deviations that the noise of the mean gradient gives.
-        """
-        seen = -np.expm1(-self._curvature / self._damped * time)
-        return seen, noise / self.roots[:, None] * seen / self._curvature
+    def _seen(self) -> FloatArray:
+        """Return the part of each weight that steps find, were each value the only feature."""
+        return -np.expm1(-self._curvature / self._damped * self._time)
 
     def _in_logits(self, noise: float) -> float:
-        """Return the deviation that all of the way gives to logits of an average record."""
-        _, deviations = self._reached(self._time, noise)
+        """Return the deviation that all steps give to logits of an average record."""
+        deviations = noise / self.roots[:, None] * self._seen() / self._curvature
         shares = np.append(np.exp(self._start.log_rows) @ self.base, 1.0)
         return math.sqrt(float(shares @ (deviations**2).mean(axis=1)))
 
@@ -292,7 +290,7 @@ def _candidate(where: FloatArray, deviations: FloatArray, freedom: float) -> Can
     return Candidate(where[:-1], where[-1], deviations[:-1], deviations[-1], freedom)
 
 
-def one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
+def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
     """Return records as sparse rows of ones, shape (n, d + 1): of their values and a last one."""
     n_features, n_records = columns.shape
     places = np.empty((n_records, n_features + 1), np.int32)
@@ -318,7 +316,7 @@ def scaled_sums(
     Parameters
     ----------
     by_value : sparse array, shape (d + 1, n)
-        Records as columns of ones, `one_hot` transposed.
+        Records as columns of ones, `_one_hot` transposed.
     residuals : array, shape (n, J)
         Probabilities minus targets.
     roots : array, shape (d + 1,)
