@@ -86,7 +86,7 @@ def test_what_is_spent_meets_the_target_and_is_told(target):
 
 
 def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
-    """Precisions add up: of every table, and of every gradient that is released."""
+    """Precisions add up: of every table, every gradient and the choice."""
     drawn = []
     draw = SumsMechanism._draw
 
@@ -96,7 +96,7 @@ def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
 
     monkeypatch.setattr(SumsMechanism, "_draw", watched)
     model = made().fit(*records())
-    assert len(drawn) == model.n_steps_
+    assert len(drawn) == model.n_steps_ + 1  # the last says how far they are to be followed
     tables = model.naive_bayes_.mechanism_.sizes
     by_hand = sum(sigma**-2.0 for sigma in [*drawn, *tables]) ** -0.5
     assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
@@ -254,7 +254,8 @@ def test_parts_of_a_plan_are_the_whole(signal, has_tables):
     planned = plan(sigma, n_records, sizes, 2, has_tables=has_tables)
     assert planned.signal == pytest.approx(signal, rel=0.05)
     assert planned.share == 0 if has_tables else 0.1 < planned.share < 1
-    spent = planned.scores.precision + planned.weights.precision
+    spent = planned.scores.precision + planned.weights.precision + planned.choice.precision
+    assert planned.choice.number == 1
     assert spent == pytest.approx((1 - planned.share) * sigma**-2, rel=1e-12)
 
 
@@ -344,7 +345,7 @@ def weighed(X, y, sigma):
         n_records=len(y),
         tables=None,
     )
-    steps = Steps(60, 60.0, SumsMechanism(sigma=sigma))
+    steps = Steps(60, SumsMechanism(sigma=sigma))
     return start, weigh(X.T, y, start, steps, np.random.default_rng(0))
 
 

@@ -194,7 +194,7 @@ class _Descent:
         number = max(plan.weights.number, 1)
         n_classes = len(self.base)
         # What all classes share does not count, and one of J moves J / (J - 1) times as fast.
-        self._curvature = start.curvature / start.n_records * (n_classes / max(n_classes - 1, 1))
+        self._curvature = start.curvature / start.n_records * (n_classes / (n_classes - 1))
         noise = math.sqrt(self._variance(self._own)) / start.n_records
         self._damped = self._curvature + noise / _SPREAD
         self._time = _LONGEST * number / ((1 - MOMENTUM) * (len(start.sizes) + 1))
