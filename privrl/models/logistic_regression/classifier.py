@@ -177,6 +177,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
             sizes=sizes,
             n_records=n_records,
             tables=None if counts is None else counts[: len(sizes) + 1],
+            deviations=np.zeros(len(sizes) + n_classes),
         )
         start = weigh(records.columns, records.numbers, start, planned.scores, rng)
         candidates = descend(records.columns, records.numbers, start, planned, rng)

@@ -27,6 +27,7 @@ _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal
 _FOR_TABLES = (0.15, 0.9)  # the least and the largest share
 _HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
 _CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be followed
+_CLEAR = 0.02  # noise of that to a record, above which it would be chosen by chance
 _TYPICAL_SIGNAL = 20.0  # from which on there are more steps
 _STEPS = 60
 _STEPS_OF_FEATURE = 1.6  # at least, of each
@@ -54,6 +55,9 @@ class Steps:
     def precision(self) -> float:
         """Of a single Gaussian release that costs as much."""
         return self.number * self.mechanism.sigma**-2.0
+
+
+_NONE = Steps(0, SumsMechanism(sigma=1.0))
 
 
 @dataclass(frozen=True)
@@ -124,26 +128,30 @@ def plan(
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
     if signal < _LEAST_SIGNAL * n_classes and not has_tables:
-        none = Steps(0, SumsMechanism(sigma=1.0))
-        return Plan(1.0, none, none, none, signal)
+        return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = _FOR_TABLES
     share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
     # Small enough for features that say the same, and together pull as many times as hard.
     fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
     number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
     part = signal / (signal + _HALVED)
+    choice = _CHOICE
+    if sigma > _CLEAR * n_records * math.sqrt((1 - share) * choice):
+        part = choice = 0.0  # all is for features' weights
 
     def steps(share: float, number: int) -> Steps:
-        each = sigma * math.sqrt(number / share) if share > 0 else math.inf
+        if share <= 0:
+            return _NONE
+        each = sigma * math.sqrt(number / share)
         if each > SumsMechanism.largest:
             raise ValueError("target must allow more: gradients would drown in noise.")
         return Steps(number, SumsMechanism(sigma=each))
 
     return Plan(
         share,
-        steps((1 - share) * (1 - _CHOICE) * (1 - part), _STEPS),
-        steps((1 - share) * (1 - _CHOICE) * part, number),
-        steps((1 - share) * _CHOICE, 1),
+        steps((1 - share) * (1 - choice) * (1 - part), _STEPS),
+        steps((1 - share) * (1 - choice) * part, number),
+        steps((1 - share) * choice, 1),
         signal,
     )
 

@@ -84,7 +84,12 @@ def weigh(
         if step >= steps.number * (1 - AVERAGED):
             total, n_summed = total + at, n_summed + 1
     found = total / n_summed
-    return replace(start, temperatures=found[:n_features], intercept=found[n_features:])
+    return replace(
+        start,
+        temperatures=found[:n_features],
+        intercept=found[n_features:],
+        deviations=noise * -np.expm1(-bent * time) / bent,
+    )
 
 
 def shortened_sums(parts: FloatArray, length: float) -> tuple[FloatArray, float]:

@@ -28,6 +28,7 @@ _OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may 
 _COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
 _EVERY = 10  # steps, until another part is chosen
 _LONGEST = 1.25  # a step, in units of one over the number of ones in a record; 1.9 is stable
+_FAR = 32.0  # steps lead so many times as far as the quickest weight needs; beyond is noise
 _SPREAD = 0.01  # nats: weights that the noise hides more than these move at one pace
 _PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
 AVERAGED = 0.5  # of the steps, the last ones
@@ -54,6 +55,8 @@ class Start:
         How many.
     tables : sequence of ReleasedTable, optional
         Noisy counts of the classes, and of each feature's values in each class.
+    deviations : array, shape (K + J,)
+        Of the noise that gradients gave to temperatures and intercept.
     """
 
     log_prior: FloatArray
@@ -63,6 +66,7 @@ class Start:
     sizes: tuple[int, ...]
     n_records: int
     tables: Sequence[ReleasedTable] | None
+    deviations: FloatArray
 
     @property
     def starts(self) -> IntArray:
@@ -190,6 +194,7 @@ class _Descent:
         self.position = self._origin.copy()
         self._velocity = np.zeros_like(self.position)
         self._known = self._known_part()
+        self._shares = np.append(np.exp(start.log_rows) @ self.base, 1.0)  # of records
         self._own = self._best_own()
         number = max(plan.weights.number, 1)
         n_classes = len(self.base)
@@ -197,7 +202,8 @@ class _Descent:
         self._curvature = start.curvature / start.n_records * (n_classes / (n_classes - 1))
         noise = math.sqrt(self._variance(self._own)) / start.n_records
         self._damped = self._curvature + noise / _SPREAD
-        self._time = _LONGEST * number / ((1 - MOMENTUM) * (len(start.sizes) + 1))
+        stable = _LONGEST * number / ((1 - MOMENTUM) * (len(start.sizes) + 1))
+        self._time = min(stable, _FAR / float((self._curvature / self._damped).max()))
         while self._in_logits(noise) > _NOISE:
             self._time /= 2
         self._pace = self._time * (1 - MOMENTUM) / (number * start.n_records) / self._damped
@@ -223,18 +229,26 @@ class _Descent:
 
     def candidates(self) -> list[Candidate]:
         """Return the start and parts of the way from it."""
-        nothing = np.zeros_like(self._origin)
-        found = [_candidate(self._origin, nothing, 0.0)]
+        start = self._start
+        of_features, of_intercept = np.split(start.deviations, [len(start.sizes)])
+        begun = of_features[start.of_feature][:, None] * np.abs(start.log_ratios)
+        begun = np.vstack([begun, of_intercept])
+        found = [_candidate(self._origin, begun, 0.0)]
         number = self._plan.weights.number
         if not number:
             return found
-        noise = math.sqrt(self._noise / number) / self._start.n_records
+        noise = math.sqrt(self._noise / number) / start.n_records
         deviations = noise / self.roots[:, None] * self._seen() / self._curvature
         freedom = float(self._seen().sum()) * (1 - 1 / len(self.base))
         way = self._sum / self._n_summed - self._origin
+        # What all values of a feature share is the intercept's, else noise alone would divide it.
+        shared = np.add.reduceat(self._shares[:-1, None] * way[:-1], start.starts)
+        way[:-1] -= shared[start.of_feature]
+        way[-1] += shared.sum(axis=0)
         for part in _PARTS:
             where = self._origin + part * way
-            found.append(_candidate(where, part * deviations, part * freedom))
+            both = np.hypot(begun, part * deviations)
+            found.append(_candidate(where, both, part * freedom))
         return found
 
     def _seen(self) -> FloatArray:
@@ -244,8 +258,7 @@ class _Descent:
     def _in_logits(self, noise: float) -> float:
         """Return the deviation that all steps give to logits of an average record."""
         deviations = noise / self.roots[:, None] * self._seen() / self._curvature
-        shares = np.append(np.exp(self._start.log_rows) @ self.base, 1.0)
-        return math.sqrt(float(shares @ (deviations**2).mean(axis=1)))
+        return math.sqrt(float(self._shares @ (deviations**2).mean(axis=1)))
 
     def _change(self, own: float) -> float:
         return largest_change(
