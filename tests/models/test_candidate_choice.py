@@ -37,7 +37,7 @@ def released(records: np.ndarray, candidates: list[Candidate]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.5, 3.0, 40.0])
-def test_no_pair_of_records_changes_scores_by_more_than_the_relation_says(scale: float) -> None:
+def test_no_pair_of_records_changes_leads_by_more_than_the_relation_says(scale: float) -> None:
     """√2, as of a record replaced in a table of counts; and nearly that where weights are large."""
     candidates = [candidate(np.random.default_rng(seed), scale) for seed in range(4)]
     alone = np.array([released(RECORDS[[i]], candidates) for i in range(len(RECORDS))])
@@ -47,7 +47,7 @@ def test_no_pair_of_records_changes_scores_by_more_than_the_relation_says(scale:
     np.testing.assert_array_equal(released(RECORDS, candidates), alone.sum(axis=0))  # exact
 
 
-def test_scores_are_nats_by_which_classes_are_predicted_better() -> None:
+def test_leads_are_nats_by_which_classes_are_predicted_better() -> None:
     """Where no difference is long; the factor is √2 over twice the length, 2 nats."""
     candidates = [candidate(np.random.default_rng(seed), 0.1) for seed in range(3)]
     by_hand = []

@@ -4,12 +4,12 @@ How far gradients may be followed depends on what the records are like: where fe
 nothing, any step is noise; where they explain nearly all, none is far enough. So one way is
 followed farther than is safe, and one more release says how far it was good.
 
-**The score** of a candidate is the sum, over the records, of the nats by which it predicts the
+**The lead** of a candidate is the sum, over the records, of the nats by which it predicts the
 record's class better than the first candidate. A record adds the vector of its differences, one
 for each other candidate. If that is longer than `_LENGTH` it is shortened to it, in its own
-direction; so one record replaced changes the scores by ``2 _LENGTH`` at the most, in Euclidean
-norm, and two opposite ones do. Noise is added to the scores as to gradients, by
-`privrl.models.logistic_regression.scores.shortened_sums`.
+direction; so one record replaced changes the leads by ``2 _LENGTH`` at the most, in Euclidean
+norm, and two opposite ones do. They are rounded and get noise as
+gradients do (`privrl.models.logistic_regression.scores.shortened_sums`), in one release.
 
 **What is taken off.** The candidates were learned from the same records, and look better on these
 than on others: by a nat for each number that is free to follow them (Akaike, 1974), were the start
@@ -45,7 +45,7 @@ def choose(
     mechanism: SumsMechanism,
     rng: np.random.Generator,
 ) -> Candidate:
-    """Release scores of the candidates, which have been paid for, and return the best.
+    """Release leads of the candidates, which have been paid for, and return the best.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def choose(
         The first is what others are compared with. Of one there is nothing to choose, and nothing
         is released.
     mechanism : SumsMechanism
-        What releases the scores.
+        What releases the leads.
     rng : numpy.random.Generator
         Where the randomness comes from.
     """
@@ -64,9 +64,9 @@ def choose(
         return candidates[0]
     first, *others = (_log_chances(cells, numbers, each) for each in candidates)
     sums, factor = shortened_sums(np.array(others) - first, _LENGTH)
-    scores = mechanism.release(sums, rng) / factor
+    leads = mechanism.release(sums, rng) / factor
     freedom = np.array([each.freedom for each in candidates[1:]])
-    ahead = scores - _OPTIMISM * freedom - _DOUBT * mechanism.sigma / factor
+    ahead = leads - _OPTIMISM * freedom - _DOUBT * mechanism.sigma / factor
     return candidates[int(np.argmax([0.0, *ahead]))]
 
 

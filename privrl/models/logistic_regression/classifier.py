@@ -68,8 +68,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         Of the classes, in nats.
     deviations_ : list of arrays, shape (V, J)
         Standard deviations that the gradients' noise gives to the weights, as if features were
-        independent of each other; of weights that features share, less is known than they say.
-        Zeros where there were no gradients.
+        independent of each other; of weights that features share, less is known than they say, and
+        what the choice of candidates adds is not in them. Zeros where there were no gradients.
     intercept_deviations_ : array, shape (J,)
         The same of the intercept.
     n_features_in_ : int

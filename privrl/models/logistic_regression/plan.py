@@ -1,7 +1,8 @@
 """What a budget is spent on, by public facts alone.
 
-All of it is Gaussian, so precisions add up: what tables, gradients of features' weights and
-gradients of all weights have together is that of a single release with the whole budget.
+All of it is Gaussian, so precisions add up: what tables, gradients of features' weights, gradients
+of all weights and the choice of how far they are followed have together is that of a single release
+with the whole budget.
 """
 
 import math
@@ -83,7 +84,7 @@ class Plan:
     signal: float
 
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
-        """Return what Gaussian tables and all gradients cost together: as one Gaussian release."""
+        """Return what Gaussian tables, gradients and the choice cost: as one Gaussian release."""
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
         precision += self.scores.precision + self.weights.precision + self.choice.precision
