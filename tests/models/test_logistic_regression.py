@@ -86,7 +86,7 @@ def test_what_is_spent_meets_the_target_and_is_told(target):
 
 
 def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
-    """Precisions add up: of every table, and of every gradient that is released."""
+    """Precisions add up: of every table, every gradient and the choice."""
     drawn = []
     draw = SumsMechanism._draw
 
@@ -96,7 +96,7 @@ def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
 
     monkeypatch.setattr(SumsMechanism, "_draw", watched)
     model = made().fit(*records())
-    assert len(drawn) == model.n_steps_
+    assert len(drawn) == model.n_steps_ + 1  # the last says how far they are to be followed
     tables = model.naive_bayes_.mechanism_.sizes
     by_hand = sum(sigma**-2.0 for sigma in [*drawn, *tables]) ** -0.5
     assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
@@ -239,7 +239,8 @@ def test_deviations_are_those_of_many_fits():
         for seed in range(40)
     ]
     seen = np.array([np.concatenate(fit.weights_)[:, 0] for fit in fits]).std(axis=0)
-    told = np.mean([np.concatenate(fit.deviations_)[:, 0] for fit in fits], axis=0)
+    variances = [np.concatenate(fit.deviations_)[:, 0] ** 2 for fit in fits]
+    told = np.sqrt(np.mean(variances, axis=0))
     assert 0.6 < np.exp(np.log(seen / told).mean()) < 1.6
 
 
@@ -254,16 +255,18 @@ def test_parts_of_a_plan_are_the_whole(signal, has_tables):
     planned = plan(sigma, n_records, sizes, 2, has_tables=has_tables)
     assert planned.signal == pytest.approx(signal, rel=0.05)
     assert planned.share == 0 if has_tables else 0.1 < planned.share < 1
-    spent = planned.scores.precision + planned.weights.precision
+    spent = planned.scores.precision + planned.weights.precision + planned.choice.precision
+    # A choice by chance alone is none.
+    assert planned.choice.number == (planned.weights.number > 0) == (signal > 20)
     assert spent == pytest.approx((1 - planned.share) * sigma**-2, rel=1e-12)
 
 
 def test_the_larger_the_signal_the_less_is_for_tables_and_features():
     plans = [plan(2.0, n, (4,) * 9, 2, has_tables=False) for n in (100, 1000, 10_000, 100_000)]
     shares = [each.share for each in plans]
-    parts = [each.scores.precision / each.weights.precision for each in plans]
+    parts = [each.weights.precision / each.scores.precision for each in plans]
     assert shares == sorted(shares, reverse=True)
-    assert parts == sorted(parts, reverse=True)
+    assert parts == sorted(parts)
 
 
 def test_classes_counts_have_more_of_the_budget_where_features_tell_little():
@@ -343,8 +346,9 @@ def weighed(X, y, sigma):
         sizes=sizes,
         n_records=len(y),
         tables=None,
+        deviations=np.zeros(len(sizes) + 2),
     )
-    steps = Steps(60, 60.0, SumsMechanism(sigma=sigma))
+    steps = Steps(60, SumsMechanism(sigma=sigma))
     return start, weigh(X.T, y, start, steps, np.random.default_rng(0))
 
 

@@ -18,11 +18,15 @@ under one target:
    (`privrl.models.logistic_regression.sensitivity`).
 4. A part of what classes add to gradients is known from the tables already. As much of it is left
    out of what is released as makes the noise of both together least.
-5. Weights are drawn to where they began by a normal prior, the more the larger the noise is, and
-   the second half of the steps is averaged. How many steps there are matters little: the mean of
-   all gradients has the same noise.
+5. Nothing draws weights back. Steps lead farther than is safe where features tell little, and the
+   second half of them is averaged.
+6. Parts of the way from the start to that mean, and the start, are candidates, made of what was
+   released. One more release, of how well each predicts the records' classes, says which is taken
+   (`privrl.models.logistic_regression.candidates`).
 
-Where gradients would drown in noise nothing is spent on them, and the model is naive Bayes.
+Where noise would decide what is taken, steps 3 to 6 are left out, and weights of features have
+their part of the budget. Where those would drown too nothing is spent on them, and the model
+is naive Bayes.
 `PrivateClassifier` takes naive Bayes where there is a single feature.
 
 The constants in this were chosen on public data sets, which docs/models.md names, and are the same

@@ -18,10 +18,11 @@ from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
+from privrl.models.logistic_regression.candidates import choose
 from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
 from privrl.models.logistic_regression.plan import plan, plan_tables, safe_temperature, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
-from privrl.models.logistic_regression.training import Found, Start, descend
+from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
 from privrl.models.saving import Saved
@@ -67,8 +68,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         Of the classes, in nats.
     deviations_ : list of arrays, shape (V, J)
         Standard deviations that the gradients' noise gives to the weights, as if features were
-        independent of each other; of weights that features share, less is known than they say.
-        Zeros where there were no gradients.
+        independent of each other; of weights that features share, less is known than they say, and
+        what the choice of candidates adds is not in them. Zeros where there were no gradients.
     intercept_deviations_ : array, shape (J,)
         The same of the intercept.
     n_features_in_ : int
@@ -176,9 +177,12 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
             sizes=sizes,
             n_records=n_records,
             tables=None if counts is None else counts[: len(sizes) + 1],
+            deviations=np.zeros(len(sizes) + n_classes),
         )
         start = weigh(records.columns, records.numbers, start, planned.scores, rng)
-        found = descend(records.columns, records.numbers, start, planned, rng)
+        candidates = descend(records.columns, records.numbers, start, planned, rng)
+        cells = records.columns + start.starts[:, None]
+        found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
         # All at once: what fails before leaves everything as it was.
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(
@@ -316,7 +320,7 @@ def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
         )
 
 
-def _attributes(found: Found, start: Start) -> dict[str, Any]:
+def _attributes(found: Candidate, start: Start) -> dict[str, Any]:
     return {
         "weights_": np.split(found.weights, start.starts[1:]),
         "intercept_": found.intercept,

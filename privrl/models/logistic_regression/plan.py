@@ -1,7 +1,8 @@
 """What a budget is spent on, by public facts alone.
 
-All of it is Gaussian, so precisions add up: what tables, gradients of features' weights and
-gradients of all weights have together is that of a single release with the whole budget.
+All of it is Gaussian, so precisions add up: what tables, gradients of features' weights, gradients
+of all weights and the choice of how far they are followed have together is that of a single release
+with the whole budget.
 """
 
 import math
@@ -25,12 +26,12 @@ _LEAST_SIGNAL = (
 )
 _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
 _FOR_TABLES = (0.15, 0.9)  # the least and the largest share
-_HALVED = 8.0  # signal at which gradients of all weights have as much as those of features'
-_TYPICAL_SIGNAL = 20.0  # from which on there are more steps, and weights move more freely
+_HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
+_CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be followed
+_CLEAR = 0.02  # noise of that to a record, above which it would be chosen by chance
+_TYPICAL_SIGNAL = 20.0  # from which on there are more steps
 _STEPS = 60
-_TIME = 16.0  # how far steps lead together at the typical signal, were there no momentum
-_LEAST_TIME = 4.0
-_TIME_OF_FEATURES = 60.0  # the most for weights of features
+_STEPS_OF_FEATURE = 1.6  # at least, of each
 MOMENTUM = 0.9
 _SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
 _WORTH = 0.2  # nats: what features are expected to tell, where classes' counts compete with them
@@ -44,20 +45,20 @@ class Steps:
     ----------
     number : int
         How many; 0 where noise would drown them.
-    time : float
-        How far they lead together at the most, were there no momentum.
     mechanism : SumsMechanism
         What releases each of them.
     """
 
     number: int
-    time: float
     mechanism: SumsMechanism
 
     @property
     def precision(self) -> float:
         """Of a single Gaussian release that costs as much."""
         return self.number * self.mechanism.sigma**-2.0
+
+
+_NONE = Steps(0, SumsMechanism(sigma=1.0))
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Plan:
         Of the budget, for the tables of naive Bayes.
     scores, weights : Steps
         Gradients of a weight for each feature, and of one for each value and class.
+    choice : Steps
+        One release, of how well what gradients led to predicts.
     signal : float
         Records in an average cell, in standard deviations of the noise of equal tables.
     """
@@ -77,18 +80,14 @@ class Plan:
     share: float
     scores: Steps
     weights: Steps
+    choice: Steps
     signal: float
 
-    @property
-    def growth(self) -> float:
-        """By how much the signal is above a typical one, at least 1."""
-        return max(1.0, self.signal / _TYPICAL_SIGNAL)
-
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
-        """Return what Gaussian tables and all gradients cost together: as one Gaussian release."""
+        """Return what Gaussian tables, gradients and the choice cost: as one Gaussian release."""
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
-        precision += self.scores.precision + self.weights.precision
+        precision += self.scores.precision + self.weights.precision + self.choice.precision
         return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
 
 
@@ -130,27 +129,30 @@ def plan(
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
     if signal < _LEAST_SIGNAL * n_classes and not has_tables:
-        none = Steps(0, 0.0, SumsMechanism(sigma=1.0))
-        return Plan(1.0, none, none, signal)
+        return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = _FOR_TABLES
     share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
-    ratio = signal / _TYPICAL_SIGNAL
-    time = max(_LEAST_TIME, _TIME * min(ratio, math.sqrt(ratio)))
     # Small enough for features that say the same, and together pull as many times as hard.
-    fewest = math.ceil(max(time, _TIME) * (1 - MOMENTUM) * len(sizes))
-    number = max(int(_STEPS * max(1.0, ratio) ** 0.25), fewest)
+    fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
+    number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
     part = signal / (signal + _HALVED)
+    choice = _CHOICE
+    if sigma > _CLEAR * n_records * math.sqrt((1 - share) * choice):
+        part = choice = 0.0  # all is for features' weights
 
-    def steps(share: float, number: int, time: float) -> Steps:
-        each = sigma * math.sqrt(number / share) if share > 0 else math.inf
+    def steps(share: float, number: int) -> Steps:
+        if share <= 0:
+            return _NONE
+        each = sigma * math.sqrt(number / share)
         if each > SumsMechanism.largest:
             raise ValueError("target must allow more: gradients would drown in noise.")
-        return Steps(number, time, SumsMechanism(sigma=each))
+        return Steps(number, SumsMechanism(sigma=each))
 
     return Plan(
         share,
-        steps((1 - share) * (1 - part), _STEPS, _TIME_OF_FEATURES),
-        steps((1 - share) * part, number, time),
+        steps((1 - share) * (1 - choice) * (1 - part), _STEPS),
+        steps((1 - share) * (1 - choice) * part, number),
+        steps((1 - share) * choice, 1),
         signal,
     )
 

@@ -28,6 +28,7 @@ from privrl.models.naive_bayes.encoding import Codes
 
 # Chosen on public data sets; docs/models.md says which.
 _LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
+_TIME = 60.0  # how far steps lead together at the most, were there no momentum
 _NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
 
 
@@ -64,7 +65,7 @@ def weigh(
     length = _LENGTH * math.sqrt(bent.sum() / even)
     noise = length * math.sqrt(2 / steps.precision) / start.n_records  # of the mean gradient
     stable = steps.number / ((1 - MOMENTUM) * bent.sum())
-    time = min(steps.time, stable, _NOISE / (noise * math.sqrt(typical)))
+    time = min(_TIME, stable, _NOISE / (noise * math.sqrt(typical)))
     pace = time * (1 - MOMENTUM) / (steps.number * start.n_records)
     tables = np.split(start.log_ratios, start.starts[1:])
     said = np.stack([table[column] for table, column in zip(tables, columns, strict=True)])
@@ -83,7 +84,12 @@ def weigh(
         if step >= steps.number * (1 - AVERAGED):
             total, n_summed = total + at, n_summed + 1
     found = total / n_summed
-    return replace(start, temperatures=found[:n_features], intercept=found[n_features:])
+    return replace(
+        start,
+        temperatures=found[:n_features],
+        intercept=found[n_features:],
+        deviations=noise * -np.expm1(-bent * time) / bent,
+    )
 
 
 def shortened_sums(parts: FloatArray, length: float) -> tuple[FloatArray, float]:

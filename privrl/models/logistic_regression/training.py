@@ -20,15 +20,17 @@ from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 
 # Chosen on public data sets; docs/models.md says which.
-_SPREAD = 0.2  # how far weights are expected from naive Bayes'
-_SPREAD_OF_INTERCEPT = 0.5
-_PULL = 4.0  # towards naive Bayes, of the noise
+_NOISE = 0.5  # nats, which steps may add to logits
 _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
 _LEAST_ROOT = 4  # sixteenths
 _OWN = np.linspace(0, 1, 6)  # parts of a record's own class that gradients may have
 _COUNTED_TWICE = 4.0  # more than once: tables' noise is in naive Bayes' weights already
 _EVERY = 10  # steps, until another part is chosen
+_LONGEST = 1.25  # a step, in units of one over the number of ones in a record; 1.9 is stable
+_FAR = 32.0  # steps lead so many times as far as the quickest weight needs; beyond is noise
+_SPREAD = 0.01  # nats: weights that the noise hides more than these move at one pace
+_PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
 AVERAGED = 0.5  # of the steps, the last ones
 
 
@@ -53,6 +55,8 @@ class Start:
         How many.
     tables : sequence of ReleasedTable, optional
         Noisy counts of the classes, and of each feature's values in each class.
+    deviations : array, shape (K + J,)
+        Of the noise that gradients gave to temperatures and intercept.
     """
 
     log_prior: FloatArray
@@ -62,6 +66,7 @@ class Start:
     sizes: tuple[int, ...]
     n_records: int
     tables: Sequence[ReleasedTable] | None
+    deviations: FloatArray
 
     @property
     def starts(self) -> IntArray:
@@ -103,38 +108,58 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Weights, shape (d, J), the intercept, shape (J,), and the noise of each."""
+class Candidate:
+    """Weights that might be the model's: made of what was released.
+
+    Attributes
+    ----------
+    weights : array, shape (d, J)
+        Of the features' values.
+    intercept : array, shape (J,)
+        Of the classes.
+    deviations, deviations_of_intercept : array
+        Of the noise that gradients gave them, in the same shapes.
+    freedom : float
+        How many numbers of it followed the records, >= 0: by as many nats it looks better on the
+        records that it was learned from than on others.
+    """
 
     weights: FloatArray
     intercept: FloatArray
     deviations: FloatArray
     deviations_of_intercept: FloatArray
+    freedom: float
 
 
 def descend(
     columns: Codes, numbers: Codes, start: Start, plan: Plan, rng: np.random.Generator
-) -> Found:
-    """Release gradients, which have been paid for, and follow them.
+) -> list[Candidate]:
+    """Release gradients, which have been paid for, follow them, and return where they led.
 
     Parameters
     ----------
     columns : array of int, shape (K, n)
         Records, and ``numbers``, shape (n,), their classes: private.
     start : Start
-        Where to begin, and whereto weights are drawn: naive Bayes, or what
-        `privrl.models.logistic_regression.scores` made of it.
+        Where to begin: naive Bayes, or what `privrl.models.logistic_regression.scores` made of it.
     plan : Plan
         How many steps, and with which noise.
     rng : numpy.random.Generator
         Where the randomness comes from.
 
+    Returns
+    -------
+    list of Candidate
+        The start, and points on the straight way from there to the mean of the last half of the
+        steps.
+
     Notes
     -----
-    Weights are drawn to naive Bayes' as by a normal prior around them. Its precision is
-    ``1 / τ²``, times ``1 + λ s² / H``, where s is the deviation of the mean gradient's noise and H
-    the curvature of the loss, were each value the only feature: the inverse of the part of the
-    curvature that noise leaves visible. Steps are divided by that curvature and that precision.
+    Nothing draws weights back. Steps are divided by the curvature of the loss, were each value the
+    only feature, and by what noise adds to it: where that is more, which is nearly everywhere, all
+    weights move at the same pace, so that what many features say together is learned first. Steps
+    lead as far as is stable, or until they add half a nat of noise to logits. That is too far
+    where features tell little beside the start; so parts of the way are candidates too.
 
     A part of each record's class may be left out of gradients and put back from the noisy counts
     of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
@@ -151,7 +176,7 @@ def descend(
         sums, factor = scaled_sums(by_value, residuals, state.roots, change, len(start.sizes))
         released = plan.weights.mechanism.release(sums, rng)
         state.follow(released / (factor * state.roots[:, None]), step)
-    return state.found()
+    return state.candidates()
 
 
 class _Descent:
@@ -168,18 +193,22 @@ class _Descent:
         self._origin = np.vstack([start.weights, start.intercept])
         self.position = self._origin.copy()
         self._velocity = np.zeros_like(self.position)
-        self._sum, self._n_summed, self._noise = np.zeros_like(self.position), 0, 0.0
         self._known = self._known_part()
+        self._shares = np.append(np.exp(start.log_rows) @ self.base, 1.0)  # of records
         self._own = self._best_own()
-        spread = _SPREAD * plan.growth**0.2
-        typical = math.sqrt(float((importance**2).mean()))
-        spreads = spread * np.sqrt(np.maximum(importance / typical, 0.1))
-        tau = np.append(spreads[of_feature], _SPREAD_OF_INTERCEPT)[:, None]
-        self._curvature = start.curvature
-        noise = self._variance(self._own) / self.roots[:, None] ** 2
-        self._pull = (1 + _PULL * noise / self._curvature) / tau**2
-        pace = plan.weights.time * (1 - MOMENTUM) / max(plan.weights.number, 1)
-        self._pace = pace / (self._curvature + self._pull)
+        number = max(plan.weights.number, 1)
+        n_classes = len(self.base)
+        # What all classes share does not count, and one of J moves J / (J - 1) times as fast.
+        self._curvature = start.curvature / start.n_records * (n_classes / (n_classes - 1))
+        noise = math.sqrt(self._variance(self._own)) / start.n_records
+        self._damped = self._curvature + noise / _SPREAD
+        stable = _LONGEST * number / ((1 - MOMENTUM) * (len(start.sizes) + 1))
+        self._time = min(stable, _FAR / float((self._curvature / self._damped).max()))
+        while self._in_logits(noise) > _NOISE:
+            self._time /= 2
+        self._pace = self._time * (1 - MOMENTUM) / (number * start.n_records) / self._damped
+        self._sum, self._n_summed = np.zeros_like(self.position), 0
+        self._noise = 0.0
 
     def settings(self, step: int) -> tuple[float, float]:
         """Return the part of own classes in a gradient, and the most that a record changes it."""
@@ -191,21 +220,45 @@ class _Descent:
         """Take a step, from a released gradient."""
         whole = gradient - (1 - self._own) * self._known
         whole -= whole.mean(axis=1, keepdims=True)  # what all classes share changes nothing
-        whole += self._pull * (self.position - self._origin)
         self._velocity = MOMENTUM * self._velocity - self._pace * whole
         self.position = self.position + self._velocity
+        self._noise += self._variance(self._own)
         if step >= self._plan.weights.number * (1 - AVERAGED):
             self._sum += self.position
-            self._noise += self._variance(self._own)
             self._n_summed += 1
 
-    def found(self) -> Found:
-        """Return the mean of the last positions, and the deviation of its noise."""
-        n = max(self._n_summed, 1)
-        where = self._sum / n if self._n_summed else self._origin
-        noise = math.sqrt(self._noise / n) / self.roots[:, None]
-        deviations = noise / (self._curvature + self._pull)
-        return Found(where[:-1], where[-1], deviations[:-1], deviations[-1])
+    def candidates(self) -> list[Candidate]:
+        """Return the start and parts of the way from it."""
+        start = self._start
+        of_features, of_intercept = np.split(start.deviations, [len(start.sizes)])
+        begun = of_features[start.of_feature][:, None] * np.abs(start.log_ratios)
+        begun = np.vstack([begun, of_intercept])
+        found = [_candidate(self._origin, begun, 0.0)]
+        number = self._plan.weights.number
+        if not number:
+            return found
+        noise = math.sqrt(self._noise / number) / start.n_records
+        deviations = noise / self.roots[:, None] * self._seen() / self._curvature
+        freedom = float(self._seen().sum()) * (1 - 1 / len(self.base))
+        way = self._sum / self._n_summed - self._origin
+        # What all values of a feature share is the intercept's, else noise alone would divide it.
+        shared = np.add.reduceat(self._shares[:-1, None] * way[:-1], start.starts)
+        way[:-1] -= shared[start.of_feature]
+        way[-1] += shared.sum(axis=0)
+        for part in _PARTS:
+            where = self._origin + part * way
+            both = np.hypot(begun, part * deviations)
+            found.append(_candidate(where, both, part * freedom))
+        return found
+
+    def _seen(self) -> FloatArray:
+        """Return the part of each weight that steps find, were each value the only feature."""
+        return -np.expm1(-self._curvature / self._damped * self._time)
+
+    def _in_logits(self, noise: float) -> float:
+        """Return the deviation that all steps give to logits of an average record."""
+        deviations = noise / self.roots[:, None] * self._seen() / self._curvature
+        return math.sqrt(float(self._shares @ (deviations**2).mean(axis=1)))
 
     def _change(self, own: float) -> float:
         return largest_change(
@@ -244,6 +297,10 @@ class _Descent:
         classes, *features = self._start.tables
         counts = np.vstack([*(table.values.T for table in features), classes.values])
         return counts - self.base * counts.sum(axis=1, keepdims=True)
+
+
+def _candidate(where: FloatArray, deviations: FloatArray, freedom: float) -> Candidate:
+    return Candidate(where[:-1], where[-1], deviations[:-1], deviations[-1], freedom)
 
 
 def _one_hot(columns: Codes, starts: IntArray, n_cells: int) -> Any:
