@@ -322,8 +322,10 @@ def _noise(
         guess = gaussian_sigma(target, norm) if norm else None
         size = _calibrated(target, partial(cost, "gaussian"), rises=False, guess=guess)
         # Laplace noise of the same variance: if it costs too much, it would have to be more.
-        laplace = cost("laplace", size / math.sqrt(2))
-        if name == "gaussian" or not _meets(target, laplace, cost("gaussian", size)):
+        if name == "gaussian" or not (
+            _may_meet(target, size, each, relation)
+            and _meets(target, cost("laplace", size / math.sqrt(2)))
+        ):
             return "gaussian", size
     return "laplace", _calibrated(target, partial(cost, "laplace"), rises=False)
 
@@ -368,14 +370,24 @@ def _calibrated(
     return calibrate(target, cost, rises=rises, accountant=accountant, guess=guess, off=1e-9)
 
 
-def _meets(target: Target, cost: Cost, gaussian: Cost) -> bool:
-    """Whether noise meets the target, where Gaussian noise of the same variance just does."""
-    if isinstance(target, ApproxDP):
-        # As long as its divergence is above the Gaussian's it cannot, and it falls below that, if
-        # at all, at large orders; from where the Gaussian's is epsilon it must be less than that.
-        order = 2 * target.epsilon / float(gaussian.rdp(2.0))
-        if order > 1 and cost.rdp(order) > target.epsilon:
-            return False
+def _may_meet(target: Target, sigma: float, factors: FloatArray, relation: Relation) -> bool:
+    """Whether Laplace noise of the variances of Gaussian noise that just meets a target may too.
+
+    It cannot where its divergence is the larger one: by orders as by sizes of noise it falls below
+    the Gaussian's, if at all, as they rise. At the order at which that is epsilon, and where noise
+    is least, it must have fallen.
+    """
+    if not isinstance(target, ApproxDP):
+        return True
+    whole = _cost("gaussian", sigma * factors, 1.0, relation)
+    order, least = 2 * target.epsilon / float(whole.rdp(2.0)), float(sigma * factors.min())
+    if order <= 1:
+        return True
+    laplace = LaplaceCost(scale=least / math.sqrt(2), relation=relation)
+    return bool(laplace.rdp(order) < GaussianCost(sigma=least, relation=relation).rdp(order))
+
+
+def _meets(target: Target, cost: Cost) -> bool:
     if not (_by_parts(target, cost) and isinstance(target, ApproxDP)):
         return target.excess(cost) <= 0
     accountant = _OneByOne()
