@@ -135,7 +135,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
             count=count,
             accountant=accountant,
             least=cls._least,
-            guess=cls._guess(target, changes),
+            guess=cls._guess(target, changes) if count == 1 else None,
             off=cls._off,
         )
         return cls(**vars(cost(size)))
