@@ -39,7 +39,7 @@ from privrl._checks import as_floats, check_between, check_count, check_positive
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma, laplace_scale
-from privrl.accounting.targets import Target
+from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import (
     DiscreteGaussianCost,
     DiscreteLaplaceCost,
@@ -128,6 +128,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
             return cls._costs(**{cls._named: size, "relation": relation, "table": table})
 
         changes = _check_changes(cost(1.0))
+        check_target(target)
         size = calibrate(
             target,
             cost,

@@ -182,7 +182,7 @@ def typical_loss(
         whole, at = np.unique(np.minimum(np.rint(n * p), far), return_inverse=True)
     else:
         size, known = size * math.sqrt(known), 1.0
-        whole, at = p * n, slice(None)
+        whole, at = p * n, np.arange(p.size)
     if size < _COARSE and isinstance(noise, DiscreteGaussianMechanism | DiscreteLaplaceMechanism):
         most = math.ceil(_WIDTH * size)
         steps = np.arange(-most, most + 1) / size

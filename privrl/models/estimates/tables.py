@@ -84,7 +84,7 @@ class _Cells:
 
     values: FloatArray  # (R, C)
     deviations: FloatArray  # of the tables' noise, (T,)
-    sizes: NDArray[np.intp]  # cells to a row, (T,)
+    sizes: FloatArray  # cells to a row, whole, (T,)
     laplace: bool
 
     @classmethod
@@ -92,13 +92,13 @@ class _Cells:
         """Return tables of one mechanism."""
         values = np.concatenate([table.values for table in tables], axis=1)
         deviations = np.array([table.deviation for table in tables])
-        sizes = np.array([table.values.shape[1] for table in tables])
+        sizes = np.array([float(table.values.shape[1]) for table in tables])
         return cls(values, deviations, sizes, tables[0].mechanism == "laplace")
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
         """Where tables start, (T,)."""
-        return np.cumsum(self.sizes) - self.sizes
+        return (np.cumsum(self.sizes) - self.sizes).astype(np.intp)
 
     def sums(self, cells: FloatArray) -> FloatArray:
         """Return the sums of each table's cells, (..., T)."""
@@ -106,7 +106,7 @@ class _Cells:
 
     def each(self, of_tables: FloatArray) -> FloatArray:
         """Return for each cell what its table has, (..., C)."""
-        return np.repeat(of_tables, self.sizes, axis=-1)
+        return np.repeat(of_tables, self.sizes.astype(np.intp), axis=-1)
 
     def normalised(self, cells: FloatArray) -> FloatArray:
         """Return each table's rows divided by their sums."""
