@@ -10,7 +10,7 @@ geometrically away from every place where the integrand bends. No term overflows
 cancels, for epsilon up to the hundreds and delta down to 1e-300.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from privrl.numerics.special import FloatArray
 BoolArray = NDArray[np.bool]
 
 
-class Density(Protocol):
+class Density(Hashable, Protocol):
     """A log-concave density measured from its mode: ``constant − bend(y)``, in logarithms."""
 
     constant: FloatArray
