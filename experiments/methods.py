@@ -413,7 +413,7 @@ SAMPLERS: dict[str, Build] = {
     "non-private": _exact,
     "diffuse": _dirichlet(Diffuse),
     "concentrated": _dirichlet(Concentrated),
-    "noisy-counts": _noisy("square-root"),
+    "noisy-counts": _noisy("auto"),
     "noisy-counts:optimal": _noisy("optimal"),
     "noisy-counts:tree": _noisy("tree"),
     "noisy-counts:independent": _noisy("independent"),

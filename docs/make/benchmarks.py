@@ -406,7 +406,7 @@ def _models(results: Results) -> str:
         rows.append([name, *(peer if time is None else _milli(time) for time in times)])
     bayes = pages.table(["naive Bayes", "fit, ms", "predict_proba, ms"], rows)
     rows = []
-    for name in ("privrl", "numpy", "diffprivlib"):
+    for name in ("privrl", "privrl with estimates", "numpy", "diffprivlib"):
         times = [results.seconds("models", f"histogram, {name}", at) for at in (10**4, 10**6)]
         peer = results.missing(name)
         rows.append([name, *(peer if time is None else _milli(time) for time in times)])

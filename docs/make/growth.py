@@ -150,7 +150,8 @@ CURVES = (
           "memory: a few numbers for each update, however large the table"),
     Curve("noisy counts, square root", "updates", (100, 300, 1000, 3000),
           partial(_stream, "square-root"),
-          "its matrices, of n² numbers, made once and remembered; buffered has none"),
+          "its matrices, of n² numbers, made once and remembered; buffered, which has none, is the "
+          "default above 1,000"),
     Curve("histogram", "records", (10_000, 100_000, 1_000_000, 10_000_000), _histogram),
     Curve("naive Bayes", "features", (3, 10, 30, 100, 300), _naive_bayes),
     Curve("a sweep", "cells", (3, 10, 30, 100, 300), _sweep,

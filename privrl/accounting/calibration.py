@@ -16,6 +16,8 @@ from privrl.costs.base import Cost
 from privrl.numerics.roots import brentq
 
 _EXTREME = math.log(1e30) * (1 - 1e-12)  # of the logarithm of a parameter
+_FIRST, _GROWS = 1.0, 1.5  # step of a search for it, and by how much the next one is longer
+_GROWS_NEAR = 8.0  # where there is a guess
 
 
 def calibrate(
@@ -26,6 +28,8 @@ def calibrate(
     count: int = 1,
     accountant: Callable[[], Accountant] | None = None,
     least: float = 0.0,
+    guess: float | None = None,
+    off: float = 1e-3,
 ) -> float:
     """Return the last value of a parameter with which a cost, ``count`` times, meets ``target``.
 
@@ -46,6 +50,9 @@ def calibrate(
         `privrl.accounting.PldAccountant`.
     least : float
         The parameter is not made smaller than this.
+    guess, off : float
+        About what it will be, and by what share that may be wrong: this makes it quicker, and the
+        value no other but for rounding.
 
     Raises
     ------
@@ -56,7 +63,7 @@ def calibrate(
     excess = _excess(target, count, accountant)
     if not rises and least > 0 and excess(cost(least)) <= 0:
         return least
-    return _last_that_fits(excess, cost, target, rises=rises, least=least)
+    return _last_that_fits(excess, cost, target, rises=rises, least=least, guess=guess, off=off)
 
 
 def _excess(
@@ -104,6 +111,8 @@ def _last_that_fits(
     *,
     rises: bool,
     least: float = 0.0,
+    guess: float | None = None,
+    off: float = 1e-3,
 ) -> float:
     """Solve for the parameter at which the excess is nothing, in logarithms."""
 
@@ -117,8 +126,9 @@ def _last_that_fits(
 
     sign = 1 if rises else -1  # the direction in which the cost rises
     low, high = max(-_EXTREME, math.log(least) if least > 0 else -_EXTREME), _EXTREME
-    start = min(max(0.0, low), high)
-    cheap = _search(start, -sign, low, high, lambda at: clipped(at) <= 0)
+    step = _FIRST if guess is None else off
+    start = min(max(0.0 if guess is None else math.log(guess), low), high)
+    cheap = _search(start, -sign * step, low, high, lambda at: clipped(at) <= 0)
     if cheap is None:
         end = math.exp(low if rises else high)
         raise ValueError(
@@ -126,7 +136,7 @@ def _last_that_fits(
             f"with the {'smallest' if rises else 'largest'} parameter, {end:.3g}. Allow more, or "
             "plan for fewer releases."
         )
-    dear = _search(start, sign, low, high, lambda at: clipped(at) > 0)
+    dear = _search(start, sign * step, low, high, lambda at: clipped(at) > 0)
     if dear is None:
         end = math.exp(high if rises else low)
         raise ValueError(
@@ -144,13 +154,13 @@ def _last_that_fits(
 
 
 def _search(
-    start: float, direction: int, low: float, high: float, holds: Callable[[float], bool]
+    start: float, step: float, low: float, high: float, holds: Callable[[float], bool]
 ) -> float | None:
     """Return the first point with ``holds``, by growing steps from ``start`` to an end."""
-    at, step = start, 1.0
+    at, end = start, low if step < 0 else high
     while not holds(at):
-        if at == (low if direction < 0 else high):
+        if at == end:
             return None
-        at = min(max(at + direction * step, low), high)
-        step *= 1.5
+        at = min(max(at + step, low), high)
+        step *= _GROWS if abs(step) >= _FIRST else _GROWS_NEAR
     return at

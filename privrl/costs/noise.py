@@ -69,6 +69,17 @@ def largest_square(changes: tuple[ChangeVector, ...]) -> float:
     return _float_up(max((sum(map(_square, vector)) for vector in changes), default=Fraction(0)))
 
 
+@lru_cache(maxsize=64)
+def _largest_sum(changes: tuple[ChangeVector, ...]) -> Fraction:
+    return max((sum(map(abs, map(Fraction, v)), Fraction(0)) for v in changes), default=Fraction(0))
+
+
+@lru_cache(maxsize=64)
+def _amounts(changes: tuple[ChangeVector, ...]) -> tuple[tuple[float, ...], ...]:
+    """Return by how much cells change, whichever they are and in whichever direction."""
+    return tuple(sorted({tuple(sorted(map(abs, vector))) for vector in changes}))
+
+
 def gaussian_rdp(square: float, sigma: ArrayLike, orders: FloatArray) -> FloatArray:
     """Return ``λ square / (2 sigma²)``, rounded upwards: no more than it is where it is a float."""
     return product_up(orders, quotient_up(square, 2 * product_down(sigma, sigma)))
@@ -173,8 +184,7 @@ class NoiseCost(NoisyTable, PairsCost):
         return sharpened(profile, self.rdp)
 
     def _options(self) -> "list[Counter[Pair]]":
-        distinct = {tuple(sorted(map(abs, vector))) for vector in self.changes}
-        return [self._pairs(Counter(amounts)) for amounts in sorted(distinct)]
+        return [self._pairs(Counter(amounts)) for amounts in _amounts(self.changes)]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -198,8 +208,7 @@ class _PureCost(NoiseCost):
 
     @property
     def _most(self) -> Fraction:
-        sizes = (sum(map(abs, map(Fraction, v)), Fraction(0)) for v in self.changes)
-        return max(sizes, default=Fraction(0))
+        return _largest_sum(self.changes)
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:
         """Return delta at each epsilon >= 0 (nats); same shape as ``epsilon``."""

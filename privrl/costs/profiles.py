@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,11 +61,11 @@ class Factor:
 
     def loss_range(self, level: float) -> tuple[float, float]:
         """Return losses beyond which all the mass is below ``exp(level)``."""
-        return loss_range(Density(self), self.shift, level)
+        return loss_range(_density(self), self.shift, level)
 
     def grid_masses(self, step: float, first: int, last: int) -> tuple[FloatArray, float]:
         """Connect the dots at the losses ``step * (first .. last)``."""
-        return grid_masses(Density(self), self.shift, step, first, last)
+        return grid_masses(_density(self), self.shift, step, first, last)
 
 
 def factor_rdp(factor: Factor, orders: FloatArray) -> FloatArray:
@@ -150,7 +151,7 @@ _SWAPPED = {Shape.UP: Shape.DOWN, Shape.DOWN: Shape.UP, Shape.PAIR: Shape.PAIR}
 
 
 def _log_delta_ahead(factor: Factor, epsilon: FloatArray) -> FloatArray:
-    density = Density(factor)
+    density = _density(factor)
     flat = log_tail_integral(density, factor.shift, density.start(epsilon.ravel()))
     return flat.reshape(epsilon.shape)
 
@@ -214,6 +215,11 @@ class Density:
                 case Shape.PAIR:
                     p, rise = self._share, np.expm1(np.minimum(-y, _STEEP))
                     return -self._total * p * (1 - p) * (rise / (1 + p * rise))
+
+
+@lru_cache(maxsize=16)
+def _density(factor: Factor) -> Density:
+    return Density(factor)
 
 
 def _start(factor: Factor) -> tuple[float, float]:

@@ -38,7 +38,8 @@ from numpy.typing import ArrayLike, NDArray
 from privrl._checks import as_floats, check_between, check_count, check_positive
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import Target
+from privrl.accounting.guesses import gaussian_sigma, laplace_scale
+from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import (
     DiscreteGaussianCost,
     DiscreteLaplaceCost,
@@ -46,6 +47,7 @@ from privrl.costs.noise import (
     LaplaceCost,
     NoiseCost,
     NoisyTable,
+    largest_square,
 )
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, ChangeVector, Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
@@ -77,6 +79,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     _costs: ClassVar[Callable[..., NoiseCost]]
     _least: ClassVar[float] = 0.0  # of the size of the noise
     _whole: ClassVar[bool] = False  # whether the noise, and so the counts, are whole numbers
+    _off: ClassVar[float] = 1e-9  # by what share a guess at the size is wrong
 
     def __post_init__(self) -> None:
         for name, value in vars(self.cost).items():  # as the cost has checked them
@@ -124,9 +127,17 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         def cost(size: float) -> NoiseCost:
             return cls._costs(**{cls._named: size, "relation": relation, "table": table})
 
-        _check_changes(cost(1.0))
+        changes = _check_changes(cost(1.0))
+        check_target(target)
         size = calibrate(
-            target, cost, rises=False, count=count, accountant=accountant, least=cls._least
+            target,
+            cost,
+            rises=False,
+            count=count,
+            accountant=accountant,
+            least=cls._least,
+            guess=cls._guess(target, changes) if count == 1 else None,
+            off=cls._off,
         )
         return cls(**vars(cost(size)))
 
@@ -140,6 +151,11 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
             that noise on the real line is on; nothing is spent then.
         """
         return check_counts(data, whole=self._whole)
+
+    @staticmethod
+    @abstractmethod
+    def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
+        """Return about the size of the noise of one release that meets a target."""
 
     @staticmethod
     @abstractmethod
@@ -176,6 +192,7 @@ class _Continuous(AdditiveMechanism[FloatArray]):
 class _Discrete(AdditiveMechanism[IntArray]):
     _least = SMALLEST
     _whole = True
+    _off = 1e-3
 
     def __post_init__(self) -> None:
         check_drawable(self._named, self._size)
@@ -190,6 +207,11 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
     scale: float
 
     _named = "scale"
+
+    @staticmethod
+    def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
+        total, cells = max((sum(map(abs, vector)), len(vector)) for vector in changes)
+        return laplace_scale(target, total, cells)
 
     @classmethod
     def pure(
@@ -224,7 +246,18 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GaussianMechanism(_Continuous):
+class _Normal(AdditiveMechanism[Noisy], Generic[Noisy]):
+    sigma: float
+
+    _named = "sigma"
+
+    @staticmethod
+    def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
+        return gaussian_sigma(target, math.sqrt(largest_square(changes)))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GaussianMechanism(_Continuous, _Normal[FloatArray]):
     """Counts with independent Gaussian noise.
 
     Parameters
@@ -245,9 +278,6 @@ class GaussianMechanism(_Continuous):
     ``sigma * 2**-30``.
     """
 
-    sigma: float
-
-    _named = "sigma"
     _costs = GaussianCost
     _noise = staticmethod(gaussian_on_grid)
 
@@ -280,7 +310,7 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DiscreteGaussianMechanism(_Discrete):
+class DiscreteGaussianMechanism(_Discrete, _Normal[IntArray]):
     """Whole counts with independent discrete Gaussian noise, drawn exactly.
 
     Parameters
@@ -301,9 +331,6 @@ class DiscreteGaussianMechanism(_Discrete):
     A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
-    sigma: float
-
-    _named = "sigma"
     _costs = DiscreteGaussianCost
     _noise = staticmethod(discrete_gaussian)
 
@@ -331,6 +358,7 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     """
 
     _costs = DiscreteLaplaceCost
+    _off = 1e-5
     _noise = staticmethod(discrete_laplace)
 
 

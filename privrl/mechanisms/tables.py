@@ -22,12 +22,13 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_count, check_numbers, check_positive
 from privrl.accounting.calibration import calibrate
+from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Target, check_target
 from privrl.accuracy.design import typical_loss
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.noise import GaussianCost, LaplaceCost
+from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square
 from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
@@ -315,15 +316,18 @@ def _noise(
     def cost(kind: str, size: float) -> Cost:
         return _cost(kind, size * each, 1.0, relation)
 
-    kind: MechanismName = "gaussian" if name == "auto" else name
-    size = _calibrated(target, partial(cost, kind), rises=False)
-    if name == "auto":
+    if name != "laplace":
+        square = largest_square(relation.changes())
+        norm = math.sqrt(square * float(np.sum(each**-2.0)))  # in sizes of the noise
+        guess = gaussian_sigma(target, norm) if norm else None
+        size = _calibrated(target, partial(cost, "gaussian"), rises=False, guess=guess)
         # Laplace noise of the same variance: if it costs too much, it would have to be more.
-        if not _meets(target, cost("laplace", size / math.sqrt(2))):
+        if name == "gaussian" or not (
+            _may_meet(target, size, each, relation)
+            and _meets(target, cost("laplace", size / math.sqrt(2)))
+        ):
             return "gaussian", size
-        kind = "laplace"
-        size = _calibrated(target, partial(cost, kind), rises=False)
-    return kind, size
+    return "laplace", _calibrated(target, partial(cost, "laplace"), rises=False)
 
 
 def _designed(
@@ -359,9 +363,28 @@ def _dirichlet_weight(
     )
 
 
-def _calibrated(target: Target, cost: Callable[[float], Cost], *, rises: bool) -> float:
+def _calibrated(
+    target: Target, cost: Callable[[float], Cost], *, rises: bool, guess: float | None = None
+) -> float:
     accountant = _OneByOne if _by_parts(target, cost(1.0)) else None
-    return calibrate(target, cost, rises=rises, accountant=accountant)
+    return calibrate(target, cost, rises=rises, accountant=accountant, guess=guess, off=1e-9)
+
+
+def _may_meet(target: Target, sigma: float, factors: FloatArray, relation: Relation) -> bool:
+    """Whether Laplace noise of the variances of Gaussian noise that just meets a target may too.
+
+    It cannot where its divergence is the larger one: by orders as by sizes of noise it falls below
+    the Gaussian's, if at all, as they rise. At the order at which that is epsilon, and where noise
+    is least, it must have fallen.
+    """
+    if not isinstance(target, ApproxDP):
+        return True
+    whole = _cost("gaussian", sigma * factors, 1.0, relation)
+    order, least = 2 * target.epsilon / float(whole.rdp(2.0)), float(sigma * factors.min())
+    if order <= 1:
+        return True
+    laplace = LaplaceCost(scale=least / math.sqrt(2), relation=relation)
+    return bool(laplace.rdp(order) < GaussianCost(sigma=least, relation=relation).rdp(order))
 
 
 def _meets(target: Target, cost: Cost) -> bool:

@@ -10,19 +10,19 @@ geometrically away from every place where the integrand bends. No term overflows
 cancels, for epsilon up to the hundreds and delta down to 1e-300.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
 BoolArray = NDArray[np.bool]
 
 
-class Density(Protocol):
+class Density(Hashable, Protocol):
     """A log-concave density measured from its mode: ``constant − bend(y)``, in logarithms."""
 
     constant: FloatArray
@@ -45,6 +45,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _STEPS = np.concatenate([[0.0], 2.0 ** np.arange(-2, 8)])  # in widths of the integrand
 _DIGITS = (7, 4, 2, 1)  # found in one call: divisors of 28
 _QUICK = 1024  # numbers at once
+_PANELS = 2000  # of a few nodes, at once
+_AT_ONCE = 8  # starts, of which each has a thousand nodes and more
 _REACH = 50.0  # widths: beyond, a log-concave integrand is below e^-50 of its peak
 
 
@@ -85,11 +87,6 @@ def _last_where(holds: Callable[[FloatArray], BoolArray], like: FloatArray) -> F
 
 def log_tail_integral(density: Density, shift: float, start: FloatArray) -> FloatArray:
     """Integrate density times ``1 − exp(−shift u)`` over ``u = y − start > 0``, in logarithms."""
-
-    def log_integrand(u: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", over="ignore"):
-            return np.log(-np.expm1(-shift * u)) - density.bend(start[:, None] + u)
-
     peak, left, right = _peak_and_widths(density, shift, start)
     centres = [
         (np.zeros_like(start), np.minimum(right, 1 / shift)),
@@ -104,12 +101,32 @@ def log_tail_integral(density: Density, shift: float, start: FloatArray) -> Floa
     edges = [lowest[:, None], highest[:, None]]
     edges += [centre[:, None] + width[:, None] * steps for centre, width in centres]
     grid = np.sort(np.clip(np.concatenate(edges, 1), lowest[:, None], highest[:, None]), 1)
-    half = np.diff(grid, axis=1) / 2
-    nodes = (grid[:, :-1] + half)[..., None] + half[..., None] * _NODES
-    values = log_integrand(nodes.reshape(len(start), -1)).reshape(nodes.shape)
-    weights = half[..., None] * _WEIGHTS
-    total = special.logsumexp(values, b=weights, axis=(1, 2)) + density.constant
-    return np.clip(total, LEAST_LOG, 0.0)
+    total = np.empty_like(start)
+    for begin in range(0, len(start), _AT_ONCE):
+        some = slice(begin, begin + _AT_ONCE)
+        total[some] = _over_panels(density, shift, start[some], grid[some])
+    return np.clip(total + density.constant, LEAST_LOG, 0.0)
+
+
+def _over_panels(
+    density: Density, shift: float, start: FloatArray, edges: FloatArray
+) -> FloatArray:
+    """Return the integrals of ``exp(−bend)`` in logarithms, from the ascending edges of panels."""
+    halves = np.diff(edges, axis=1) / 2
+    # Panels without any width, of which there are many, are left out, but one of each start.
+    there = halves != 0
+    there[:, -1] = True
+    of, at = np.nonzero(there)
+    half, first = halves[of, at][:, None], np.flatnonzero(np.diff(of, prepend=-1))
+    u = edges[of, at][:, None] + half + half * _NODES
+    with np.errstate(divide="ignore", over="ignore"):
+        values = np.log(-np.expm1(-shift * u)) - density.bend(start[of, None] + u)
+        # Nothing is left of an integrand that is nothing at all nodes.
+        largest = np.maximum(np.maximum.reduceat(values.max(axis=1), first), LEAST_LOG)
+        values -= largest[of, None]
+        np.exp(values, out=values)
+        values *= half * _WEIGHTS
+        return np.log(np.add.reduceat(values.sum(axis=1), first)) + largest
 
 
 _FEW_NODES: FloatArray
@@ -133,8 +150,14 @@ def loss_range(density: Density, shift: float, level: float) -> tuple[float, flo
 
 def _reach(density: Density, drop: float, side: int) -> float:
     """Return how far from its mode the density has fallen by ``exp(−drop)``, to 2 % upwards."""
+    return float(_DISTANCES[np.searchsorted(_bends(density, side), drop)])
+
+
+@lru_cache(maxsize=4)
+def _bends(density: Density, side: int) -> FloatArray:
+    """Return by how much the log density has fallen at `_DISTANCES` from its mode."""
     with np.errstate(over="ignore"):
-        return float(_DISTANCES[np.searchsorted(density.bend(side * _DISTANCES), drop)])
+        return density.bend(side * _DISTANCES)
 
 
 def grid_masses(
@@ -154,13 +177,17 @@ def grid_masses(
     edges: FloatArray = np.union1d(grid, inside)
     cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
     half = np.diff(edges)[:, None] / 2
-    nodes = edges[:-1, None] + half + half * _FEW_NODES
-    mass = np.exp(density.constant - density.bend(nodes)) * half * _FEW_WEIGHTS
-    # The share that goes up keeps the mass under both distributions.
-    up = np.expm1(-shift * (nodes - grid[cell][:, None])) / np.expm1(-step)
+    moved = np.empty((2, len(half)))
+    for begin in range(0, len(half), _PANELS):
+        some = slice(begin, begin + _PANELS)
+        nodes = edges[:-1][some, None] + half[some] + half[some] * _FEW_NODES
+        mass = np.exp(density.constant - density.bend(nodes)) * half[some] * _FEW_WEIGHTS
+        # The share that goes up keeps the mass under both distributions.
+        up = np.expm1(-shift * (nodes - grid[cell[some]][:, None])) / np.expm1(-step)
+        moved[:, some] = (mass * up).sum(1), (mass * (1 - up)).sum(1)
     masses = np.zeros(last - first + 1)
-    np.add.at(masses, cell + 1, (mass * up).sum(1))
-    np.add.at(masses, cell, (mass * (1 - up)).sum(1))
+    np.add.at(masses, cell + 1, moved[0])
+    np.add.at(masses, cell, moved[1])
     # What lies below the first point moves up to it, what lies above the last to infinity; a
     # log-concave tail holds less than its density over its slope.
     outer = np.array([grid[0], grid[-1]])
@@ -172,6 +199,4 @@ def grid_masses(
 
 def _falls(density: Density, side: int) -> FloatArray:
     """Return about where the density has fallen by each of `_FALLS`, on one side of its mode."""
-    with np.errstate(over="ignore"):
-        bend = density.bend(side * _DISTANCES)
-    return side * np.interp(_FALLS, bend, _DISTANCES)
+    return side * np.interp(_FALLS, _bends(density, side), _DISTANCES)

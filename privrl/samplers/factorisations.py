@@ -27,12 +27,13 @@ from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
 _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
+_LONG = 1000  # matrices of 8 MB
 _LARGEST_BUFFERED = 1_000_000  # a second or so of steps
 _ROUNDED_AWAY = 2.0**-35  # relative: more than rounding takes from the norm of C
 _ONE_THREAD = 2**18  # multiplications
 _MIXED_AT_ONCE = 32  # updates whose noise is mixed by one matrix product
 
-FactorisationName = Literal["square-root", "optimal", "tree", "independent", "buffered"]
+FactorisationName = Literal["auto", "square-root", "optimal", "tree", "independent", "buffered"]
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,9 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
 
     Parameters
     ----------
-    name : {"square-root", "optimal", "tree", "independent", "buffered"}
+    name : {"auto", "square-root", "optimal", "tree", "independent", "buffered"}
+        - ``"auto"``: the square root up to 1,000 batches, and buffered for more, so that what a
+          stream keeps does not grow with it: by a public number, and within 1 %.
         - ``"square-root"``: B = C, Toeplitz with the coefficients of ``(1 − x)^(−1/2)``
           (Fichtenberger, Henzinger and Upadhyay, *Constant matters*, 2023): both norms grow like
           the square root of ``log(n) / π``.
@@ -263,6 +266,8 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
         another number of batches.
     """
     n = check_count("n", n)
+    if name == "auto":
+        name = "square-root" if n <= _LONG else "buffered"
     if name == "buffered":
         if n > _LARGEST_BUFFERED:
             raise ValueError(

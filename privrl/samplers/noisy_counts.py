@@ -84,10 +84,11 @@ class NoisyCounts(PaidSampler):
         only.
     table : str, optional
         The relation's table that is counted; by default its first.
-    factorisation : {"square-root", "optimal", "tree", "independent", "buffered"} or LocalNoise
-        How the noise is correlated, see `privrl.samplers.factorisations.factorise`; with
+    factorisation : str or LocalNoise
+        How the noise is correlated, by a name of `privrl.samplers.factorisations.factorise`; with
         `LocalNoise` every user adds their own, and what one of them sends costs as much. All but
-        ``"buffered"`` keep the noise of every update, a table each.
+        ``"buffered"``, which ``"auto"`` takes from 1,001 updates on, keep the noise of every
+        update, a table each.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
         is paid for is the relation's `privrl.costs.DAMPED`, or of ``"rewards"``
@@ -132,7 +133,7 @@ class NoisyCounts(PaidSampler):
         alpha: float = 1.0,
         relation: Relation | None = None,
         table: str | None = None,
-        factorisation: FactorisationName | LocalNoise = "square-root",
+        factorisation: FactorisationName | LocalNoise = "auto",
         loops: ArrayLike | None = None,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
@@ -308,7 +309,7 @@ class NoisyCounts(PaidSampler):
         alpha: float = 1.0,
         relation: Relation | None = None,
         table: str | None = None,
-        factorisation: FactorisationName | LocalNoise = "square-root",
+        factorisation: FactorisationName | LocalNoise = "auto",
         loops: ArrayLike | None = None,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> Self:

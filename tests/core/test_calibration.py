@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from oracle_mpmath import pair_delta, relation_divergence
 
 from privrl.accounting.calibration import calibrate
+from privrl.accounting.guesses import gaussian_sigma, laplace_scale
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
-from privrl.mechanisms.additive import GaussianMechanism
+from privrl.costs.noise import DiscreteLaplaceCost, LaplaceCost
+from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = relations.ReplaceRecord()
@@ -213,3 +215,38 @@ def test_numpy_numbers_are_numbers() -> None:
     assert (
         weight == DirichletMechanism.calibrated(Rdp(2, 1), alpha=3, relation=RECORD, count=4).weight
     )
+
+
+@pytest.mark.parametrize("target", [Rdp(2, 1), ApproxDP(1, 1e-5), ApproxDP(3, 1e-9)], ids=repr)
+@pytest.mark.parametrize("kind", [LaplaceCost, DiscreteLaplaceCost])
+def test_no_guess_changes_what_is_found(kind: type[LaplaceCost], target: Rdp | ApproxDP) -> None:
+    """However wrong: next to the root, on either side of it, and out of range."""
+    solve = partial(
+        calibrate, target, lambda size: kind(scale=size, relation=RECORD), rises=False, least=1e-3
+    )
+    found = solve()
+    for guess in (found, found * (1 + 1e-12), found * (1 - 1e-6), 2 * found, 1e-9, 1e40, math.inf):
+        again = solve(guess=guess, off=1e-9)
+        assert again == pytest.approx(found, rel=1e-11)
+        assert target.excess(kind(scale=again, relation=RECORD)) <= 0
+
+
+@pytest.mark.parametrize("target", [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), ApproxDP(10, 1e-3)])
+def test_guesses_are_close(target: ApproxDP) -> None:
+    """To a billionth: else calibration, which starts there, is as slow as from anywhere."""
+    root = math.sqrt(2)
+    sigma, scale = gaussian_sigma(target, root), laplace_scale(target, 2.0, 2)
+    assert sigma == pytest.approx(GaussianMechanism.calibrated(target).sigma, rel=1e-9)
+    assert scale == pytest.approx(LaplaceMechanism.calibrated(target).scale, rel=1e-9)
+    assert gaussian_sigma(Rdp(3, 2), root) == pytest.approx(
+        GaussianMechanism.calibrated(Rdp(3, 2)).sigma, rel=1e-9
+    )
+
+
+def test_every_target_has_a_guess() -> None:
+    for epsilon in (5e-324, 1e-30, 1.0, 800.0, 1.7e308):
+        targets = [ApproxDP(epsilon, delta) for delta in (5e-324, 1e-300, 0.5, 1 - 2**-53)]
+        for target in (*targets, Rdp(1 + 2**-52, epsilon), Rdp(1e300, epsilon)):
+            assert gaussian_sigma(target, 1e-30) > 0
+            assert laplace_scale(target, 1.0, 1) > 0
+            assert laplace_scale(target, 1.0, 7) > 0

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -39,6 +40,7 @@ from privrl.models.histograms import (
     mechanism_name,
     value_counts,
 )
+from privrl.models.histograms.choice import expected_loss
 
 TARGET = ApproxDP(1, 1e-5)
 NOISES = ["discrete-gaussian", "discrete-laplace", "gaussian", "laplace"]
@@ -504,6 +506,35 @@ def test_the_choice_depends_on_the_target() -> None:
     few = choose_mechanism(ApproxDP(0.1, 1e-5), **by, mechanism="gaussian")
     auto = choose_mechanism(ApproxDP(0.1, 1e-5), **by)
     assert simulated(few, 1283, 6, 200)["l2"] > 2 * simulated(auto, 1283, 6, 200)["l2"]
+
+
+def test_what_is_not_calibrated_would_not_have_been_chosen() -> None:
+    """Gaussian noise that clearly loses more is not worked out: against all noises that are."""
+    targets = [ApproxDP(1, 1e-5), ApproxDP(4, 1e-9), ApproxDP(0.3, 1e-2), Rdp(2, 0.1), Rdp(10, 8)]
+    for target, n, relation in itertools.product(
+        targets, (100, 1e6), (ReplaceRecord(), AddRemoveRecord())
+    ):
+        options = {"n_records": n, "n_cells": 100, "relation": relation}
+        every = [choose_mechanism(target, mechanism=name, **options) for name in NOISES]
+        losses = [expected_loss(noise, n_records=n, n_cells=100, loss="kl") for noise in every]
+        assert choose_mechanism(target, **options) == every[int(np.argmin(losses))]
+
+
+def test_estimates_are_made_when_they_are_asked_for() -> None:
+    for relation, total in ((ReplaceRecord(), 1000.0), (AddRemoveRecord(), None)):
+        values = rng().integers(0, 6, 1000)
+        released = histogram(values, 6, (0, 6), target=TARGET, rng=rng(1), relation=relation)
+        assert "probabilities" not in vars(released)
+        kept = pickle.loads(pickle.dumps(released))
+        expected = fit(released.noisy, released.mechanism, total).counts
+        for each in (released, kept):
+            np.testing.assert_allclose(each.counts, expected, rtol=1e-12)
+            assert each.probabilities.sum() == pytest.approx(1)
+            with pytest.raises(ValueError, match="read-only"):
+                each.probabilities[0] = 1
+            with pytest.raises(AttributeError, match="'PrivateHistogram' has no attribute 'count'"):
+                each.count  # noqa: B018 -- that is what is tested
+        assert PrivateHistogram.from_dict(released.to_dict()).to_dict() == kept.to_dict()
 
 
 def test_frequencies_beat_clipping_and_the_draw() -> None:

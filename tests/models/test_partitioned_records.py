@@ -110,6 +110,14 @@ def test_bayes_net(records: Any, mechanism: Any) -> None:
     assert one.to_dict() == other.to_dict()
 
 
+def test_edges_are_not_chosen_on_a_cluster(records: Any) -> None:
+    accountant = RdpAccountant(budget=TARGET)
+    net = PrivateBayesNet(parents="private", schema=SCHEMA, target=TARGET)
+    with pytest.raises(ValueError, match="parents must be given for records on a cluster"):
+        net.fit(records, np.random.default_rng(5), accountant=accountant)
+    assert float(accountant.epsilon(1e-5)) == 0
+
+
 def test_no_cell_is_shown_where_parts_go(records: Any) -> None:
     shown = repr(records) + records.client.shown
     assert "_Cells object" in shown

@@ -128,6 +128,23 @@ def test_auto_takes_the_noise_of_the_smaller_variance(target):
     assert auto.mechanism == min(both, key=lambda noise: noise.deviations[0]).mechanism
 
 
+@pytest.mark.parametrize("target", [ApproxDP(1, 1e-9), ApproxDP(4, 1e-5)], ids=str)
+def test_laplace_noise_is_left_out_where_it_is_larger_alone(target):
+    """A look at one order of one table's noise decides as working out both does."""
+    found = set()
+    for many in (1, 2, 4, 6, 16):
+        shapes, shares = [(1, 2)] * many, np.arange(1.0, many + 1)
+        auto, *both = (
+            TablesMechanism.calibrated(
+                target, shapes=shapes, n_records=10, mechanism=name, shares=shares
+            )
+            for name in ("auto", "gaussian", "laplace")
+        )
+        assert auto.mechanism == min(both, key=lambda noise: noise.deviations[0]).mechanism
+        found.add(auto.mechanism)
+    assert found == {"gaussian", "laplace"}
+
+
 def test_auto_takes_either():
     """A Laplace for one table and a large epsilon, a Gaussian for many."""
     few = TablesMechanism.calibrated(Rdp(1.5, 50.0), shapes=[(1, 2)], n_records=10)

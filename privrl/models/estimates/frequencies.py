@@ -178,8 +178,11 @@ def typical_loss(
     size, means = _law(noise)
     if size < _COARSE:
         p = np.rint(n * p) / n
+        far = 2 * math.ceil(_WIDTH * size) + 1  # counts from which on none is near 0
+        whole, at = np.unique(np.minimum(np.rint(n * p), far), return_inverse=True)
     else:
         size, known = size * math.sqrt(known), 1.0
+        whole, at = p * n, np.arange(p.size)
     if size < _COARSE and isinstance(noise, DiscreteGaussianMechanism | DiscreteLaplaceMechanism):
         most = math.ceil(_WIDTH * size)
         steps = np.arange(-most, most + 1) / size
@@ -187,9 +190,10 @@ def typical_loss(
         steps = np.linspace(-_WIDTH, _WIDTH, 97)
     chances = np.exp(-(steps**2) / 2 if is_gaussian(noise) else -np.abs(steps))
     chances /= chances.sum()
-    z = p[:, None] * n / size + steps
-    q = np.maximum(means(z, d * size / n) * size / n, _TINY)
-    p = np.broadcast_to(p[:, None], q.shape)
+    guesses = means(whole[:, None] / size + steps, d * size / n) * size
+    # Far from 0 a guess moves as its count does.
+    q = np.maximum((guesses[at] + (p * n - whole[at])[:, None]) / n, _TINY)
+    p = p[:, None]
     match loss:
         case "kl":
             each = special.xlogy(p, p) - special.xlogy(p, q) - p + q

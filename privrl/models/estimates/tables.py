@@ -25,6 +25,8 @@ have shown.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +35,7 @@ from numpy.typing import NDArray
 from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import posterior_counts
-from privrl.models.estimates.rows import TINY, normalised, scanned
+from privrl.models.estimates.rows import TINY, normalised
 
 _STRENGTHS = np.geomspace(0.5, 5000, 13)  # κ, in records
 _PRIOR_TABLES = 1.0  # how many tables what was known before counts for
@@ -59,12 +61,11 @@ def table_probabilities(tables: Sequence[ReleasedTable], totals: FloatArray) -> 
     """
     order = np.argsort(-totals, kind="stable")
     tables = [_of_totals(table, totals) for table in tables]
-    found = [_looked_at(table, totals, order) for table in tables]
+    found = _looked_at(_Cells.of(tables), totals, order)
     alone = np.full(len(_STRENGTHS), 1 / len(_STRENGTHS))
-    first = np.array([each.first for each in found])
-    known, _ = _learned(first, alone)
-    foretold = _log_mean(first, known)[:, None] + np.array([each.shared for each in found])
-    own = first + np.array([each.uniform for each in found])
+    known, _ = _learned(found.first, alone)
+    foretold = _log_mean(found.first, known)[:, None] + found.shared
+    own = found.first + found.uniform
     # A row of K cells and Dirichlet(κ)-like is nearly (K - 1) / 2 (κ + 1) nats from its mean.
     told = sum(table.values.shape[1] - 1 for table in tables) / (2 * (_STRENGTHS + 1))
     most = math.log(len(totals))  # nats: that is which row a record is of
@@ -72,42 +73,75 @@ def table_probabilities(tables: Sequence[ReleasedTable], totals: FloatArray) -> 
     prior = np.concatenate([prior, prior]) / (2 * prior.sum())
     _, weights = _learned(np.concatenate([foretold, own], axis=1), prior)
     return [
-        normalised(np.maximum(np.tensordot(mine, each.rows, 1), TINY))
-        for mine, each in zip(weights, found, strict=True)
+        normalised(np.maximum(np.tensordot(mine, rows, 1), TINY))
+        for mine, rows in zip(weights, found.rows, strict=True)
     ]
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """Tables side by side: T of them, C cells to a row of all."""
+
+    values: FloatArray  # (R, C)
+    deviations: FloatArray  # of the tables' noise, (T,)
+    sizes: FloatArray  # cells to a row, whole, (T,)
+    laplace: bool
+
+    @classmethod
+    def of(cls, tables: Sequence[ReleasedTable]) -> "_Cells":
+        """Return tables of one mechanism."""
+        values = np.concatenate([table.values for table in tables], axis=1)
+        deviations = np.array([table.deviation for table in tables])
+        sizes = np.array([float(table.values.shape[1]) for table in tables])
+        return cls(values, deviations, sizes, tables[0].mechanism == "laplace")
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """Where tables start, (T,)."""
+        return (np.cumsum(self.sizes) - self.sizes).astype(np.intp)
+
+    def sums(self, cells: FloatArray) -> FloatArray:
+        """Return the sums of each table's cells, (..., T)."""
+        return np.add.reduceat(cells, self.starts, axis=-1)
+
+    def each(self, of_tables: FloatArray) -> FloatArray:
+        """Return for each cell what its table has, (..., C)."""
+        return np.repeat(of_tables, self.sizes.astype(np.intp), axis=-1)
+
+    def normalised(self, cells: FloatArray) -> FloatArray:
+        """Return each table's rows divided by their sums."""
+        return cells / self.each(self.sums(cells))
+
+
 class _Found(NamedTuple):
-    """What is found of one table; S strengths."""
+    """What is found of tables; S strengths."""
 
-    rows: FloatArray  # posterior means: shared first, shape (2 S, R, K)
-    first: FloatArray  # log evidence of the first row around the uniform one, shape (S,)
-    uniform: FloatArray  # of the other rows around the uniform one, shape (S,)
-    shared: FloatArray  # of the other rows, each foretold from those before it, shape (S,)
+    rows: list[FloatArray]  # posterior means: shared first, shape (2 S, R, K)
+    first: FloatArray  # log evidence of the first row around the uniform one, shape (T, S)
+    uniform: FloatArray  # of the other rows around the uniform one, shape (T, S)
+    shared: FloatArray  # of the other rows, each foretold from those before it, shape (T, S)
 
 
-def _looked_at(table: ReleasedTable, totals: FloatArray, order: NDArray[np.intp]) -> _Found:
-    table = ReleasedTable(table.values[order], table.mechanism, table.deviation)
-    totals = totals[order]
-    n_rows, cells = table.values.shape
+def _looked_at(cells: _Cells, totals: FloatArray, order: NDArray[np.intp]) -> _Found:
+    cells, totals = replace(cells, values=cells.values[order]), totals[order]
     strengths = _STRENGTHS[:, None, None]
-    level = np.full((n_rows, cells), 1 / cells)
-    own, own_evidence = _scanned(table, totals, level, strengths)
-    before, variance = _pooled(table.values, table.deviation, totals)
+    level = np.broadcast_to(cells.each(1 / cells.sizes), cells.values.shape)
+    own, own_evidence = _scanned(cells, totals, level, strengths)
+    before, variance = _pooled(cells, totals)
     base = np.broadcast_to(before[-1], level.shape)
-    shared, _ = _scanned(table, totals, base, strengths)
+    shared, _ = _scanned(cells, totals, base, strengths)
     # The rows before have strayed from the shared row as well, each on its own.
     rows_before = np.cumsum(totals) ** 2 / np.cumsum(totals**2)
     strayed = 1 + 1 / rows_before[:-1, None]
     spread = strayed / strengths + variance[:-1] / before[:-1]
-    later = ReleasedTable(table.values[1:], table.mechanism, table.deviation)
+    later = replace(cells, values=cells.values[1:])
     _, evidence = _scanned(later, totals[1:], before[:-1], 1 / spread)
-    rows = np.concatenate([shared, own])
+    rows = np.concatenate([shared, own])[:, np.argsort(order)]
     return _Found(
-        rows[:, np.argsort(order)],
-        own_evidence[:, 0],
-        own_evidence[:, 1:].sum(axis=1),
-        evidence.sum(axis=1),
+        np.split(rows, cells.starts[1:], axis=2),
+        own_evidence[:, 0].T,
+        own_evidence[:, 1:].sum(axis=1).T,
+        evidence.sum(axis=1).T,
     )
 
 
@@ -119,43 +153,52 @@ def _of_totals(table: ReleasedTable, totals: FloatArray) -> ReleasedTable:
 
 
 def _scanned(
-    table: ReleasedTable, totals: FloatArray, prior: FloatArray, strengths: FloatArray
+    cells: _Cells, totals: FloatArray, prior: FloatArray, strengths: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what `scanned` does, for rows that have their totals, with evidence given these.
+    """Return posterior means of rows that have their totals, and log evidence given these.
 
-    Shapes: ``totals`` (R,), ``prior`` rows (R, K), ``strengths`` κ (S, 1 or R, 1 or K).
+    Shapes: ``totals`` (R,), ``prior`` rows (R, C), ``strengths`` κ (S, 1 or R, 1 or C); of what
+    is returned (S, R, C) and (S, R, T).
     """
-    cells = table.values.shape[1]
     # Counts vary by their drawing too: nearly as if they were records more of a Dirichlet law.
     shapes = prior / (1 / strengths + 1 / totals[:, None])
-    rows, evidence = scanned(table, totals, prior, shapes, strengths * prior)
-    _, _, of_total = posterior_counts(
-        totals, table.deviation * math.sqrt(cells), totals, shapes.sum(axis=2), laplace=False
+    counts, _, evidence = posterior_counts(
+        cells.values,
+        cells.each(cells.deviations),
+        np.maximum(totals[:, None] * prior, TINY),
+        np.maximum(shapes, TINY),
+        laplace=cells.laplace,
     )
-    return rows, evidence - of_total
+    rows = cells.normalised(counts + np.maximum(strengths * prior, TINY))
+    _, _, of_total = posterior_counts(
+        totals[:, None],
+        cells.deviations * np.sqrt(cells.sizes),
+        totals[:, None],
+        cells.sums(shapes),
+        laplace=False,
+    )
+    return rows, cells.sums(evidence) - of_total
 
 
-def _pooled(
-    values: FloatArray, deviation: float, totals: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return, of the first 1 .. R rows together, mean and variance of probabilities, (R, K)."""
-    n_rows, cells = values.shape
-    pseudo = _STRENGTHS[:, None, None] / cells
+def _pooled(cells: _Cells, totals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return, of the first 1 .. R rows together, mean and variance of probabilities, (R, C)."""
+    pseudo = _STRENGTHS[:, None, None] / cells.each(cells.sizes)
     counts, squares, log_evidence = posterior_counts(
-        np.cumsum(values, axis=0),
-        deviation * np.sqrt(np.arange(1, n_rows + 1))[:, None],
-        np.cumsum(totals)[:, None] / cells,
+        np.cumsum(cells.values, axis=0),
+        cells.each(cells.deviations) * np.sqrt(np.arange(1, len(totals) + 1))[:, None],
+        np.cumsum(totals)[:, None] / cells.each(cells.sizes),
         pseudo,
         laplace=False,  # of many terms, and one may be taken for many
     )
-    weights = np.exp(log_evidence.sum(axis=2) - log_evidence.sum(axis=2).max(axis=0))[..., None]
-    weights = weights / weights.sum(axis=0)
-    in_all = (counts + pseudo).sum(axis=2, keepdims=True)
+    of_tables = cells.sums(log_evidence)
+    weights = np.exp(of_tables - of_tables.max(axis=0))
+    weights = cells.each(weights / weights.sum(axis=0))
+    in_all = cells.each(cells.sums(counts + pseudo))
     means = (counts + pseudo) / in_all
     variances = np.maximum(squares - counts**2, 0) / in_all**2
     mean = (weights * means).sum(axis=0)
     variance = (weights * (variances + means**2)).sum(axis=0) - mean**2
-    return np.maximum(normalised(mean), _LEAST), np.maximum(variance, 0)
+    return np.maximum(cells.normalised(mean), _LEAST), np.maximum(variance, 0)
 
 
 def _learned(log_evidence: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:

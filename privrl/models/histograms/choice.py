@@ -1,16 +1,17 @@
 """Which mechanism releases a histogram: chosen by public facts, named, and as plain data."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from privrl._checks import check_count, check_positive, check_truth, shown
 from privrl._plain import listed
+from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
+from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
@@ -23,11 +24,15 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import noise_deviation, typical_loss
 from privrl.models.estimates.mixture import ORDERED
+from privrl.numerics.discrete_noise import LARGEST
 
 Name = Literal[
     "auto", "dirichlet", "gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "blocks"
 ]
 HistogramMechanism = DirichletMechanism | AdditiveMechanism[Any] | TablesMechanism
+
+_SMALL = 1.0  # sigma of Gaussian noise, below which that on whole numbers is smaller
+_CLEARLY = 1.25  # times the loss
 
 # Those that add noise; of equals the first is chosen, which is drawn exactly.
 _NOISES: dict[str, type[AdditiveMechanism[Any]]] = {
@@ -133,22 +138,34 @@ def _choose(
         return _blocks(target, n_cells, relation)
     # Discrete noise is for changes by whole numbers only.
     whole = all(amount.is_integer() for vector in relation.changes() for amount in vector)
-    noises = [
-        kind.calibrated(target, relation=relation)
-        for name, kind in _NOISES.items()
-        if whole or not name.startswith("discrete")
-    ]
-    if n_records is None:
-        return min(noises, key=noise_deviation)
-    losses = [
-        expected_loss(each, n_records=n_records, n_cells=n_cells, loss=loss) for each in noises
-    ]
-    best = noises[int(np.argmin(losses))]
-    seen = n_records / (n_cells * noise_deviation(best))
-    is_faint = _FAINT[0] <= seen <= _FAINT[1]
-    if is_ordered and is_faint and _is_of_sums(relation) and _CELLS <= n_cells <= ORDERED:
-        return _blocks(target, n_cells, relation)
-    return best
+    names = [name for name in _NOISES if whole or not name.startswith("discrete")]
+
+    def lost(noise: AdditiveMechanism[Any]) -> float:
+        if n_records is None:
+            return noise_deviation(noise)
+        return expected_loss(noise, n_records=n_records, n_cells=n_cells, loss=loss)
+
+    # Laplace's are calibrated in a moment. Gaussian noise of about the size that it would have to
+    # be of, as the whole one is too unless it is small, is clearly worse or calibrated too.
+    noises = {
+        name: _NOISES[name].calibrated(target, relation=relation)
+        for name in names
+        if "laplace" in name
+    }
+    losses = {name: lost(noise) for name, noise in noises.items()}
+    about = gaussian_sigma(target, math.sqrt(largest_square(relation.changes())))
+    tried = GaussianMechanism(sigma=min(about, LARGEST), relation=relation)
+    if about < _SMALL or lost(tried) < _CLEARLY * min(losses.values()):
+        for name in names:
+            if name not in noises:
+                noises[name] = _NOISES[name].calibrated(target, relation=relation)
+                losses[name] = lost(noises[name])
+    best = noises[min((name for name in names if name in noises), key=losses.__getitem__)]
+    if n_records is None or not is_ordered or not _is_of_sums(relation):
+        return best
+    is_faint = _FAINT[0] <= n_records / (n_cells * noise_deviation(best)) <= _FAINT[1]
+    is_long = _CELLS <= n_cells <= ORDERED
+    return _blocks(target, n_cells, relation) if is_faint and is_long else best
 
 
 def _blocks(target: Target, n_cells: int, relation: Relation) -> TablesMechanism:

@@ -20,19 +20,14 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import block_starts
 from privrl.models.estimates.frequencies import noise_deviation
-from privrl.models.histograms.choice import (
-    BLOCKS,
-    Name,
-    choose_mechanism,
-    keeps_size,
-    noise_of,
-)
-from privrl.models.histograms.result import PrivateHistogram, posterior
+from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keeps_size, noise_of
+from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 
 _AT_ONCE = 1 << 14  # numbers, which with their bins fit in a processor's cache
+_ASIDE = 0.25  # of a bin: within its edges, and farther from them than rounding takes a number
 
 
 def histogram(
@@ -140,10 +135,14 @@ def histogram(
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
         return PrivateHistogram(column, released, n_records, used, None, said)
-    counts = posterior(released, sums, used, n_records if is_public else None).counts
-    total = n_records if is_public else float(counts.sum())
-    assert total is not None
-    return PrivateHistogram(column, counts / counts.sum(), total, used, released, said, sums)
+    return PrivateHistogram.of_noisy(
+        released,
+        column,
+        used,
+        n_records=n_records if is_public else None,
+        randomness=said,
+        sums=sums,
+    )
 
 
 def value_counts(
@@ -225,32 +224,40 @@ def count_cells(
     plain = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     if not isinstance(column, Bins) or not plain:
         return np.bincount(column.encode(values), minlength=column.size)
-    numbers = entries_of(values, "values").numbers()
-    absent = int(np.isnan(numbers).sum())
+    entries = entries_of(values, "values")
+    absent = len(entries.there) - np.count_nonzero(entries.there)
     if absent and not column.missing:
         column.encode(values)  # says why not
+    numbers = entries.values[entries.there] if absent else entries.values
     # Much faster than encoding, with the same bins: they hold their left ends, the last one both.
-    counts = _counted(numbers[~np.isnan(numbers)] if absent else numbers, np.array(column.edges))
+    counts = _counted(numbers.astype(np.float64, copy=False), np.array(column.edges))
     return np.append(counts, absent) if column.missing else counts
 
 
 def _counted(numbers: FloatArray, edges: FloatArray) -> IntArray:
     """Return how many numbers are in each bin; what lies outside is in the first or last."""
     low, high, n_bins = edges[0], edges[-1], len(edges) - 1
+    inner, whole = edges[1:-1], np.arange(1, n_bins)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         per_bin = n_bins / (high - low)
-        astray = np.abs((edges - low) * per_bin - np.arange(n_bins + 1)).max()
-    if not (astray < 0.25 and per_bin < math.inf):
-        return np.histogram(np.clip(numbers, low, high), edges)[0]
-    # Where edges are even, a product says the bin but for one, and its two edges say which.
-    counts, last = np.zeros(n_bins, np.intp), np.append(edges[1:-1], math.inf)
-    for start in range(0, len(numbers), _AT_ONCE):
-        inside = np.clip(numbers[start : start + _AT_ONCE], low, high)
-        bins = ((inside - low) * per_bin).astype(np.intp)
-        np.minimum(bins, n_bins - 1, out=bins)
-        bins -= inside < edges[bins]
-        bins += inside >= last[bins]
-        counts += np.bincount(bins, minlength=n_bins)
+        astray = np.abs((inner - low) * per_bin - whole).max(initial=0.0)
+        # Products rise with numbers, so that what holds at edges and next to them holds anywhere.
+        before, at = ((x - low) * per_bin for x in (np.nextafter(inner, low), inner))
+        is_sure = bool(((before < whole) & (at >= whole)).all())
+        if not (astray < _ASIDE and per_bin < math.inf):
+            return np.histogram(np.clip(numbers, low, high), edges)[0]
+        counts, firsts, lasts = np.zeros(n_bins, np.intp), edges.copy(), edges[1:].copy()
+        firsts[0] = lasts[-1] = math.nan  # beyond which nothing is
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            places = some - low
+            places *= per_bin
+            np.clip(places, _ASIDE, n_bins - _ASIDE, out=places)
+            bins = places.astype(np.intp)
+            if not is_sure and np.abs(places - np.rint(places)).min() <= astray:
+                bins -= some < firsts[bins]
+                bins += some >= lasts[bins]
+            counts += np.bincount(bins, minlength=n_bins)
     return counts
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_numbers, check_positive
 from privrl._html import table
@@ -15,7 +17,6 @@ from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
-from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import Sums
@@ -47,6 +48,9 @@ _BAR = 30  # characters
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateHistogram(Saved):
     """A histogram as it was released; everything about it is free from here on.
+
+    What `histogram` returns makes its estimates when they are first asked for, which takes some
+    milliseconds, or more where there are thousands of cells.
 
     Parameters
     ----------
@@ -80,10 +84,54 @@ class PrivateHistogram(Saved):
 
     def __post_init__(self) -> None:
         for name in ("probabilities", "noisy", "sums"):
-            if getattr(self, name) is not None:
-                array = np.array(getattr(self, name), np.float64)
-                array.setflags(write=False)
-                object.__setattr__(self, name, array)
+            if vars(self).get(name) is not None:
+                object.__setattr__(self, name, _fixed(getattr(self, name)))
+
+    @classmethod
+    def of_noisy(
+        cls,
+        noisy: FloatArray,
+        column: Column,
+        mechanism: HistogramMechanism,
+        *,
+        n_records: float | None,
+        randomness: str | None,
+        sums: FloatArray | None,
+    ) -> Self:
+        """Return the histogram of noisy counts; estimates are made when they are first asked for.
+
+        ``n_records`` is None where it is private: it is then one of the estimates.
+        """
+        made = object.__new__(cls)
+        known = {} if n_records is None else {"n_records": n_records}
+        vars(made).update(
+            known, noisy=noisy, column=column, mechanism=mechanism, randomness=randomness, sums=sums
+        )
+        made.__post_init__()
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """Make an estimate when it is first asked for."""
+        if name == "n_records":
+            vars(self)[name] = float(self._posterior.counts.sum())
+        elif name == "probabilities":
+            counts = self._posterior.counts
+            vars(self)[name] = _fixed(counts / counts.sum())
+        else:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}.")
+        return vars(self)[name]
+
+    @cached_property
+    def _posterior(self) -> CountPosterior:
+        """What is left of the counts, given all that was released."""
+        assert not isinstance(self.mechanism, DirichletMechanism)
+        assert self.noisy is not None
+        total = self.n_records if self.is_size_public else None
+        if not isinstance(self.mechanism, TablesMechanism):
+            return fit(self.noisy, self.mechanism, total)
+        assert self.sums is not None
+        blocks = Sums(self.sums, self.mechanism.deviations[1] ** 2, self.noisy.size)
+        return fit(self.noisy, noise_of(self.mechanism), total, blocks)
 
     @property
     def cost(self) -> Cost:
@@ -206,7 +254,7 @@ class PrivateHistogram(Saved):
                 "see intervals."
             )
         n = self.n_records if self.is_size_public else None
-        ends = posterior(self.noisy, self.sums, self.mechanism, n).intervals(confidence)
+        ends = self._posterior.intervals(confidence)
         ends = np.stack(
             [np.minimum(ends[:, 0], self.counts), np.maximum(ends[:, 1], self.counts)], axis=1
         )
@@ -379,18 +427,10 @@ class PrivateHistogram(Saved):
         return table("; ".join(facts), rows, ("cell", "probability"))
 
 
-def posterior(
-    noisy: FloatArray,
-    sums: FloatArray | None,
-    mechanism: AdditiveMechanism[Any] | TablesMechanism,
-    n_records: float | None,
-) -> CountPosterior:
-    """Return what is left of the counts, given all that was released."""
-    if not isinstance(mechanism, TablesMechanism):
-        return fit(noisy, mechanism, n_records)
-    assert sums is not None
-    blocks = Sums(sums, mechanism.deviations[1] ** 2, noisy.size)
-    return fit(noisy, noise_of(mechanism), n_records, blocks)
+def _fixed(values: ArrayLike) -> FloatArray:
+    array = np.array(values, np.float64)
+    array.setflags(write=False)
+    return array
 
 
 def _numbers(name: str, values: Any, size: int) -> FloatArray:

@@ -58,6 +58,8 @@ from privrl.models.saving import Saved
 from privrl.numerics.randomness import randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
 
+_AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
+
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
@@ -541,8 +543,10 @@ def _derivatives(
 def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:
     """Return each class's sum of log-probabilities for each record, shape (J, n)."""
     total = np.zeros((len(tables[0]), columns.shape[1]))
-    for column, table in zip(columns, tables, strict=True):
-        total += table.take(column, axis=1)
+    for start in range(0, columns.shape[1], _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        for column, table in zip(columns[:, some], tables, strict=True):
+            total[:, some] += table.take(column, axis=1)
     return total
 
 

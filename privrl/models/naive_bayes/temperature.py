@@ -21,6 +21,8 @@ _SHARE = 0.05  # of the budget, for measuring it
 _CLIP = 2.0  # nats, of a record's derivative
 _LARGEST_NOISE = 0.35  # nats, of the mean derivative, up to which it is measured
 _PULL = 0.5  # towards the typical temperature, of the noise, by its squared log-ratio
+_AT_ONCE = 4096  # records, whose numbers fit in a processor's cache
+_PLAIN = 1e300  # nats: far from where floats end
 _STEPS = 64  # a record's part in a sum is a whole number of 1/64, so that sums lie on noise's grid
 
 #: What measuring releases: for each temperature a table of one row, the sum of the records' values
@@ -74,24 +76,38 @@ def derivative_tables(
     n minus it are exact below 2^46 records. A record replaced changes the one by a number in
     [−1, 1] and the other by its negative: as `SHAPES` says, for any input whatever.
     """
-    n_records = len(numbers)
+    n_records, sums = len(numbers), np.zeros(len(TEMPERATURES))
+    for start in range(0, n_records, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        sums += _parts(log_prior[:, None], log_ratios[:, some], numbers[some])
+    return [np.array([[part, n_records - part]]) for part in sums.tolist()]
+
+
+def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> list[float]:
+    """Return the sum of the records' parts at each temperature, which is exact."""
     with np.errstate(invalid="ignore", over="ignore"):  # a warning would tell of a record
-        ahead = log_ratios - log_ratios[numbers, np.arange(n_records)]  # of the true class
-        ahead = np.where(np.isnan(ahead), 0.0, ahead)
-        tables = []
+        ahead = log_ratios - log_ratios[numbers, np.arange(len(numbers))]  # of the true class
+        # Where all are finite, what is looked for below is nowhere, and parts are what they are.
+        is_plain = bool(np.abs(ahead).max() + np.abs(log_prior).max() < _PLAIN)
+        ahead = ahead if is_plain else np.where(np.isnan(ahead), 0.0, ahead)
+        sums = []
         for temperature in TEMPERATURES:
             scaled = temperature * ahead
-            logs = log_prior[:, None] + scaled
-            logs = np.where(np.isnan(logs), -np.inf, logs)
-            largest = logs.max(axis=0)
-            weights = np.where(logs == largest, 1.0, np.exp(logs - largest))
-            terms = np.where(weights > 0, weights * scaled, 0.0)
-            derivative = terms.sum(axis=0) / weights.sum(axis=0)
+            weights = log_prior + scaled
+            if is_plain:
+                weights -= weights.max(axis=0)
+                np.exp(weights, out=weights)
+                scaled *= weights
+            else:
+                logs = np.where(np.isnan(weights), -np.inf, weights)
+                largest = logs.max(axis=0)
+                weights = np.where(logs == largest, 1.0, np.exp(logs - largest))
+                scaled = np.where(weights > 0, weights * scaled, 0.0)
+            derivative = scaled.sum(axis=0) / weights.sum(axis=0)
             derivative = np.where(np.isnan(derivative), 0.0, derivative)
             values = np.clip(derivative / (2 * _CLIP) + 0.5, 0.0, 1.0)
-            part = float(np.rint(values * _STEPS).sum()) / _STEPS
-            tables.append(np.array([[part, n_records - part]]))
-    return tables
+            sums.append(float(np.rint(values * _STEPS).sum()) / _STEPS)
+    return sums
 
 
 def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) -> float:
