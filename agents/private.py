@@ -3,6 +3,7 @@
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.vector import VectorEnv
 
 from privrl._checks import check_count, check_positive, shown
 from privrl._typing import BoolArray
@@ -73,6 +74,11 @@ def private_agent(
         If spaces are not Discrete (`privrl.envs.numbered` mends that), or a value is out of
         range.
     """
+    if isinstance(env, VectorEnv):
+        raise ValueError(
+            "env must be one environment, got several side by side; make the agent of a single "
+            "one, and learn in all: PSRL.private(gymnasium.make(...), ...).learn(env=...)."
+        )
     if not isinstance(env, gym.Env | TabularMDP):
         raise ValueError(
             f"env must be an environment, got {shown(env)}; make one with gymnasium.make, or a "

@@ -109,7 +109,7 @@ def bayes_net_command(
             "records"
         )
         if network is None:
-            OUT.print(escape(_edges(net)), soft_wrap=True)
+            OUT.print(escape(_edges(net)))
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)

@@ -296,7 +296,7 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
     ("arguments", "message"),
     [
         (["schema"], "give --columns or --csv"),
-        (["schema", "--columns", "a", "--csv", "data.csv"], "give --columns or --csv"),
+        (["schema", "--columns", "ajob", "--csv", "data.csv"], "columns must be one of"),
         (["schema", "--columns", ","], "at least one column"),
         (["schema", "--columns", "a,a"], "different"),
         (["schema", "--columns", "a", "--numeric", "b=0:1"], "numeric must name columns"),
