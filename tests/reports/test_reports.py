@@ -207,6 +207,7 @@ def test_a_promise_names_budget_unit_and_what_it_does_not_cover() -> None:
 def test_a_histogram_is_drawn_as_it_was_released(tmp_path: Path) -> None:
     made = evil_histogram(tmp_path).to_frame()
     there = page(tmp_path)
+    assert there.title == f"A private histogram of {EVIL}"
     (picture,) = found(there, Chart)
     (series,) = picture.series
     assert list(series.x) == pytest.approx(made["count"].tolist())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_between, check_count, check_numbers, check_positive
+from privrl._checks import check_between, check_count, check_is, check_numbers, check_positive
 from privrl._html import table
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
@@ -31,8 +31,8 @@ from privrl.numerics.randomness import Rng, as_rng
 
 _FORMAT = "privrl.PrivateHistogram 1"
 _ENTRIES = (
-    "format", "column", "labels", "probabilities", "n_records", "noisy", "spent", "randomness",
-    "shareable", "because",
+    "format", "name", "column", "labels", "probabilities", "n_records", "noisy", "spent",
+    "randomness", "shareable", "because",
 )  # fmt: skip
 _SHOWN = 24  # cells of a histogram that is printed
 _BAR = 30  # characters
@@ -57,6 +57,8 @@ class PrivateHistogram(Saved):
         None where a Dirichlet draw was released.
     randomness : str, optional
         What `privrl.numerics.randomness.randomness_of` says of the generator.
+    name : str, optional
+        What the column is called, which is public.
     """
 
     column: Column
@@ -65,10 +67,13 @@ class PrivateHistogram(Saved):
     mechanism: HistogramMechanism
     noisy: FloatArray | None
     randomness: str | None = None
+    name: str | None = None
 
     _indent: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
+        if self.name is not None:
+            check_is("name", self.name, str)
         for name in ("probabilities", "noisy"):
             if getattr(self, name) is not None:
                 array = np.array(getattr(self, name), np.float64)
@@ -296,6 +301,7 @@ class PrivateHistogram(Saved):
         """Return the histogram as plain data."""
         return {
             "format": _FORMAT,
+            "name": self.name,
             "column": plain(self.column),
             "labels": list(self.labels),
             "probabilities": self.probabilities.tolist(),
@@ -317,6 +323,8 @@ class PrivateHistogram(Saved):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the histogram that plain data describe; see `Saved.from_dict`."""
+        if isinstance(data, Mapping):
+            data = {"name": None, **data}  # files of earlier versions have none
         check_entries("a histogram", data, _ENTRIES)
         check_format(data, _FORMAT)
         column = column_of("of the histogram", data["column"])
@@ -331,7 +339,7 @@ class PrivateHistogram(Saved):
             raise ValueError("noisy must be counts unless the mechanism is 'dirichlet'.")
         noisy = None if data["noisy"] is None else _numbers("noisy", data["noisy"], column.size)
         said = randomness_said(data)
-        made = cls(column, probabilities, n_records, mechanism, noisy, said)
+        made = cls(column, probabilities, n_records, mechanism, noisy, said, data["name"])
         check_said(data, made._verdict)
         return made
 
