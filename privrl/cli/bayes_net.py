@@ -105,8 +105,8 @@ def bayes_net_command(
         written = _files.save_all(out, files, released.statement_of(context, guarantee))
         edges = sum(map(len, net.parents.values()))
         OUT.print(
-            f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "
-            "records"
+            f"Bayesian network of {len(net.nodes)} nodes and {edges} edge{'s' * (edges != 1)}, "
+            f"from {len(records)} records"
         )
         if network is None:
             OUT.print(escape(_edges(net)))
