@@ -136,7 +136,7 @@ def verify_command(
         earlier: Any = None
         if against is not None:
             try:
-                earlier = parse_json(read_bytes(against).decode())
+                earlier = parse_json(read_bytes(against))
             except ValueError as error:
                 raise ValueError(f"against {against.name}: {error}") from None
             if not isinstance(earlier, Mapping):

@@ -107,6 +107,13 @@ def test_the_budget_holds_over_calls() -> None:
     assert second.draws == 0
 
 
+def test_what_is_no_callback_is_refused_before_anything_is_learned() -> None:
+    agent = private(river())
+    with pytest.raises(ValueError, match="callback must be callable with a Stretch, got 'bar'"):
+        agent.learn(callback="bar")
+    assert (agent.episodes_done, agent.draws) == (0, 0)
+
+
 def test_a_callback_that_fails_leaves_an_agent_that_goes_on() -> None:
     def fails(told: Stretch) -> None:
         if told.done == 20:
