@@ -387,7 +387,10 @@ class Ledger:
             )
 
     def amounts(self, dataset: str) -> dict[int, Amount]:
-        """Return what each release of a data set cost by itself, by the number of its entry."""
+        """Return what each release of a data set cost by itself, by the number of its entry.
+
+        Empty where none was entered.
+        """
         found = {}
         with self._reading() as (transaction, state):
             for number, text, *_ in transaction.rows(1):
