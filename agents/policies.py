@@ -262,7 +262,7 @@ class Policy:
         path = Path(path)
         content = read_bytes(path)
         try:
-            return cls.from_dict(parse_json(content.decode()))
+            return cls.from_dict(parse_json(content))
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from None
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.vector import VectorEnv
 
 from privrl._checks import check_count, check_positive, shown
 from privrl._typing import BoolArray
@@ -42,7 +43,10 @@ def private_agent(
     ----------
     env : gymnasium.Env or TabularMDP
         Is read for what is public of it: sizes, horizon, range of the rewards, whether they
-        can depend on the next state (`privrl.envs.public_facts`). No step is taken.
+        can depend on the next state (`privrl.envs.public_facts`). No step is taken. What it does
+        not say is said to it: ``max_episode_steps`` of gymnasium.make, without which an episode
+        has 100 steps, and ``reward_range = (low, high)`` in its class, without which rewards are
+        from 0 to 1.
     epsilon : float
         What the whole run may spend (nats), > 0, in Rényi divergence of the order or, with a delta,
         as (epsilon, delta). Of its Rényi divergence two thirds are for transitions, one third for
@@ -73,6 +77,11 @@ def private_agent(
         If spaces are not Discrete (`privrl.envs.numbered` mends that), or a value is out of
         range.
     """
+    if isinstance(env, VectorEnv):
+        raise ValueError(
+            "env must be one environment, got several side by side; make the agent of a single "
+            "one, and learn in all: PSRL.private(gymnasium.make(...), ...).learn(env=...)."
+        )
     if not isinstance(env, gym.Env | TabularMDP):
         raise ValueError(
             f"env must be an environment, got {shown(env)}; make one with gymnasium.make, or a "

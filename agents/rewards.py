@@ -244,7 +244,8 @@ class BetaRewards:
         if wrong.size:
             raise ValueError(
                 f"reward must be within the declared range [{self._low:g}, {self._high:g}], and "
-                "one is not; declare the range that the environment can pay."
+                "one is not; declare the least and the greatest that the rules allow, in an "
+                "environment's class as reward_range = (low, high)."
             )
         return (reward - self._low) / (self._high - self._low)
 

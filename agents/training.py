@@ -13,7 +13,7 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._typing import FloatArray
 from privrl.agents.observer import Transition
 from privrl.agents.q_learning import QLearning
@@ -95,6 +95,11 @@ def run(
 ) -> Earned:
     """Train an agent; see `privrl.experiments.train` for all of it."""
     check_count("episodes", episodes)
+    if not (callback is None or callable(callback)):
+        raise ValueError(
+            f"callback must be callable with a Stretch, got {shown(callback)}; "
+            "privrl.experiments.callbacks has some."
+        )
     if isinstance(env, TabularMDP):
         starts, rewards = learn_counts(
             agent, env, episodes, rng, callback=callback, checkpoint=checkpoint

@@ -6,6 +6,7 @@ environment which only its tables can show, or whoever wrote it declare; that it
 not shows nothing.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -79,11 +80,16 @@ def proved_without_arrival(env: Playable) -> bool:
 
 def rewards_hold(env: gym.Env[Any, Any]) -> bool:
     """Return whether there is none but wrappers that are known to leave rewards as they are."""
-    while isinstance(env, gym.Wrapper):
-        if type(env) not in (*_CHANGE_NOTHING, *_RENUMBER):
-            return False
+    *_, last = layers_of_rewards(env)
+    return not isinstance(last, gym.Wrapper)
+
+
+def layers_of_rewards(env: gym.Env[Any, Any]) -> Iterator[gym.Env[Any, Any]]:
+    """Yield an environment and what it wraps, as far in as rewards are known to be the same."""
+    yield env
+    while isinstance(env, gym.Wrapper) and type(env) in (*_CHANGE_NOTHING, *_RENUMBER):
         env = env.env
-    return True
+        yield env
 
 
 def tables_hold(env: gym.Env[Any, Any]) -> bool:

@@ -88,7 +88,7 @@ def check_bins(bins: str) -> list[int | Edges]:
     ValueError
         If the text cannot be read.
     """
-    check_is("bins", bins, str)
+    check_is("bins", bins, str, hint="'12' makes as many of each real coordinate")
     return [_axis(text.strip()) for text in bins.split(",")]
 
 

@@ -15,6 +15,7 @@ from privrl._checks import check_count, check_is, shown
 from privrl._html import InHtml
 from privrl.envs.arrival import (
     Outcome,
+    layers_of_rewards,
     proved_without_arrival,
     rewards_hold,
     rows_of,
@@ -103,7 +104,8 @@ def public_facts(
         or 100.
     reward_range : (float, float), optional
         By default that of its tables, its own ``reward_range``, what is `WELL_KNOWN`, or (0, 1).
-        Nothing is known of rewards that an unknown wrapper may have changed.
+        Nothing is known of rewards that an unknown wrapper may have changed, but what that wrapper
+        has as its ``reward_range``.
 
     Raises
     ------
@@ -193,10 +195,15 @@ def _range_of_tables(outcomes: list[Outcome]) -> Range:
 
 
 def _declared_range(env: gym.Env[Any, Any]) -> Range | None:
-    """Return what an environment has as its ``reward_range``, as those of old Gym and MiniGrid."""
-    declared = getattr(env.unwrapped, "reward_range", None)
-    try:
-        low, high = map(float, declared)  # type: ignore[arg-type] # it may be anything
-    except (TypeError, ValueError):
-        return None
-    return (low, high) if rewards_hold(env) and -np.inf < low < high < np.inf else None
+    """Return the ``reward_range`` of the outermost layer that has one, as old Gym's and MiniGrid's.
+
+    A wrapper that pays otherwise than what it wraps is asked, and nothing within it.
+    """
+    for layer in layers_of_rewards(env):
+        try:
+            low, high = map(float, layer.reward_range)  # type: ignore[attr-defined] # if it has it
+        except (AttributeError, TypeError, ValueError):
+            continue
+        if -np.inf < low < high < np.inf:
+            return low, high
+    return None

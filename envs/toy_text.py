@@ -43,7 +43,8 @@ def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatAr
     if table is None or start is None:
         raise ValueError(
             "env must carry its tables as P and initial_state_distrib, as Gymnasium's toy_text "
-            f"environments do, got {env}; build a TabularMDP from arrays instead."
+            f"environments do, got {env}; build a TabularMDP from arrays instead, or train in it "
+            "budget by budget (privrl train)."
         )
     end, n_actions = len(table), len(table[0])
     resting = {s for s in range(end) if _rests(table[s], s, n_actions)}

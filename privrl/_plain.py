@@ -9,23 +9,26 @@ from typing import Any
 _SHOWN = 20  # characters of a number that is refused
 
 
-def parse_json(text: str) -> Any:
-    """Return the plain data that a JSON text holds.
+def parse_json(text: str | bytes) -> Any:
+    """Return the plain data that a JSON text holds, or what is in a file of it.
 
     Raises
     ------
     ValueError
-        If it is no JSON, or holds what only Python's reader allows or what floats cannot: an entry
-        that is there twice, NaN, infinities, larger numbers, or brackets without end.
+        If it is not in UTF-8, no JSON, or holds what only Python's reader allows or what floats
+        cannot: an entry that is there twice, NaN, infinities, larger numbers, or brackets without
+        end.
     """
     try:
         return json.loads(
-            text,
+            text if isinstance(text, str) else text.decode(),
             object_pairs_hook=_no_repeats,
             parse_constant=_finite,
             parse_float=_finite,
             parse_int=_whole,
         )
+    except UnicodeDecodeError:
+        raise ValueError("it must be JSON in UTF-8, and is another kind of file.") from None
     except RecursionError:
         raise ValueError("brackets must not be nested so deeply.") from None
 

@@ -146,7 +146,8 @@ def _aligned(is_number: bool) -> str:
 
 def _cell(cell: Cell, is_number: bool) -> str:
     if isinstance(cell, float):
-        return f'<td{_aligned(is_number)} data-key="{cell!r}">{cell:.4g}</td>'
+        short = f"{cell:,.0f}" if 1e4 <= abs(cell) < 1e9 else f"{cell:.4g}"
+        return f'<td{_aligned(is_number)} data-key="{cell!r}">{short}</td>'
     if isinstance(cell, int):
         return f'<td{_aligned(is_number)} data-key="{cell}">{cell:,}</td>'
     return f"<td{_aligned(is_number)}>{'' if cell is None else escape(cell)}</td>"

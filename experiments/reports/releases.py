@@ -29,8 +29,8 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
     frame = made.to_frame()
     about = "" if made.is_size_public else "about "
     asked = (
-        f"How {about}{made.n_records:,.0f} records are spread over {made.column.size} cells of one "
-        f"column; noise: {mechanism_name(made.mechanism)}."
+        f"How {about}{made.n_records:,.0f} records are spread over {made.column.size} cells of "
+        f"{made.name or 'one column'}; noise: {mechanism_name(made.mechanism)}."
     )
     heads, rows = ["cell", "probability", "count"], [made.labels, frame["probability"]]
     rows.append(frame["count"])
@@ -47,7 +47,7 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
         + ("; lines are 95 % intervals" if ends[0] else "")
         + (f"; the first {_CELLS} cells of {len(count)}." if rest > 0 else "."),
         x="records",
-        y="cell",
+        y=made.name or "cell",
         series=(
             Series("records", x=count[:_CELLS], y=tuple(range(len(count[:_CELLS]))),
                    low=ends[0], high=ends[1], colour=BLUE),
@@ -61,7 +61,7 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
         tuple(zip(*columns, strict=True)),
         left_out=f"{len(count) - _ROWS} more: histogram.csv" if len(count) > _ROWS else "",
     )
-    return "A private histogram", [
+    return f"A private histogram{f' of {made.name}' if made.name else ''}", [
         Section("What was asked", (asked,)),
         promise(found.statement["guarantee"]),
         Section("The histogram", (picture, table)),

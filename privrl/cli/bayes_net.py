@@ -105,11 +105,11 @@ def bayes_net_command(
         written = _files.save_all(out, files, released.statement_of(context, guarantee))
         edges = sum(map(len, net.parents.values()))
         OUT.print(
-            f"Bayesian network of {len(net.nodes)} nodes and {edges} edges, from {len(records)} "
-            "records"
+            f"Bayesian network of {len(net.nodes)} nodes and {edges} edge{'s' * (edges != 1)}, "
+            f"from {len(records)} records"
         )
         if network is None:
-            OUT.print(escape(_edges(net)), soft_wrap=True)
+            OUT.print(escape(_edges(net)))
         print_cost("model.json", guarantee, without="the mechanism is none")
         spending.print_spent(accountant, delta)
         print_files(written)

@@ -1,5 +1,6 @@
 """privrl histogram."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,6 +102,7 @@ def histogram_command(
             accountant=accountant,
             **options,
         )
+        found = replace(found, name=column)
         table = found.to_frame().rename_axis("cell").reset_index()
         guarantee = released.guarantee_of(found.cost, target, delta, seed)
         written = _files.save_all(

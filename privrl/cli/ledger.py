@@ -25,6 +25,7 @@ app.add_typer(
     _commands, name="ledger", help="What was spent of which data, over all runs, and what may be."
 )
 _LONG = re.compile(r"[0-9]+\.[0-9]{6,}(e[+-]?[0-9]+)?")  # a number with more digits than tell
+_RELATION = re.compile(r"(, )?relation=\w+\([^()]*\)")  # in a cost
 _WIDTH = 17  # of a name that was made of data
 _SHORT = ("replace-record", "add-remove-record", "replace-person", "add-remove-person")
 
@@ -49,7 +50,7 @@ def show_command(
             check_delta(delta)
         book = _opened(ledger)
         if dataset is not None:
-            answer["entries"] = _print_entries(book, dataset)
+            answer["entries"] = _print_entries(book, dataset, delta)
             return
         _print_accounts(book, delta)
         answer["accounts"] = [
@@ -135,7 +136,7 @@ def verify_command(
         earlier: Any = None
         if against is not None:
             try:
-                earlier = parse_json(read_bytes(against).decode())
+                earlier = parse_json(read_bytes(against))
             except ValueError as error:
                 raise ValueError(f"against {against.name}: {error}") from None
             if not isinstance(earlier, Mapping):
@@ -281,23 +282,33 @@ def _pair(budget: "Budget") -> str:
     )
 
 
-def _print_entries(book: "Ledger", dataset: str) -> list[dict[str, Any]]:
+def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[dict[str, Any]]:
     """Print what was entered of a data set, and return it."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("entry", justify="right")
     table.add_column("when (UTC)", min_width=10)
+    table.add_column("cost", justify="right", no_wrap=True)
     table.add_column("what", overflow="fold")
     found = [entry for entry in book.entries() if entry and entry.get("dataset") == dataset]
     if not found:
         raise ValueError(f"dataset must be one of the ledger's, got {dataset!r}.")
+    amounts = book.amounts(dataset)
+    deltas = {e.relation: _delta_of(e, delta) for e in book.accounts() if e.dataset == dataset}
+    answer = []
     for entry in found:
+        number, words = entry["number"], _words(entry)
+        said = {"number": number, "time": entry["time"], "what": words}
+        cost = ""
+        if number in amounts:
+            at = deltas[entry["relation"]]
+            cost = told(amounts[number], at)
+            said["cost"] = plainly(amounts[number], at)
+            words = f"{_RELATION.sub('', words)}, {entry['relation']}"
         when = entry["time"][:16].replace("T", " ")
-        table.add_row(str(entry["number"]), when, escape(_words(entry)))
+        table.add_row(str(number), when, cost, escape(words))
+        answer.append(said)
     OUT.print(table)
-    return [
-        {name: entry[name] for name in ("number", "time")} | {"what": _words(entry)}
-        for entry in found
-    ]
+    return answer
 
 
 def _words(entry: Mapping[str, Any]) -> str:

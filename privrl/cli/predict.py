@@ -31,7 +31,8 @@ def predict_command(
 
     Writes predictions.csv, the likeliest class of each record and the probability of every class,
     and predict.json: what it says of each record is as private as that record.
-    Where the file has the classes themselves, tells accuracy and cross-entropy.
+    Where the file has the classes themselves, tells accuracy, beside that of the commonest class
+    alone, and cross-entropy.
     """
     with friendly(), released.installed(), answering(as_json) as answer:
         import pandas as pd

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli.answers import AsJson, answering, named
-from privrl.cli.released import Separator
+from privrl.cli.released import Separator, check_name
 from privrl.cli.terminal import OUT, app, friendly, print_files, words
 
 if TYPE_CHECKING:
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 @app.command("schema")
 def schema_command(
-    columns: Annotated[str | None, typer.Option(help="Comma-separated names of columns.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Comma-separated names of columns; of a file, those to use.")
+    ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Or a CSV file, of which only the header is read.")
+        Path | None,
+        typer.Option(help="CSV file with a header, of which no other line is read."),
     ] = None,
     numeric: Annotated[
         list[str] | None,
@@ -72,8 +75,6 @@ def schema_command(
             write_template,
         )
 
-        if columns is not None and csv is not None:
-            raise ValueError("give --columns or --csv, one of them.")
         if columns is None and csv is None and from_documentation is None:
             raise ValueError("give --columns or --csv, or --from-documentation.")
         documented = None
@@ -82,7 +83,10 @@ def schema_command(
         between = check_separator(separator)
         names = words(columns or "")
         if csv is not None:
-            names = _names_of(csv, between, documented)
+            header = _names_of(csv, between, documented)
+            for name in names:
+                check_name("columns", name, header)
+            names = names or _in_use(header, out, (numeric, categories, missing))
         elif columns is None and documented is not None:
             names = documented.names
         bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
@@ -145,6 +149,28 @@ def _names_of(path: Path, separator: str, documented: "Documentation | None") ->
     return documented.names
 
 
+def _in_use(
+    header: tuple[str, ...], out: Path, said: tuple[list[str] | None, list[str] | None, str | None]
+) -> tuple[str, ...]:
+    """Return a file's columns, but those that were deleted from a schema which is there."""
+    from privrl.data.schema.plain import read
+
+    try:
+        there = read(out)["columns"].keys()
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return header  # it is new; or no schema, which is told when it is to be added to
+    numeric, categories, missing = said
+    named = {each.rpartition("=")[0] for each in (*(numeric or ()), *(categories or ()))}
+    names = tuple(each for each in header if each in {*there, *named, *words(missing or "")})
+    left = [each for each in header if each not in names]
+    if left and names:
+        OUT.print(
+            f"Left out, as {escape(out.name)} has not: [bold]{escape(', '.join(left))}[/]; "
+            "--columns adds more."
+        )
+    return names or header
+
+
 def _rest(
     missing: str | None, names: tuple[str, ...], documented: "Documentation | None"
 ) -> tuple[str, ...]:
@@ -189,7 +215,8 @@ def _tell(written: "Written", *, has_rest: bool) -> None:
             f"Fill in the categories of [bold]{escape(', '.join(others))}[/], from what everybody "
             "may know and not from the data: in the file, or the same command again with "
             f"--categories {escape(shlex.quote(others[0]))}=A,B,C. Numeric ones get bins by "
-            f"--numeric {escape(shlex.quote(others[0]))}=LOW:HIGH."
+            f"--numeric {escape(shlex.quote(others[0]))}=LOW:HIGH. What is not to be used, such as "
+            "names and numbers of persons, is deleted from the file."
         )
     if not has_rest:
         OUT.print(

@@ -55,7 +55,7 @@ def _say_misused(error: Any) -> None:
     command = "privrl" if context is None else context.command_path
     what = error.format_message().rstrip(".")
     what += " " if what.endswith("?") else "; "
-    ERR.print(f"[red]error:[/] {escape(what)}see {command} --help.", soft_wrap=True)
+    _complain(f"[red]error:[/] {escape(what)}see {command} --help.")
 
 
 app = typer.Typer(
@@ -75,18 +75,23 @@ def friendly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_: ERR.print(
-            "[yellow]warning:[/]", Text.from_ansi(str(message)), soft_wrap=True
+        warnings.showwarning = lambda message, *_: _complain(
+            "[yellow]warning:[/]", Text.from_ansi(str(message))
         )
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError) as error:
             what = _in_words(error)
-            ERR.print(f"[red]error:[/] {escape(what)}", soft_wrap=True)
+            _complain(f"[red]error:[/] {escape(what)}")
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
             ERR.print("[yellow]stopped[/]; every file is whole, as it was or as it was to be.")
             raise typer.Exit(130) from stop
+
+
+def _complain(*what: str | Text) -> None:
+    """Say what is wrong: whole lines to a file or program, and whole words on a terminal."""
+    ERR.print(*what, soft_wrap=not ERR.is_terminal)
 
 
 _REASONS: Final = {

@@ -129,8 +129,7 @@ def train(
         OUT.print(
             "record.csv and learning_curve.png show what the agent earned in each episode, without "
             "any privacy: they are for research on simulations; keep them to yourself where an "
-            "episode is a person's",
-            soft_wrap=True,
+            "episode is a person's"
         )
         _print_next(out)
         answer |= {

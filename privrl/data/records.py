@@ -35,7 +35,7 @@ from privrl.data.schema.texts import TRUTH, WHOLE, number_in
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
 _SUGGESTED = 5  # names that others are suggested for
-NOT_UTF8 = "be text in UTF-8; convert it first"
+NOT_UTF8 = "be text in UTF-8; convert it first, one of Windows by iconv -f WINDOWS-1252 -t UTF-8"
 NOT_RECORDS = (
     "have as many fields in every row as in its header; look for quotes that are not closed or not "
     "doubled, or another --separator"

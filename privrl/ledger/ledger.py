@@ -386,6 +386,20 @@ class Ledger:
                 for number, text, *_ in transaction.rows(1)
             )
 
+    def amounts(self, dataset: str) -> dict[int, Amount]:
+        """Return what each release of a data set cost by itself, by the number of its entry.
+
+        Empty where none was entered.
+        """
+        found = {}
+        with self._reading() as (transaction, state):
+            for number, text, *_ in transaction.rows(1):
+                entry = {} if text is None else json.loads(text)
+                if entry.get("what") == "spend" and entry["dataset"] == dataset:
+                    curve = transaction.curve(entry["curve"])
+                    found[number] = _amount(entry, curve, state.orders)
+        return found
+
     def forget(self, dataset: str) -> int:
         """Erase all entries of a data set, budgets too, and return how many they were.
 

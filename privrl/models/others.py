@@ -1,4 +1,4 @@
-"""Whether a release says that a schema's categories are not those of the data."""
+"""Whether a release says that a schema is not of the data: most fits none of its cells."""
 
 import warnings
 from typing import Final
@@ -10,29 +10,34 @@ _SURE: Final = 4.0  # deviations of the noise
 
 
 def warn_of_others(name: str, column: Column, released: FloatArray, deviation: float) -> None:
-    """Warn if more than half of what was released is in the cell of other values.
+    """Warn if more than half of what was released is in the cell of the rest.
 
     Parameters
     ----------
     name : str
         What the column is called.
     column : Column
-        Of whose cells the last is that of others, if there is one.
+        Of whose cells the last is that of other or missing values, if there is one.
     released : array, shape (..., K)
         Counts or probabilities that were released: the warning costs nothing.
     deviation : float
         Standard deviation of the noise of each.
     """
-    if not (isinstance(column, Categories) and column.other):
+    if isinstance(column, Categories):
+        has_rest, rest = column.other, "other"
+        ask = "are its categories spelled as in the data? Blanks and capitals count."
+    else:
+        has_rest, rest = column.missing, "missing"
+        ask = "are its numbers written as 1234.5 is? Decimal commas and dates are no numbers."
+    if not has_rest:
         return
     rows = released.reshape(-1, released.shape[-1])
     others, known = float(rows[:, -1].sum()), float(rows[:, :-1].sum())
     if others - known > _SURE * deviation * rows.size**0.5 and others > known:
         share = 100 * min(1.0, others / max(others + known, others))
         warnings.warn(
-            f"about {share:.0f} % of {name!r} is in the cell of other values, by what was "
-            "released: are its categories spelled as in the data? Blanks and capitals count. A "
-            "release with a mended schema costs anew.",
+            f"about {share:.0f} % of {name!r} is in the cell of {rest} values, by what was "
+            f"released: {ask} A release with a mended schema or file costs anew.",
             UserWarning,
             stacklevel=3,
         )

@@ -72,7 +72,7 @@ def load_as(path: str | Path, kind: Callable[[Any], type[_Model]]) -> _Model:
     try:
         content = read_bytes(path)  # once: a pipe gives it once
         check_stated(path, content)
-        data = parse_json(content.decode())
+        data = parse_json(content)
         return kind(data).from_dict(data)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None

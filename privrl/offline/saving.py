@@ -344,7 +344,7 @@ def load_policy(path: str | PathLike[str]) -> ReleasedPolicy:
     try:
         content = read_bytes(path)
         check_stated(path, content)
-        return ReleasedPolicy.from_dict(parse_json(content.decode()))
+        return ReleasedPolicy.from_dict(parse_json(content))
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 

@@ -35,6 +35,13 @@ def test_three_lines() -> None:
     assert 0.999 < float(agent.accountant.spent(2)) <= 1
 
 
+def test_environments_side_by_side_are_learned_in_and_not_read_of() -> None:
+    several = gym.make_vec("privrl.envs:privrl/RiverSwim-v0", num_envs=2, n_states=4, horizon=8)
+    with pytest.raises(ValueError, match=r"make the agent of a single one, and learn in all"):
+        PSRL.private(several, epsilon=1)
+    assert private(river(), 6).learn(env=several).episodes_done == 6
+
+
 def test_how_many_need_not_be_said_at_first() -> None:
     agent = PSRL.private(RIVER, epsilon=1)
     assert agent.learn().episodes_done == 1000
@@ -98,6 +105,13 @@ def test_the_budget_holds_over_calls() -> None:
     with pytest.raises(BudgetExceeded):
         second.learn()
     assert second.draws == 0
+
+
+def test_what_is_no_callback_is_refused_before_anything_is_learned() -> None:
+    agent = private(river())
+    with pytest.raises(ValueError, match="callback must be callable with a Stretch, got 'bar'"):
+        agent.learn(callback="bar")
+    assert (agent.episodes_done, agent.draws) == (0, 0)
 
 
 def test_a_callback_that_fails_leaves_an_agent_that_goes_on() -> None:

@@ -181,6 +181,7 @@ def damaged(**changes: Any) -> str:
     ("text", "words"),
     [
         ("no JSON", "Expecting value"),
+        ("\xff\xd8", "it must be JSON in UTF-8, and is another kind of file"),
         ("[]", "format must be"),
         (damaged(format="privrl policy, 2"), "privrl.offline.load_policy reads it"),
         (damaged(more=1), "'more' are not so"),
@@ -198,7 +199,7 @@ def damaged(**changes: Any) -> str:
     ],
 )
 def test_a_damaged_file_is_refused_by_name(text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "policy.json").write_text(text)
+    (tmp_path / "policy.json").write_text(text, encoding="latin-1")
     with pytest.raises(ValueError, match=f"^policy.json: .*{words}"):
         Policy.load(tmp_path / "policy.json")
 

@@ -109,6 +109,15 @@ def test_a_declared_range_is_read(declared: Any, wanted: tuple[float, float]) ->
     assert public_facts(env, reward_range=(-9.0, 9.0)).reward_range == (-9.0, 9.0)
 
 
+def test_a_wrapper_declares_what_it_pays() -> None:
+    """It is asked, and what it wraps is not, through wrappers that leave rewards alone."""
+    env = TransformReward(Bare(reward_range=(-1, 1)), lambda reward: 10 * reward)
+    assert public_facts(env).reward_range == (0.0, 1.0)
+    env.reward_range = (-10, 10)
+    assert public_facts(TimeLimit(env, 5)).reward_range == (-10.0, 10.0)
+    assert public_facts(TransformReward(env, abs)).reward_range == (0.0, 1.0)
+
+
 def test_a_declaration_about_arrival_is_read() -> None:
     assert not public_facts(Bare(arrival_rewards=False)).arrival_rewards
     assert public_facts(Bare(arrival_rewards=0)).arrival_rewards  # no truth value

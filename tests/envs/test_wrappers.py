@@ -255,6 +255,7 @@ def test_bins_are_spelled(bins, edges):
         ("9999999999999", "got '9999999999999'"),
         ("2,2,2", "for each of 2 coordinates"),
         ("4", "coordinate 1 has 4 of them, for its space is 0 to inf; say LOW:HIGH:4"),
+        (4, "bins must be a str, got int; '12' makes as many of each real coordinate"),
     ],
 )
 def test_bins_that_cannot_be_read_are_refused(bins, message):

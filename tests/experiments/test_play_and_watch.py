@@ -4,6 +4,7 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import matplotlib as mpl
@@ -128,6 +129,32 @@ def test_what_cannot_be_shown_is_said(trained: Path, tmp_path: Path) -> None:
     env = gym.make("privrl/RiverSwim-v0", n_states=4)
     with pytest.raises(ValueError, match="env must draw pictures to be watched, by render_mode"):
         next(frames(Policy(actions=np.zeros((5, 4), int), n_actions=2), env))
+
+
+class Dark(gym.Env[int, int]):
+    """Takes any mode and lists none, as many environments of one's own do."""
+
+    observation_space = action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        return 0, {}
+
+
+@pytest.mark.filterwarnings("ignore:.*not in the possible render_modes")
+def test_an_environment_that_lists_no_pictures_is_not_asked_for_one() -> None:
+    gym.register("privrl-test/Dark-v0", Dark, max_episode_steps=5)
+    try:
+        env = gym.make("privrl-test/Dark-v0", render_mode="rgb_array")
+    finally:
+        gym.registry.pop("privrl-test/Dark-v0")
+    with pytest.raises(ValueError, match="env must draw pictures to be watched, by render_mode"):
+        next(frames(Policy(actions=np.zeros((5, 2), int), n_actions=2), env))
 
 
 def test_without_a_screen_no_window(trained: Path) -> None:

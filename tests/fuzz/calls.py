@@ -761,6 +761,11 @@ def table() -> dict[str, Valid]:
         lambda: {"data": _file("d.csv", "a\n1\n"), "name": "people"},
     )
     add(
+        "Ledger.amounts",
+        lambda **k: ledger.Ledger("l.sqlite").amounts(**k),
+        lambda: _entered(ledger, dataset="people"),
+    )
+    add(
         "Ledger.forget",
         lambda **k: ledger.Ledger("l.sqlite").forget(**k),
         lambda: _entered(ledger, dataset="people"),

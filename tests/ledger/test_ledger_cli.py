@@ -268,6 +268,10 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     assert "others each 0 0 3.0 0 %" in shown
     entries = said(run("ledger", "show", "people"))
     assert "budget: epsilon 1.0, under replace one record" in entries
+    assert "(0.5, 1e-05)" in entries  # what this release cost by itself
+    assert "relation=" not in entries
+    told_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
+    assert [each.get("cost", {}).get("epsilon") for each in told_of] == [0.5, None, None]
     assert "must be one of the ledger's" in said(run("ledger", "show", "nobody"))
     assert run("ledger", "export", "--out", "export.json").exit_code == 0
     assert run("ledger", "export", "--out", "export.json").exit_code == 2

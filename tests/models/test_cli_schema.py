@@ -356,6 +356,27 @@ def test_from_raw_data_to_a_private_model_in_two_tries(folder: Path) -> None:
     assert all(age == "" or age.isdigit() for age in ages)
 
 
+def test_columns_that_are_not_to_be_used_stay_away(folder: Path) -> None:
+    """What was deleted from a schema does not come back, unless something is said of it."""
+    first = run("schema --csv people.csv --numeric age=0:100")
+    assert "What is not to be used, such as names and numbers of persons" in said(first)
+    text = Path("schema.toml").read_text()
+    Path("schema.toml").write_text(text[: text.index("[columns.income]")])
+    again = run("schema --csv people.csv --categories workclass=Private,State-gov --missing all")
+    assert "Left out, as schema.toml has not: income; --columns adds more." in said(again)
+    assert "Nothing is left to fill in." in said(again)
+    assert Schema.load("schema.toml").names == ("age", "workclass")
+    more = run("schema --csv people.csv --categories income=a,b")
+    assert "Left out" not in said(more)
+    assert Schema.load("schema.toml").names == ("age", "workclass", "income")
+    chosen = "schema --csv people.csv --columns workclass,age --numeric age=0:100 --out chosen.toml"
+    assert "Fill in the categories of workclass," in said(run(chosen))
+    wrong = run("schema --csv people.csv --columns wage --out other.toml")
+    assert "columns must be one of 'age', 'workclass', 'income', got 'wage'" in said(wrong)
+    Path("other.toml").write_text("no schema")
+    assert "is there and is no schema" in said(run("schema --csv people.csv --out other.toml"))
+
+
 def test_every_column_with_records_that_do_not_fit_is_named(folder: Path) -> None:
     run("schema --csv people.csv --categories workclass=Private,State-gov --categories income=a,b "
         "--numeric age=0:100")  # fmt: skip

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -755,9 +756,12 @@ def test_saved_and_loaded(mechanism: str, relation, tmp_path) -> None:
         [0.5, math.nan, 2], Bins((0, 1, 3), missing=True), target=Rdp(2, 1), rng=rng(),
         mechanism=mechanism, relation=relation, n_records=guess,
     )  # fmt: skip
+    h = replace(h, name="age")
     h.save(tmp_path / "h.json")
     again = PrivateHistogram.load(tmp_path / "h.json")
     assert again.to_dict() == h.to_dict()
+    older = {key: value for key, value in h.to_dict().items() if key != "name"}
+    assert PrivateHistogram.from_dict(older).name is None
     assert again.mechanism == h.mechanism
     np.testing.assert_array_equal(again.probabilities, h.probabilities)
 
@@ -785,6 +789,7 @@ def test_saved_and_loaded(mechanism: str, relation, tmp_path) -> None:
         ),
         ({"column": {"edges": [1]}}, "edges must"),
         ({"randomness": "fine"}, "randomness must"),
+        ({"name": 3}, "name must be a str"),
     ],
     ids=repr,
 )

@@ -175,13 +175,27 @@ def test_a_release_whose_others_dominate_says_so() -> None:
             fits(column, ["cook", "clerk"] * 2, ApproxDP(0.01, 1e-5))
 
 
-def test_the_command_warns_too(tmp_path) -> None:
-    (tmp_path / "people.csv").write_text("job\n" + "Cook\n" * 500)
-    Schema({"job": Categories(("cook",), other=True)}).save(tmp_path / "schema.toml")
+@pytest.mark.parametrize(
+    ("column", "entry", "message"),
+    [
+        (Categories(("cook",), other=True), "Cook", "is in the cell of other values"),
+        (
+            Bins.even(0, 100, 4, missing=True),
+            "2021-05-01",
+            "Decimal commas and dates are no numbers",
+        ),
+        (Bins.even(0, 100, 4, missing=True), '"33,5"', "is in the cell of missing values"),
+    ],
+)
+def test_the_command_warns_too(
+    tmp_path, column: Bins | Categories, entry: str, message: str
+) -> None:
+    (tmp_path / "people.csv").write_text("job\n" + f"{entry}\n" * 500)
+    Schema({"job": column}).save(tmp_path / "schema.toml")
     result = CliRunner().invoke(
         app,
         ["histogram", str(tmp_path / "people.csv"), "--schema", str(tmp_path / "schema.toml"),
          "--column", "job", "--out", str(tmp_path / "out")],
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "is in the cell of other values" in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())

@@ -1,6 +1,7 @@
 """Folders as commands write them, with texts in them that would like to be more."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def evil_histogram(out: Path, *, seeded: bool = False) -> PrivateHistogram:
     target = Rdp(2, 1)
     rng = np.random.default_rng(3) if seeded else secret_rng()
     made = histogram(data, column, target=target, mechanism="gaussian", rng=rng)
+    made = replace(made, name=EVIL)
     guarantee = guarantee_of(made.cost, target, 1e-5, 3 if seeded else None)
     _files.save_all(
         out,

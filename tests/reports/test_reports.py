@@ -220,6 +220,7 @@ def test_of_several_units_delta_grows_faster(k: int) -> None:
 def test_a_histogram_is_drawn_as_it_was_released(tmp_path: Path) -> None:
     made = evil_histogram(tmp_path).to_frame()
     there = page(tmp_path)
+    assert there.title == f"A private histogram of {EVIL}"
     (picture,) = found(there, Chart)
     (series,) = picture.series
     assert list(series.x) == pytest.approx(made["count"].tolist())

@@ -48,7 +48,10 @@ def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
         except (UnicodeDecodeError, csv.Error):
             row = None
     if row is None:
-        raise ValueError(f"{path.name} must begin with a header row of a CSV file in UTF-8.")
+        raise ValueError(
+            f"{path.name} must begin with a header row of a CSV file in UTF-8; convert it first, "
+            "one of Windows by iconv -f WINDOWS-1252 -t UTF-8."
+        )
     if not row:
         raise ValueError(f"{path.name} must have a header row, and is empty.")
     row = [field.strip() for field in row]

@@ -37,8 +37,9 @@ def _unfilled(columns: Mapping[str, Any]) -> list[str]:
         ]
         if names:
             said.append(
-                f"the {key} of {listed(names)} are still to be filled in; write what each column "
-                "may hold, from public knowledge and not from the data, such as\n\n"
+                f"the {key} of {listed(names)} are still to be filled in; delete what is not to "
+                "be used, such as numbers of persons, and write what each other column may hold, "
+                "from public knowledge and not from the data, such as\n\n"
                 f"{example_of(names[0], key)}\n"
             )
     return said

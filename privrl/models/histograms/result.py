@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, check_positive
+from privrl._checks import check_between, check_count, check_is, check_numbers, check_positive
 from privrl._html import table
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
@@ -37,8 +37,8 @@ from privrl.numerics.randomness import Rng, as_rng
 
 _FORMAT = "privrl.PrivateHistogram 1"
 _ENTRIES = (
-    "format", "column", "labels", "probabilities", "n_records", "noisy", "spent", "randomness",
-    "shareable", "because",
+    "format", "name", "column", "labels", "probabilities", "n_records", "noisy", "spent",
+    "randomness", "shareable", "because",
 )  # fmt: skip
 _SUMS = "noisy_sums"  # an entry of those by blocks
 _SHOWN = 24  # cells of a histogram that is printed
@@ -70,6 +70,8 @@ class PrivateHistogram(Saved):
     sums : array, shape (20,), optional
         Where the mechanism is ``"blocks"`` the noisy sums of 20 blocks of neighbouring cells, of
         which block j begins at cell ``j K // 20``; unbiased, with noise of their own.
+    name : str, optional
+        What the column is called, which is public.
     """
 
     column: Column
@@ -79,10 +81,13 @@ class PrivateHistogram(Saved):
     noisy: FloatArray | None
     randomness: str | None = None
     sums: FloatArray | None = None
+    name: str | None = None
 
     _indent: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
+        if self.name is not None:
+            check_is("name", self.name, str)
         for name in ("probabilities", "noisy", "sums"):
             if vars(self).get(name) is not None:
                 object.__setattr__(self, name, _fixed(getattr(self, name)))
@@ -354,6 +359,7 @@ class PrivateHistogram(Saved):
         """Return the histogram as plain data."""
         return {
             "format": _FORMAT,
+            "name": self.name,
             "column": plain(self.column),
             "labels": list(self.labels),
             "probabilities": self.probabilities.tolist(),
@@ -377,6 +383,8 @@ class PrivateHistogram(Saved):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the histogram that plain data describe; see `Saved.from_dict`."""
         of_blocks = isinstance(data, Mapping) and _SUMS in data
+        if isinstance(data, Mapping):
+            data = {"name": None, **data}  # files of earlier versions have none
         check_entries("a histogram", data, (*_ENTRIES, _SUMS) if of_blocks else _ENTRIES)
         check_format(data, _FORMAT)
         column = column_of("of the histogram", data["column"])
@@ -394,7 +402,9 @@ class PrivateHistogram(Saved):
             raise ValueError(f"{_SUMS} must be there if the mechanism is 'blocks', and only then.")
         sums = _numbers(_SUMS, data[_SUMS], BLOCKS) if of_blocks else None
         said = randomness_said(data)
-        made = cls(column, probabilities, n_records, mechanism, noisy, said, sums)
+        made = cls(
+            column, probabilities, n_records, mechanism, noisy, said, sums=sums, name=data["name"]
+        )
         check_said(data, made._verdict)
         return made
 
