@@ -28,7 +28,7 @@ from privrl.audit import audit_replay
 from privrl.cli import app, released
 from privrl.data.logs import LogSchema
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.models.histograms import PrivateHistogram, release
+from privrl.models.histograms import PrivateHistogram
 from privrl.numerics import randomness
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
@@ -333,11 +333,11 @@ def test_a_number_in_a_statement_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_raw_counts_in_a_model_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = release.PrivateHistogram
+    whole = PrivateHistogram.of_noisy
 
-    def exact(column: Bins, _: Any, *more: Any, **named: Any) -> PrivateHistogram:
+    def exact(_: Any, column: Bins, *more: Any, **named: Any) -> PrivateHistogram:
         counts = np.histogram(pd.read_csv("data.csv")["age"], column.edges)[0]
-        return whole(column, counts / counts.sum(), *more, **named)
+        return whole(counts, column, *more, **named)
 
-    monkeypatch.setattr(release, "PrivateHistogram", exact)
+    monkeypatch.setattr(PrivateHistogram, "of_noisy", exact)
     assert leaks("histogram", monkeypatch)
