@@ -115,6 +115,7 @@ def test_blocks_and_bins_change_nothing(
     expected = usual.worst, usual.rdp(ORDERS), usual.delta(EPSILONS)
     monkeypatch.setattr(certificate, "BLOCK", block)
     monkeypatch.setattr(certificate, "_BINS", bins)
+    monkeypatch.setattr(certificate, "_FINE", bins[1])
     monkeypatch.setattr(certificate, "_AT_ONCE", block)
     other = Certificate(random_mechanism(5, 2.0, slack=3.0))
     assert other.worst[0] == pytest.approx(expected[0][0], rel=1e-14)

@@ -120,6 +120,8 @@ def test_a_release_in_a_child_is_refused_and_costs_nothing(make) -> None:
 
     def ask() -> Any:
         accountant = RdpAccountant()
+        with pytest.raises(ValueError, match=ELSEWHERE):
+            draw(accountant, [(NoisyCounts(sigma=2.0, updates=2), COUNTS)], rng)
         with pytest.raises(ValueError, match=ELSEWHERE) as caught:
             mechanism.release(COUNTS, rng, accountant=accountant)
         return str(caught.value), float(accountant.spent(2.0))
