@@ -27,7 +27,7 @@ except ImportError as error:
 def psrl(transition: list, reward: list, horizon: int, episodes: int) -> Call:
     mdp = FiniteMDP(np.array(reward), np.array(transition), initial_state_distribution=0)
     mdp.reward_range = (0.0, 1.0)
-    agent = PSRLAgent(mdp, horizon=horizon, weight_prior_transition=1.0, seeder=1)
+    agent = PSRLAgent(mdp, horizon=horizon, scale_prior_transition=1.0, seeder=1)
     return lambda: agent.fit(episodes)
 
 
