@@ -181,6 +181,10 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
     schema, parents = Schema.from_dict(data["schema"]), data["parents"]
     edges = sum(map(len, parents.values()))
     asked = f"The probabilities of a Bayesian network of {len(parents)} columns and {edges} edges."
+    if "choice" in data["spent"]:
+        asked += " Which columns depend on which was chosen privately, as part of this release."
+    else:
+        asked += " Which columns depend on which was given."
     rows = tuple(
         (node, schema.columns[node].size, ", ".join(above) or "none")
         for node, above in parents.items()

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -34,6 +34,7 @@ from privrl.audit import (
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.estimates.blocks import block_starts
 from privrl.models.histograms import histogram
 from privrl.models.histograms.choice import choose_mechanism
 from privrl.models.naive_bayes import PrivateNaiveBayes
@@ -52,7 +53,7 @@ def calibrated_once() -> Iterator[None]:
     """Calibrate once: it depends on public facts alone, and is what takes the time."""
     whole = cache(TablesMechanism.calibrated.__func__)
 
-    def once(cls, target, *, shapes, shares, **more):
+    def once(cls, target, *, shapes, shares=None, **more):
         shares = None if shares is None else tuple(shares)
         return whole(cls, target, shapes=tuple(shapes), shares=shares, **more)
 
@@ -212,8 +213,10 @@ def _fits(rows: list[tuple[Array, ...]]) -> Fits:
 
 TARGET = ApproxDP(1.0, DELTA)
 COLUMN = Bins.even(0, 40, 40)
-COUNTS = np.array([[1, 0, *[0] * 37, 10_000], [0, 1, *[0] * 37, 10_000]])  # of two neighbours
+# Of two neighbours: the record that moves is in another one of 20 blocks as well.
+COUNTS = np.array([[1, 0, 0, *[0] * 36, 10_000], [0, 0, 1, *[0] * 36, 10_000]])
 HISTOGRAMS = ["auto", "gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "dirichlet"]
+HISTOGRAMS += ["blocks"]
 
 
 def law_of_histogram(used: Any, counts: Array) -> Law:
@@ -227,7 +230,21 @@ def law_of_histogram(used: Any, counts: Array) -> Law:
             return DiscreteGaussianLaw(sigma=used.sigma, centre=counts)
         case "DiscreteLaplaceMechanism":
             return DiscreteLaplaceLaw(scale=used.scale, centre=counts)
+        case "TablesMechanism":  # counts, and sums of blocks under noise of the same size
+            (size,) = set(used.sizes)
+            both = np.concatenate([counts, np.add.reduceat(counts, block_starts(40, 20))])
+            is_laplace = used.mechanism == "laplace"
+            law = (
+                partial(LaplaceLaw, scale=size) if is_laplace else partial(GaussianLaw, sigma=size)
+            )
+            return law(centre=both)
     return DirichletLaw(weight=used.weight, counts=counts, alpha=used.alpha)
+
+
+def _shown(made: Any) -> Array:
+    if made.noisy is None:
+        return made.probabilities
+    return made.noisy if made.sums is None else np.concatenate([made.noisy, made.sums])
 
 
 def audit_histogram(
@@ -242,7 +259,7 @@ def audit_histogram(
             rows = []
             for _ in range(runs):
                 shown = histogram(values, COLUMN, target=spent, rng=rng, mechanism=mechanism)
-                rows.append(shown.probabilities if shown.noisy is None else shown.noisy)
+                rows.append(_shown(shown))
             kept.append(np.stack(rows))
         honest = histogram(values, COLUMN, target=TARGET, rng=rng, mechanism=mechanism)
         used = honest.mechanism

@@ -99,8 +99,10 @@ def _make(base: Path) -> None:
     import pandas as pd
     from judge import _run
 
+    from privrl.accounting import ApproxDP
     from privrl.envs import riverswim, save_tables
     from privrl.experiments import SweepSpec, run_sweep
+    from privrl.models import histogram
 
     folder = base / "valid"
     folder.mkdir()
@@ -119,18 +121,27 @@ def _make(base: Path) -> None:
     np.save(folder / "behaviour.npy", np.full((6, 2), 0.5))
     records, schema = str(folder / "records.csv"), ["--schema", str(folder / "schema.json")]
     log, logs = str(folder / "log.csv"), ["--schema", str(folder / "log.json")]
-    for verb, *arguments in (
-        ("histogram", records, *schema, "--column", "job"),
-        ("naive-bayes", records, *schema, "--target-column", "size"),
-        ("bayes-net", records, *schema, "--network", str(folder / "network.json")),
-        ("fit-model", log, *logs),
-        ("fit-policy", log, *logs),
+    given, linear = ("--network", str(folder / "network.json")), ("--model", "logistic-regression")
+    for name, verb, *arguments in (
+        ("histogram", "histogram", records, *schema, "--column", "job"),
+        ("naive-bayes", "naive-bayes", records, *schema, "--target-column", "size"),
+        ("classify", "classify", records, *schema, "--target-column", "size", *linear),
+        ("bayes-net", "bayes-net", records, *schema, *given),
+        ("chosen-net", "bayes-net", records, *schema),
+        ("fit-model", "fit-model", log, *logs),
+        ("fit-policy", "fit-policy", log, *logs),
     ):
-        options = ["--ledger", str(folder / "ledger.sqlite"), "--out", str(folder / verb)]
+        options = ["--ledger", str(folder / "ledger.sqlite"), "--out", str(folder / name)]
         said = io.StringIO()
         code, error = _run([verb, *arguments, *options], said, said)
         if code != 0:
             raise RuntimeError(f"{verb} failed: {said.getvalue()}") from error
+    blocks = histogram(
+        np.arange(60), 60, (0, 60), target=ApproxDP(1, 1e-5), rng=np.random.default_rng(0),
+        mechanism="blocks",
+    )  # fmt: skip
+    (folder / "blocks").mkdir()
+    blocks.save(folder / "blocks" / "histogram.json")
     spec = SweepSpec(**SIZES, epsilons=(1.0,))
     run_sweep(spec, backend="sequential", database=folder / "sweep.sqlite")
     (folder / "sweep.json").write_text(json.dumps(spec.to_dict()))
@@ -351,19 +362,24 @@ def support(r: Random, at: Path) -> Trial:
 @kind(12)
 def models(r: Random, at: Path) -> Trial:
     """Saved histograms, classifiers and networks."""
-    from privrl.models import PrivateHistogram, PrivateNaiveBayes
+    from privrl.models import PrivateHistogram, PrivateLogisticRegression, PrivateNaiveBayes
     from privrl.models.bayes_net import BayesNet
 
+    counts = ("histogram.json", PrivateHistogram, lambda m: (m.to_frame(), m.to_dict()))
+    net = ("model.json", BayesNet, lambda m: (m.to_bif(), m.to_dict()))
     of: dict[str, tuple[str, Any, Any]] = {
-        "histogram": ("histogram.json", PrivateHistogram, lambda m: (m.to_frame(), m.to_dict())),
+        "histogram": counts,
+        "blocks": counts,
         "naive-bayes": ("model.json", PrivateNaiveBayes, lambda m: m.to_dict()),
-        "bayes-net": ("model.json", BayesNet, lambda m: (m.to_bif(), m.to_dict())),
+        "classify": ("model.json", PrivateLogisticRegression, lambda m: m.to_dict()),
+        "bayes-net": net,
+        "chosen-net": net,
     }
-    verb = r.choice(tuple(of))
-    name, made, use = of[verb]
-    data = json.loads((VALID[verb] / name).read_text(encoding="utf-8"))
+    folder = r.choice(tuple(of))
+    name, made, use = of[folder]
+    data = json.loads((VALID[folder] / name).read_text(encoding="utf-8"))
     path = _plain_file(r, at / name, data)
-    if verb == "naive-bayes" and r.random() < 0.15:
+    if folder in ("naive-bayes", "classify") and r.random() < 0.15:
         (at / "records.csv").write_text(RECORDS)
         return Command(("predict", str(path), "records.csv", "--out", "out"), at)
     return Call(f"{made.__name__}.load({name!r})", lambda: use(made.load(path)), at)

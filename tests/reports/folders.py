@@ -130,10 +130,11 @@ def saved_classifier(out: Path, kind: str) -> Any:
     return model
 
 
-def saved_network(out: Path) -> Any:
+def saved_network(out: Path, *, chosen: bool = False) -> Any:
     """Write a network of two columns."""
     made = importlib.import_module("privrl.models.bayes_net")
-    plan = made.PrivateBayesNet(parents={"age": [EVIL], EVIL: []}, schema=SCHEMA, target=Rdp(2, 1))
+    parents = "private" if chosen else {"age": [EVIL], EVIL: []}
+    plan = made.PrivateBayesNet(parents=parents, schema=SCHEMA, target=Rdp(2, 1))
     net = plan.fit(records(), secret_rng())
     _saved(out, net.to_dict(), net.cost)
     return net

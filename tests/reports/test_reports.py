@@ -302,6 +302,13 @@ def test_a_network_shows_its_tables(tmp_path: Path) -> None:
     else:
         assert not tables
     assert EVIL not in report(tmp_path)[1]
+    assert "depend on which was given" in words(there)
+
+
+def test_a_network_says_that_its_edges_were_chosen(tmp_path: Path) -> None:
+    pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
+    saved_network(tmp_path, chosen=True)
+    assert "chosen privately, as part of this release" in words(page(tmp_path))
 
 
 def test_a_model_of_a_log_says_what_is_likely(tmp_path: Path) -> None:
