@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_origin
 
 import damage
 import numpy as np
@@ -29,10 +29,9 @@ _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kin
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "Accountant", "Bound", "ChangeVector", "Cost", "DirichletSampler", "KlBound", "Law",
-            "Loss", "Mechanism", "Name", "PaidSampler", "PairsCost", "Posterior", "RewardModel",
-            "Sampler", "Schedule", "TabularAgent", "BayesNetMechanism",
-            "HistogramMechanism", "Callback",
+            "Accountant", "ChangeVector", "Cost", "DirichletSampler", "Law", "Mechanism",
+            "PaidSampler", "PairsCost", "Posterior", "RewardModel", "Sampler", "Schedule",
+            "TabularAgent", "HistogramMechanism", "Callback",
         ),
         _PROTOCOL,
     ),
@@ -73,7 +72,8 @@ def names() -> Iterator[tuple[str, Any]]:
         module = importlib.import_module(f"privrl.{folder}")
         for name in module.__all__:
             found = getattr(module, name)
-            if callable(found) and id(found) not in seen:
+            is_literal = get_origin(found) is Literal  # of which equal ones may be one object
+            if callable(found) and not is_literal and id(found) not in seen:
                 seen.add(id(found))
                 yield (name if folder != "experiments.suites" else f"suites.{name}"), found
 
