@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from turns import Turn
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy is imported
     os.environ.setdefault(name, "1")  # as many processes run side by side as there are cores
@@ -25,6 +26,16 @@ settings.load_profile("suite")
 
 # Nothing may be spent before the first test; where there is no folder, none is made.
 os.environ["PRIVRL_LEDGER"] = f"{os.devnull}/ledger.sqlite"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--turn", type=Turn.parse, help="K/N: only every N-th test function or so")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    turn = config.getoption("--turn")
+    if turn is not None:  # all cases of one function at once: they share what was made for them
+        items[:] = [item for item in items if turn.has(item.nodeid.partition("[")[0])]
 
 
 @pytest.fixture(autouse=True, scope="session")

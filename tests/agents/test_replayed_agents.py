@@ -352,7 +352,7 @@ HATS = Setup(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rewards=st.sampled_from(["hat", "hat damped"]),
     relation=st.sampled_from(["step", "step arrival", "episode"]),

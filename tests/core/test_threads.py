@@ -358,7 +358,7 @@ def test_a_fork_while_another_thread_draws_can_draw() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        for _ in range(20):
+        for _ in range(8):
             child = os.fork()
             if child == 0:
                 with suppress(BaseException):

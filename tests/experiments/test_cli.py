@@ -195,21 +195,27 @@ def test_train(env: str, tmp_path: Path) -> None:
     assert guarantee["draws"] == 3  # nothing is released before the first episode
 
 
+OPTIONS = [
+    "--agent=ucbvi",
+    "--agent=oracle",
+    "--agent=random",
+    "--agent=psrl --rewards=known",
+    "--agent=psrl --sampler=diffuse --schedule=geometric:1.3 --window=2",
+    "--agent=psrl --resamples=every-episode",
+    "--agent=psrl --reward-epsilon=0.5 --threshold=0 --support",
+    "--reward-share=0.5 --support",
+    "--relation=replace-transition --reward-range=-1,2 --horizon=7",
+]
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("env", "options"),
     [
-        "--agent=ucbvi",
-        "--agent=oracle",
-        "--agent=random",
-        "--agent=psrl --rewards=known",
-        "--agent=psrl --sampler=diffuse --schedule=geometric:1.3 --window=2",
-        "--agent=psrl --resamples=every-episode",
-        "--agent=psrl --reward-epsilon=0.5 --threshold=0 --support",
-        "--reward-share=0.5 --support",
-        "--relation=replace-transition --reward-range=-1,2 --horizon=7",
+        pytest.param(env, options, marks=[pytest.mark.slow] if (i + j) % 2 else [])
+        for i, env in enumerate(["FrozenLake-v1", "privrl/RiverSwim-v0"])
+        for j, options in enumerate(OPTIONS)
     ],
 )
-@pytest.mark.parametrize("env", ["FrozenLake-v1", "privrl/RiverSwim-v0"])
 def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
     env: str, options: str, tmp_path: Path
 ) -> None:

@@ -159,10 +159,10 @@ def torn(command: str) -> bool:
     return json.loads(Path("out/model.json").read_text())["tables_sha256"] != tables
 
 
-PICTURED = [pytest.param(each, marks=pytest.mark.slow) for each in ("sweep", "suite")]
+PICTURED = [pytest.param(each, marks=pytest.mark.slow) for each in ("train", "sweep", "suite")]
 
 
-@pytest.mark.parametrize("command", [*list(COMMANDS)[:-2], *PICTURED])
+@pytest.mark.parametrize("command", [*list(COMMANDS)[:-3], *PICTURED])
 def test_a_killed_command_leaves_no_statement_about_other_files(command: str) -> None:
     run(COMMANDS[command], 0.5)
     said = statement()

@@ -201,7 +201,7 @@ def test_without_one_only_what_has_no_cell_is_refused(column, data):
     assert refused == counted
 
 
-@settings(examples, max_examples=2000)
+@settings(examples, max_examples=600)
 @given(st.sampled_from([*KNOWN, *KNOWN_OF]), st.sampled_from(list(TYPED)), st.data())
 def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, container, data):
     """As np.array and pandas infer it from records that the schema knows, and one of any kind."""

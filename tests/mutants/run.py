@@ -22,6 +22,9 @@ from pathlib import Path
 
 from mutant import HERE, Mutant, catalogue
 
+sys.path.insert(0, str(HERE.parent))
+from turns import Turn
+
 #: What tests need and what takes long to import; nothing of privrl, which is mutated.
 _HEAVY = (
     "gymnasium",
@@ -147,6 +150,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="parts of first lines; by default all mutants")
     parser.add_argument("--fast", action="store_true", help="only the fast half")
+    parser.add_argument("--turn", type=Turn.parse, help="K/N: only every N-th mutant or so")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--catalogue", type=Path, default=HERE / "catalogue", help="a folder")
     given = parser.parse_args()
@@ -154,6 +158,7 @@ def main() -> int:
         mutant
         for mutant in catalogue(given.catalogue)
         if (mutant.speed == "fast" or not given.fast)
+        and (given.turn is None or given.turn.has(str(mutant)))
         and (not given.names or any(part in str(mutant) for part in given.names))
     ]
     jobs, outcomes = [], []
