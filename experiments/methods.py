@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from privrl._checks import check_between, check_count, check_positive, check_truth
 from privrl._typing import BoolArray
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents import (
     DPUCBVI,
     PSRL,
@@ -33,6 +34,7 @@ from privrl.agents import (
     self_loops,
     sparse_schedule,
 )
+from privrl.costs.base import Cost, together
 from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
 from privrl.experiments.names import lookup, schedule_named
@@ -53,6 +55,7 @@ _YARDSTICKS = {  # they learn nothing, or nothing private
     "oracle": "best policy",
     "q-learning": "Q-learning without privacy",
 }
+_MOST = 1e6  # nats, beyond which no Dirichlet draw is made less private
 RewardName = Literal["auto", "beta", "noisy", "hat", "known"]
 
 
@@ -290,6 +293,43 @@ def make_agent(
     if method.agent == "psrl" and method.resamples is not None:
         options["resamples"] = schedule_named(method.resamples)
     return AGENTS[method.agent](*sizes, **options)
+
+
+def renyi_budget(target: ApproxDP, method: Method, task: Task, *, order: float = 2.0) -> Rdp:
+    """Return the Rényi divergence that a method may spend under an (epsilon, delta) budget.
+
+    It is divided between transitions and rewards as any, for all draws that are planned.
+
+    Raises
+    ------
+    ValueError
+        If the method is not private, or its rewards have a budget of their own, which is a Rényi
+        divergence; or the target cannot be met.
+    """
+    if not method.is_private:
+        raise ValueError("method must be private to have a budget, got one that releases counts.")
+    if method.reward_epsilon is not None:
+        raise ValueError(
+            "reward_epsilon is a Rényi divergence, which cannot stand beside an (epsilon, delta) "
+            f"budget, got {method.reward_epsilon!r}; divide that with reward_share."
+        )
+    plan = _Plan(method, task, method.draws_of(task.episodes), single=True)
+
+    def samplers(amount: float) -> list[Sampler]:
+        parts = zip(_split(method, Rdp(order, amount)), ("transitions", "rewards"), strict=True)
+        return [SAMPLERS[method.sampler]([part], plan, table) for part, table in parts if part]
+
+    # Noisy counts are paid for once, and a Dirichlet draw each time.
+    of_draws = isinstance(samplers(target.epsilon)[0], DirichletSampler)
+    count = min(plan.draws, method.window or plan.draws) if of_draws else 1
+
+    def cost(amount: float) -> Cost:
+        return together([each.cost for each in samplers(amount) if each.cost is not None])
+
+    # The ordinary posterior may meet a generous target: then nothing binds.
+    if of_draws and target.excess(cost(_MOST), count) <= 0:
+        return Rdp(order, _MOST)
+    return Rdp(order, calibrate(target, cost, rises=True, count=count))
 
 
 def _split(method: Method, budget: Rdp | None) -> tuple[Rdp | None, Rdp | None]:

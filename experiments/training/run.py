@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_between, check_count, check_is
+from privrl._checks import check_count, check_is
 from privrl._html import InHtml
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents.policies import Policy
 from privrl.agents.resuming import Checkpoint
 from privrl.agents.training import Callback
@@ -24,7 +24,7 @@ from privrl.envs.toy_text import read_support
 from privrl.envs.worth import Worth, worth
 from privrl.envs.wrappers import InRange
 from privrl.experiments.memory import check_memory
-from privrl.experiments.methods import Method, Task, make_agent
+from privrl.experiments.methods import Method, Task, make_agent, renyi_budget
 from privrl.experiments.names import (
     RL_RELATIONS,
     lookup,
@@ -32,9 +32,11 @@ from privrl.experiments.names import (
     named_values,
     rl_relation,
 )
-from privrl.experiments.specs import Delta, Order, Spec, Unit
+from privrl.experiments.specs import Order, Spec, Unit
 from privrl.experiments.training.loop import train
 from privrl.numerics.randomness import randomness_of, secret_rng
+
+_REPORTED = 1e-5  # delta of budgets that have none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +59,13 @@ class TrainSpec(Spec):
     horizon : int, optional
         Steps of an episode; by default the environment's own limit, or 100. The environment is
         made with this limit in place of the one that it is registered with.
-    epsilon, order : float
-        Budget of the whole run: Rényi divergence (nats) of that order.
-    delta : float
-        At which the (epsilon, delta) is reported.
+    epsilon : float
+        Budget of the whole run (nats): Rényi divergence of the order or, with a delta, as
+        (epsilon, delta).
+    order : float
+        Of the Rényi divergence, > 1; it is told beside a budget with a delta.
+    delta : float, optional
+        In (0, 1); without one the (epsilon, delta) at 1e-5 is told beside the budget.
     relation : str
         What one neighbour changes, one of `privrl.experiments.names.RL_RELATIONS`.
     reward_range : (float, float), optional
@@ -89,9 +94,14 @@ class TrainSpec(Spec):
     horizon: Annotated[
         int | None, "Steps of an episode; by default the environment's limit, or 100."
     ] = None
-    epsilon: Annotated[float, "Budget of the whole run, in nats."] = 1.0
+    epsilon: Annotated[
+        float, "Budget of the whole run, in nats: Rényi divergence, or see --delta."
+    ] = 1.0
     order: Order = 2.0
-    delta: Delta = 1e-5
+    delta: Annotated[
+        float | None,
+        "With it the budget is (epsilon, delta); without, that is told at 1e-5.",
+    ] = None
     relation: Unit = "replace-step"
     reward_range: Annotated[
         tuple[float, ...] | None,
@@ -112,7 +122,8 @@ class TrainSpec(Spec):
         if self.horizon is not None:
             check_count("horizon", self.horizon)
         Rdp(self.order, self.epsilon)
-        check_between("delta", self.delta, 0, 1)
+        if self.delta is not None:
+            ApproxDP(self.epsilon, self.delta)
         if self.seed is not None:
             check_count("seed", self.seed, least=0)
         if self.reward_range is not None and not (
@@ -188,8 +199,7 @@ def run_training(
         )
         width = task.support.width if task.support else task.n_states + task.terminates
         check_memory(spec.method, (task.n_states, task.n_actions, width), spec.episodes)
-        budget = Rdp(spec.order, spec.epsilon) if private else None
-        agent = make_agent(spec.method, task, [budget], rng)
+        agent = make_agent(spec.method, task, [_budget(spec, task) if private else None], rng)
         checked = InRange(env, *facts.reward_range)
         record = train(
             agent,
@@ -202,19 +212,25 @@ def run_training(
         value, grid = worth(env, agent.policy), grid_of(env)
     finally:
         env.close()
-    spent = agent.accountant
+    spent, delta = agent.accountant, _REPORTED if spec.delta is None else spec.delta
     guarantee = {
         "relation": str(relation),
         "order": spec.order,
         "epsilon": float(spent.spent(spec.order)) if private else None,
-        "delta": spec.delta,
-        "epsilon_delta": float(spent.epsilon(spec.delta)) if private else None,
+        "delta": delta,
+        "epsilon_delta": float(spent.epsilon(delta)) if private else None,
         "draws": agent.draws,
         "randomness": randomness_of(rng),
         "caveats": _caveats(spec),
     }
     policy = Policy.of(agent.policy, agent.n_actions, env, guarantee=guarantee)
     return TrainResult(policy, record, guarantee, value, grid)
+
+
+def _budget(spec: TrainSpec, task: Task) -> Rdp:
+    if spec.delta is None:
+        return Rdp(spec.order, spec.epsilon)
+    return renyi_budget(ApproxDP(spec.epsilon, spec.delta), spec.method, task, order=spec.order)
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
+from privrl.experiments.methods import Method
 from privrl.experiments.names import rl_relation
 from privrl.experiments.training import TrainSpec, run, run_training
 
@@ -31,6 +32,41 @@ def test_what_is_no_guarantee_is_said() -> None:
     assert "seed" in guarantee(seed=0)["caveats"][0]
     with pytest.warns(UserWarning, match="too small"):
         assert "too small" in guarantee(relation="paper-step")["caveats"][0]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"agent": "sparse-psrl"},
+        {"agent": "psrl", "sampler": "local-counts", "support": True},
+        {"agent": "psrl", "sampler": "diffuse", "schedule": "every-episode"},
+        {"agent": "psrl", "sampler": "concentrated", "schedule": "every-episode", "window": 2},
+        {"agent": "psrl", "rewards": "known"},
+        {"agent": "explore-then-plan", "reward_share": 0.6},
+    ],
+    ids=str,
+)
+def test_a_budget_with_a_delta_is_spent_and_no_more(method: dict[str, Any]) -> None:
+    """Whatever is released: all of it once, or a draw at a time; and order 2 is told beside it."""
+    said = guarantee(method=Method(**method), epsilon=1.5, delta=1e-6, episodes=20)
+    assert 1.499 < said["epsilon_delta"] <= 1.5
+    assert said["delta"] == 1e-6
+    assert said["order"] == 2
+    assert 0 < said["epsilon"] < 0.2
+    of_order_two = guarantee(method=Method(**method), epsilon=said["epsilon"], episodes=20)
+    assert of_order_two["delta"] == 1e-5
+    assert of_order_two["epsilon"] == pytest.approx(said["epsilon"], rel=1e-9)
+
+
+def test_a_budget_with_a_delta_that_nothing_reaches() -> None:
+    """Then draws are those of the ordinary posterior."""
+    said = guarantee(method=Method(sampler="diffuse"), epsilon=1e3, delta=0.1)
+    assert said["epsilon_delta"] < 100
+    assert guarantee(method=Method(agent="random"), delta=0.1)["epsilon_delta"] is None
+    with pytest.raises(ValueError, match="divide that with reward_share"):
+        guarantee(method=Method(reward_epsilon=1.0), delta=1e-5)
+    with pytest.raises(ValueError, match="delta must be a number > 0 and < 1"):
+        TrainSpec(env="FrozenLake-v1", delta=1.0)
 
 
 def test_the_agents_randomness_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
