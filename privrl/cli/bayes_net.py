@@ -89,7 +89,7 @@ def bayes_net_command(
         )
         names = _FILES if synthetic is None else (*_FILES, "synthetic.csv")
         outputs.check_new(out, names, force=force)
-        accountant = spending.accountant_of(data, dataset, ledger, delta)
+        accountant = spending.accountant_of(data, dataset, ledger, delta, "bayes-net")
         records = read_records(data, plan.schema, separator=separator)
         net = plan.fit(records, rng, accountant=accountant)
         assert net.cost is not None

@@ -47,7 +47,13 @@ def fit_classifier(
         check_seed(seed, reproducible=given["reproducible"])
         model = make(schema, target)
         outputs.check_new(out, _FILES, force=given["force"])
-        accountant = spending.accountant_of(given["data"], given["dataset"], given["ledger"], delta)
+        accountant = spending.accountant_of(
+            given["data"],
+            given["dataset"],
+            given["ledger"],
+            delta,
+            f"{context.info_name} of {column}",
+        )
         records, tests = released.records_of(
             given["data"], given["test"], schema, given["separator"]
         )

@@ -71,7 +71,7 @@ def fit_model_command(
         }
         check_model(public.space, **names)
         outputs.check_new(out, _FILES, force=force)
-        accountant = spending.accountant_of(data, dataset, ledger, budget.reported)
+        accountant = spending.accountant_of(data, dataset, ledger, budget.reported, "fit-model")
         with public.read(data, where) as log:
             model = fit_model(
                 log, **budget.given, **public.support, **names, rng=rng, accountant=accountant

@@ -100,7 +100,9 @@ def fit_policy_command(
             )
             _check_public(public, budget, discount)
             outputs.check_new(out, _FILES, force=force)
-            accountant = spending.accountant_of(data, dataset, ledger, budget.reported)
+            accountant = spending.accountant_of(
+                data, dataset, ledger, budget.reported, "fit-policy"
+            )
             with public.read(data, where) as log:
                 policy = _fitted(log, public, budget, discount, rng, accountant)
             guarantee, only = budget.guarantee(), None

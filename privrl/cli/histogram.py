@@ -91,7 +91,7 @@ def histogram_command(
             guess = n_records if is_private else 1.0
             choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
         outputs.check_new(out, _FILES, force=force)
-        accountant = spending.accountant_of(data, dataset, ledger, delta)
+        accountant = spending.accountant_of(data, dataset, ledger, delta, f"histogram of {column}")
         records = read_records(data, chosen.subset([column]), separator=separator)
         found = histogram(
             records[column],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,6 +106,11 @@ def budget_command(
         OUT.print(f"{escape(dataset)} may spend {budget}, under {escape(under)}")
         if before is not None:
             OUT.print(f"before it was {before}")
+        if not any(each.dataset == dataset for each in accounts):
+            OUT.print(
+                "no release was entered under that name yet: say --dataset "
+                f"{escape(shlex.quote(dataset))} with those that it is for"
+            )
         _print_over(book, dataset)
         answer |= {
             "dataset": dataset,
@@ -318,6 +324,8 @@ def _words(entry: Mapping[str, Any]) -> str:
 
         return f"budget: {Budget.from_plain(entry)}, under {entry['relation'] or 'each relation'}"
     times = "" if entry["count"] == 1 else f"{entry['count']} times "
+    if entry.get("about"):
+        times = f"{entry['about']}: {times}"
     return times + _LONG.sub(lambda found: f"{float(found[0]):.6g}", str(entry["cost"]))
 
 

@@ -29,12 +29,13 @@ Name = Annotated[
         "default they are known by their content.",
     ),
 ]
+_LONGEST = 100  # characters of what an entry is about
 
 
 def accountant_of(
-    data: Path, name: str | None, path: Path | None, delta: float | None
+    data: Path, name: str | None, path: Path | None, delta: float | None, about: str
 ) -> "LedgerAccountant":
-    """Return what enters all that is spent of a file of data."""
+    """Return what enters all that is spent of a file of data, and what for."""
     from privrl.ledger import Ledger
 
     ledger = Ledger(path)
@@ -42,7 +43,8 @@ def accountant_of(
     chosen = ledger.dataset(data, name)
     if not was_there:
         ERR.print(f"a new ledger begins: {escape(str(ledger.path))}", soft_wrap=True)
-    return ledger.accountant(chosen, delta=delta)
+    shown = "".join(each if each.isprintable() else "?" for each in about)[:_LONGEST].strip()
+    return ledger.accountant(chosen, delta=delta, about=shown)
 
 
 def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:

@@ -34,9 +34,11 @@ class LedgerAccountant(KeepsJournal):
         relation: Relation | None = None,
         *,
         delta: float | None = None,
+        about: str | None = None,
     ) -> None:
         super().__init__()
         self._ledger, self._dataset, self._relation = ledger, dataset, relation
+        self._about = about
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None
         self._known: Amount | None = None  # what had been spent when this was charged last
@@ -84,7 +86,9 @@ class LedgerAccountant(KeepsJournal):
                 f"cost must be about the relation {str(self._relation)!r} like those before it, "
                 f"got {str(cost.relation)!r}; use another accountant for it."
             )
-        self._receipt = self._ledger.spend(self._dataset, cost, count, delta=self._delta)
+        self._receipt = self._ledger.spend(
+            self._dataset, cost, count, delta=self._delta, about=self._about
+        )
         self._known = self._receipt.after
         self._relation = cost.relation
         self._book.add(cost, count)

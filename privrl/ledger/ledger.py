@@ -199,7 +199,7 @@ class Ledger:
         """
         check_is("data", data, Path)
         if name is not None:
-            _check_name(name)
+            _check_name("dataset", name)
         state = self._opened()
         if name is not None and not (data.is_file() or data.is_dir()):
             return self._checked(state, DataSet(name))
@@ -213,6 +213,7 @@ class Ledger:
         relation: Relation | None = None,
         *,
         delta: float | None = None,
+        about: str | None = None,
     ) -> "accountant.LedgerAccountant":
         """Return an accountant that enters all that it is charged with.
 
@@ -224,15 +225,26 @@ class Ledger:
             Which data sets are neighbours; by default as the first cost says.
         delta : float, optional
             At which epsilon is told: for a single release by its own privacy profile.
+        about : str, optional
+            What is released, in public words of up to 100 characters, such as ``"histogram of
+            age"``; entries show it.
         """
         chosen = dataset if isinstance(dataset, DataSet) else DataSet(dataset)
-        _check_name(chosen.name)
-        return accountant.LedgerAccountant(self, chosen, relation, delta=delta)
+        _check_name("dataset", chosen.name)
+        return accountant.LedgerAccountant(self, chosen, relation, delta=delta, about=about)
 
     def spend(
-        self, dataset: DataSet, cost: Cost, count: int = 1, *, delta: float | None = None
+        self,
+        dataset: DataSet,
+        cost: Cost,
+        count: int = 1,
+        *,
+        delta: float | None = None,
+        about: str | None = None,
     ) -> Receipt:
         """Enter that a cost is spent so many times; once this returns, it is on disk.
+
+        ``about`` says what is released, see `accountant`.
 
         Raises
         ------
@@ -245,6 +257,8 @@ class Ledger:
         """
         check_is("dataset", dataset, DataSet)
         check_cost(cost)
+        if about is not None:
+            _check_name("about", about)
         count = check_count("count", count)
         profile = profile_of(cost) if count == 1 else None
         alone = None
@@ -268,6 +282,7 @@ class Ledger:
                 "relation_key": key[1],
                 "cost": _cut(" ".join(repr(cost).split())),
                 "count": count,
+                "about": about,
                 "pure": None if pure is None else str(pure),
                 "alone": None if alone is None or not alone[1] < np.inf else alone,
                 "curve": digest_of(curve),
@@ -295,7 +310,7 @@ class Ledger:
         relation : Relation or str, optional
             Under which relation. By default under each that has no budget of its own, one by one.
         """
-        _check_name(dataset)
+        _check_name("dataset", dataset)
         check_is("budget", budget, Budget)
         if relation is not None:
             check_is("relation", relation, Relation, str)
@@ -540,7 +555,7 @@ class Ledger:
     @staticmethod
     def _checked(state: _State, dataset: DataSet) -> DataSet:
         """Check that a name is one, and that data have only one."""
-        name, content = _check_name(dataset.name), dataset.content
+        name, content = _check_name("dataset", dataset.name), dataset.content
         known = None if content is None else state.contents.get(content)
         if known is not None and known != name:
             raise ValueError(
@@ -670,12 +685,12 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
     return once.times(check_count("count", entry["count"]))
 
 
-def _check_name(name: str) -> str:
-    """Return what a data set is called if it can be shown on one line."""
+def _check_name(argument: str, name: str) -> str:
+    """Return what something is called if it can be shown on one line."""
     fits = isinstance(name, str) and 0 < len(name) <= _LONGEST and name == name.strip()
     if not fits or any(unicodedata.category(each)[0] == "C" for each in name):
         raise ValueError(
-            f"dataset must be a name of 1 to {_LONGEST} characters that can be printed, without "
+            f"{argument} must be a name of 1 to {_LONGEST} characters that can be printed, without "
             f"blanks around it, got {_cut(repr(name))}."
         )
     return name

@@ -242,6 +242,16 @@ def test_predictions_are_not_written_over(folder: Path) -> None:
 # privrl ledger ------------------------------------------------------------------------------------
 
 
+def test_a_column_of_any_name_is_told_on_one_line(folder: Path) -> None:
+    name = "a\tb" + "x" * 200
+    Path("odd.csv").write_text(f'"{name}"\n1\n2\n')
+    Path("odd.json").write_text(json.dumps({"columns": {name: {"categories": [1, 2]}}}))
+    command = ["histogram", "odd.csv", "--schema", "odd.json", "--column", name]
+    assert run(*command, "--dataset", "odd", "--out", "odd").exit_code == 0
+    entry = Ledger().entries()[-1]
+    assert entry["about"] == f"histogram of a?b{'x' * 84}"
+
+
 def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     for each in (["show"], ["verify"], ["export"], ["forget", "people", "--force"]):
         assert "nothing was ever entered" in said(run("ledger", *each))
@@ -261,7 +271,9 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     assert "must be one of replace-record" in said(
         run("ledger", "budget", "people", "--epsilon", 1, "--relation", "nonsense")
     )
-    run("ledger", "budget", "others", "--epsilon", 3)
+    assert "--dataset" not in told  # which was said with the release
+    told = said(run("ledger", "budget", "others", "--epsilon", 3))
+    assert "no release was entered under that name yet: say --dataset others" in told
     shown = said(run("ledger", "show", "--delta", 1e-3))
     assert "1e-03" not in shown
     assert "0.001)" in shown
@@ -269,6 +281,7 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     entries = said(run("ledger", "show", "people"))
     assert "budget: epsilon 1.0, under replace one record" in entries
     assert "(0.5, 1e-05)" in entries  # what this release cost by itself
+    assert "histogram of age: " in entries
     assert "relation=" not in entries
     told_of = json.loads(run("ledger", "show", "people", "--json").output)["entries"]
     assert [each.get("cost", {}).get("epsilon") for each in told_of] == [0.5, None, None]

@@ -179,6 +179,10 @@ def test_an_export_has_no_salt_and_all_else(book: Ledger, tmp_path: Path) -> Non
     entry = json.loads(book.export()["entries"][0]["text"])
     assert entry["content"] not in (None, "")
     assert entry["pure"] == "1/2"
+    assert entry["about"] is None
+    for wrong in ("", "a\nb", "a" * 101, 3):
+        with pytest.raises(ValueError, match="about must be a name of 1 to 100 characters"):
+            book.accountant("a", about=wrong).compose(COST)
 
 
 def test_forgetting_leaves_nothing_of_a_data_set(book: Ledger) -> None:
