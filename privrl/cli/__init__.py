@@ -1,6 +1,6 @@
 """The command line: the one part that reaches up to everything."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,6 +49,29 @@ __all__ = [
     "train",
     "watch",
 ]
+
+#: How help lists the commands.
+_PANELS = {
+    "Agents": ("train", "play", "watch", "sweep", "suite"),
+    "People's records and logs": (
+        *("schema", "histogram", "classify", "naive-bayes", "bayes-net", "predict"),
+        *("fit-model", "fit-policy"),
+    ),
+    "Privacy": ("account", "ledger", "share"),
+    "Pages": ("report", "reproduce"),
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+_ORDER = {name: i for i, name in enumerate(_PANEL_OF)}
+
+
+def _name(command: Any) -> str:
+    return str(command.name or command.callback.__name__)
+
+
+_each: Any
+for _each in (*app.registered_commands, *app.registered_groups):
+    _each.rich_help_panel = _PANEL_OF[_name(_each)]
+app.registered_commands.sort(key=lambda each: _ORDER[_name(each)])
 
 
 def main() -> None:
