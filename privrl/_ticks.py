@@ -31,7 +31,8 @@ def plain_ticks(figure: Figure) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             for which in ("major", "minor"):
                 given: Any = getattr(axis, f"get_{which}_formatter")()
-                if axis.get_scale() == "log" and isinstance(given, LogFormatter):
+                of_logs = axis.get_scale() in ("log", "symlog")
+                if of_logs and isinstance(given, LogFormatter):
                     made = _Plain(
                         labelOnlyBase=given.labelOnlyBase, minor_thresholds=given.minor_thresholds
                     )

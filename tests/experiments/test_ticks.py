@@ -50,3 +50,12 @@ def test_what_was_chosen_stays() -> None:
     axes.set_xticks([1, 10], ["one", "ten"])
     _files.figure_writer(figure)(io.BytesIO())
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["one", "ten"]
+
+
+def test_losses_are_written_in_plain_numbers() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.set(yscale="symlog", ylim=(-2000, -5))
+    _files.figure_writer(figure)(io.BytesIO())
+    labels = [tick.get_text() for tick in axes.get_yticklabels(which="major")]
+    assert {"-10", "-100", "-1000"} <= {label.replace("\u2212", "-") for label in labels}
