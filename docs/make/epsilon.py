@@ -134,7 +134,7 @@ def _guess_picture() -> Figure:
         "What may be learned of one yes or no about one unit: whichever is protected",
         loc="left", fontsize="medium",
     )  # fmt: skip
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(0.01, 0.68))
+    axes.legend(frameon=False, loc="upper left")
     axes.grid(alpha=0.25)
     return figure
 
