@@ -17,13 +17,11 @@ from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.sums import SumsMechanism
-from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
+from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 
 # Chosen on public data sets; docs/models.md says which.
-_LEAST_SIGNAL = (
-    0.1  # to a class, below which gradients would be drowned, and all is spent on tables
-)
+_LEAST_SIGNAL = 1.0  # below which gradients would be drowned, and all is spent on tables
 _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
 _FOR_TABLES = (0.15, 0.9)  # the least and the largest share
 _HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
@@ -105,7 +103,13 @@ def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int
 
 
 def plan(
-    sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
+    sigma: float,
+    n_records: int,
+    sizes: Sequence[int],
+    n_classes: int,
+    *,
+    has_tables: bool,
+    rarest: float = 1.0,
 ) -> Plan:
     """Return what a budget is spent on.
 
@@ -121,6 +125,8 @@ def plan(
         How many.
     has_tables : bool
         Whether there is a naive Bayes already, paid for before.
+    rarest : float
+        How frequent the rarest class is, by what was released, where an average one is 1.
 
     Raises
     ------
@@ -128,10 +134,11 @@ def plan(
         If there is, and the budget is so small that the noise cannot be drawn.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
-    if signal < _LEAST_SIGNAL * n_classes and not has_tables:
+    if signal < _LEAST_SIGNAL and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = _FOR_TABLES
-    share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
+    seen = signal * math.sqrt(rarest)  # between the average class and the rarest
+    share = min(max(1 / (1 + _TABLES * seen**_POWER), least), most) if not has_tables else 0.0
     # Small enough for features that say the same, and together pull as many times as hard.
     fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
     number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
@@ -158,20 +165,20 @@ def plan(
 
 
 def plan_tables(
-    target: Target, shapes: Sequence[Rows], sigma: float, n_records: int
+    shapes: Sequence[Rows], sigma: float, n_records: int, *, classes: float | None = None
 ) -> tuple[TablesMechanism, bool]:
     """Return what releases naive Bayes' tables, and whether its temperature is measured.
 
     Parameters
     ----------
-    target : Rdp or ApproxDP
-        What tables may spend.
     shapes : sequence of (int, int)
         Of the tables: of the classes first, then of each feature.
     sigma : float
-        Of a single Gaussian release that would spend all of it.
+        Of a single Gaussian release that would spend all that is for tables.
     n_records : int
         How many there are.
+    classes : float, optional
+        Sigma of the table of classes, where it has been released already.
 
     Notes
     -----
@@ -187,19 +194,29 @@ def plan_tables(
     first, *others = least_noise_shares(shapes)
     own = math.sqrt(loss / _WORTH) * (1 + signal**2) / signal
     own = max(first, min(own, 2 / n_classes**2))
-    shares = [own, *(share * (1 - own) / (1 - first) for share in others)]
-    whole = TablesMechanism.calibrated(
-        target,
-        shapes=[*shapes, *SHAPES],
-        n_records=n_records,
-        mechanism="gaussian",
-        shares=[*shares, *SHARES],
-    )
-    if is_worth_measuring(whole.deviations[-1], n_records):
-        return whole, True
-    return TablesMechanism.calibrated(
-        target, shapes=shapes, n_records=n_records, mechanism="gaussian", shares=shares
-    ), False
+
+    def tables(more: tuple[Rows, ...], theirs: tuple[float, ...]) -> TablesMechanism:
+        whole = 1 + sum(theirs)
+        mine = own if classes is None else whole * (sigma / classes) ** 2
+        shares = [mine, *(share * (1 - mine) / (1 - first) for share in others), *theirs]
+        noise = [sigma * math.sqrt(whole / share) for share in shares]
+        noise[0] = noise[0] if classes is None else classes
+        return TablesMechanism(shapes=(*shapes, *more), mechanism="gaussian", sizes=tuple(noise))
+
+    measured = tables(SHAPES, SHARES)
+    if is_worth_measuring(measured.deviations[-1], n_records):
+        return measured, True
+    return tables((), ()), False
+
+
+def rarest_of(classes: ReleasedTable, n_records: int) -> float:
+    """Return how frequent the rarest class is by its noisy count, where an average one is 1.
+
+    A count that is less than the deviation of its noise is taken for that.
+    """
+    counts = classes.values[0]
+    least = max(float(counts.min()), classes.deviation)
+    return min(1.0, len(counts) * least / n_records)
 
 
 def safe_temperature(typical: float, signal: float, log_prior: FloatArray) -> float:
