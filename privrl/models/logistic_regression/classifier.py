@@ -158,20 +158,14 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.warn_of_clones(accountant)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
-            tables, measured = plan_tables(records.shapes, sigma * planned.share**-0.5, n_records)
+            tables, _ = plan_tables(records.shapes, sigma * planned.share**-0.5, n_records)
             cost = planned.cost(tables)
             gate.charge(accountant, cost)
-            # All that follows is covered by it.
+            # All that follows is covered by it. Classes are counted first, and say what tables get.
             numbers = np.bincount(records.numbers, minlength=n_classes)[None].astype(np.float64)
             (classes,) = tables.part(slice(1)).release([numbers], rng)
-            planned = plan(
-                sigma,
-                n_records,
-                sizes,
-                n_classes,
-                has_tables=False,
-                rarest=rarest_of(classes, n_records),
-            )
+            rarest = rarest_of(classes, n_records)
+            planned = plan(sigma, n_records, sizes, n_classes, has_tables=False, rarest=rarest)
             part = sigma * planned.share**-0.5
             begun.target = Rdp(
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))

@@ -1,8 +1,19 @@
-"""What a budget is spent on, by public facts alone.
+"""What a budget is spent on, by public facts and the classes' noisy counts alone.
 
 All of it is Gaussian, so precisions add up: what tables, gradients of features' weights, gradients
 of all weights and the choice of how far they are followed have together is that of a single release
 with the whole budget.
+
+**In two stages.** The table of the classes is released first, with noise that follows from public
+facts. What is left is shared out afterwards, by what that table says. Whatever it says, the
+precision of all that follows is the same, the whole without that of the table: so each Rényi
+divergence of what follows has one bound for all outcomes of the first, and the two add up as
+releases do of which one depends on the other (Mironov, 2017, proposition 1). The whole is charged
+before the first is drawn.
+
+References
+----------
+I. Mironov. *Rényi differential privacy* (2017).
 """
 
 import math
@@ -29,6 +40,7 @@ _CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be
 _CLEAR = 0.02  # noise of that to a record, above which it would be chosen by chance
 _TYPICAL_SIGNAL = 20.0  # from which on there are more steps
 _STEPS = 60
+_ROOM = 1e-12  # of sigmas, for what floats round where precisions are shared out and summed
 _STEPS_OF_FEATURE = 1.6  # at least, of each
 MOMENTUM = 0.9
 _SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
@@ -86,14 +98,15 @@ class Plan:
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
         precision += self.scores.precision + self.weights.precision + self.choice.precision
-        return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
+        return GaussianCost(sigma=precision**-0.5 * (1 - _ROOM), relation=ReplaceRecord())
 
 
 def whole_sigma(target: Target) -> float:
     """Return the noise of a single Gaussian release that spends all of a target."""
-    return calibrate(
+    sigma = calibrate(
         target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
     )
+    return sigma * (1 + _ROOM)
 
 
 def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int) -> float:
