@@ -32,7 +32,9 @@ from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 
 # Chosen on public data sets; docs/models.md says which.
-_LEAST_SIGNAL = 1.0  # below which gradients would be drowned, and all is spent on tables
+_LEAST_SIGNAL = (
+    0.1  # to a class, below which gradients would be drowned, and all is spent on tables
+)
 _TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
 _FOR_TABLES = (0.15, 0.9)  # the least and the largest share
 _HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
@@ -147,7 +149,7 @@ def plan(
         If there is, and the budget is so small that the noise cannot be drawn.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
-    if signal < _LEAST_SIGNAL and not has_tables:
+    if signal < _LEAST_SIGNAL * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = _FOR_TABLES
     seen = signal * math.sqrt(rarest)  # between the average class and the rarest
