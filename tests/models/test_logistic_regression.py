@@ -127,6 +127,37 @@ def test_over_budget_nothing_is_drawn(monkeypatch):
         model.predict(records()[0])
 
 
+@pytest.mark.parametrize("power", np.arange(21.25, 22.5, 0.25))
+def test_a_plan_that_cannot_be_drawn_is_refused_unspent(power, monkeypatch):
+    """Which one there will be is known when the classes were counted: the worst is tried before."""
+
+    def fails(rarest):
+        try:
+            plan(2.0**power, 200_000_000, (3, 3), 2, has_tables=False, rarest=rarest)
+        except ValueError:
+            return True
+        return False
+
+    refused = [fails(rarest) for rarest in (0.0, 1e-4, 0.01, 0.3, 1.0)]
+    assert refused == sorted(refused, reverse=True)  # the first of them, if any is
+    X, y = records(400)
+    monkeypatch.setattr(TablesMechanism, "_draw", lambda *_: pytest.fail("there was a draw"))
+    asked = []
+
+    def refusing(*given, rarest=1.0, **more):
+        asked.append(rarest)
+        if rarest < 1:
+            raise ValueError("sigma must be at most 2**26")
+        return plan(*given, rarest=rarest, **more)
+
+    monkeypatch.setattr("privrl.models.logistic_regression.classifier.plan", refusing)
+    accountant = RdpAccountant()
+    with pytest.raises(ValueError, match="sigma must be"):
+        made().fit(X, y, accountant=accountant)
+    assert not accountant.rdp.any()
+    assert asked == [1.0, 0.0]
+
+
 def test_with_a_large_budget_it_is_logistic_regression():
     """As without privacy, where naive Bayes is not: one feature comes five times."""
     X, y = records(20_000)

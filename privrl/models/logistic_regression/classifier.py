@@ -158,6 +158,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.warn_of_clones(accountant)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
+            # The plan with the least for gradients: noise that none can have is refused unspent.
+            plan(sigma, n_records, sizes, n_classes, has_tables=False, rarest=0.0)
             tables, _ = plan_tables(records.shapes, sigma * planned.share**-0.5, n_records)
             cost = planned.cost(tables)
             gate.charge(accountant, cost)
