@@ -1,5 +1,6 @@
 """What commands that release something of real data share: each release is entered beforehand."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from privrl.cli.terminal import ERR, OUT
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.ledger import Amount, LedgerAccountant
+    from privrl.ledger import Amount, Ledger, LedgerAccountant
 
 LedgerPath = Annotated[
     Path | None,
@@ -43,8 +44,21 @@ def accountant_of(
     chosen = ledger.dataset(data, name)
     if not was_there:
         ERR.print(f"a new ledger begins: {escape(str(ledger.path))}", soft_wrap=True)
+    elif name is None and (waiting := _waiting(ledger, chosen.name)):
+        ERR.print(
+            f"the ledger has a budget for {escape(waiting)}, under which nothing was released yet; "
+            f"it is not for these data unless you say --dataset {escape(shlex.quote(waiting))}"
+        )
     shown = "".join(each if each.isprintable() else "?" for each in about)[:_LONGEST].strip()
     return ledger.accountant(chosen, delta=delta, about=shown)
+
+
+def _waiting(ledger: "Ledger", chosen: str) -> str | None:
+    """Return a name that has a budget and no release yet, where these data have no budget."""
+    budgets = {name for name, _ in ledger.budgets()}
+    if chosen in budgets:
+        return None
+    return min(budgets - {each.dataset for each in ledger.accounts()}, default=None)
 
 
 def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:

@@ -252,6 +252,20 @@ def test_a_column_of_any_name_is_told_on_one_line(folder: Path) -> None:
     assert entry["about"] == f"histogram of a?b{'x' * 84}"
 
 
+def test_a_budget_that_waits_for_its_name_is_told_of(folder: Path) -> None:
+    """Who set a budget and forgets the name would think that it holds."""
+    histogram = COMMANDS["histogram"][0]
+    run("ledger", "budget", "my people", "--epsilon", 3)
+    told = said(run(*histogram, "--out", "a"))
+    assert "a budget for my people" in told
+    assert "not for these data unless you say --dataset 'my people'" in told
+    (account,) = Ledger().accounts()
+    run("ledger", "budget", account.dataset, "--epsilon", 30, "--delta", 1e-5)
+    again = run(*histogram, "--out", "b")
+    assert again.exit_code == 0
+    assert "budget for" not in said(again)
+
+
 def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     for each in (["show"], ["verify"], ["export"], ["forget", "people", "--force"]):
         assert "nothing was ever entered" in said(run("ledger", *each))
