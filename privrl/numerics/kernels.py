@@ -1,0 +1,130 @@
+"""What numba compiles, loaded where it is installed and pays (`privrl.numerics.compiled`).
+
+Each function returns what its plain twin does, to the last bit. Floats that could depend on the
+order in which they are added up, or on whose logarithm is taken, decide where they leave no doubt.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numba
+import numpy as np
+
+from privrl.numerics.discrete_noise import BoolArray, IntArray
+from privrl.numerics.special import FloatArray
+
+__all__ = ["candidates"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_ROOT_HALF: Final = 0x3FE6A09E667F3BCD  # its bits
+_MANTISSA: Final = (1 << 52) - 1
+_EXPONENT: Final = 0x7FF << 52
+_LOG_4: Final = math.log(4)
+_SLACK: Final = 2.0**-47  # relative: more than what is computed here is off
+_KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
+_LEAST: Final = 2.0**-48  # uniform numbers below are not known well enough
+_GRAIN: Final = 2.0**-30  # of the power of two below a number
+
+
+def _inline(function: _Function) -> _Function:
+    return numba.njit(inline="always", error_model="numpy")(function)
+
+
+def _compiled(signature: str) -> Callable[[_Function], _Function]:
+    return numba.njit(signature, error_model="numpy", nogil=True)
+
+
+@_inline
+def _log(x: float) -> float:
+    """Return the logarithm of a normal number > 0, to less than a unit in its last place.
+
+    As fdlibm does it (Sun Microsystems, 1993), but without a branch, so that a processor has
+    several at once.
+    """
+    bits = np.float64(x).view(np.int64) - _ROOT_HALF
+    power = np.float64(bits >> 52)
+    f = np.int64((bits & _MANTISSA) + _ROOT_HALF).view(np.float64) - 1
+    s = f / (2 + f)
+    z = s * s
+    r = 0.1818357216161805012 + z * (0.1531383769920937332 + z * 0.1479819860511658591)
+    r = 0.3999999999940941908 + z * (0.2857142874366239149 + z * (0.2222219843214978396 + z * r))
+    r = z * (0.6666666666666735130 + z * r)
+    half = 0.5 * f * f
+    return power * _LN2_HIGH - ((half - (s * (half + r) + power * _LN2_LOW)) - f)
+
+
+@_inline
+def _exponential(x: float) -> tuple[float, float]:
+    """Return ``exp(x) − 1`` and ``exp(x) − 1 − x``, for x from −40 to 40, without a branch.
+
+    By Taylor's series around the nearest multiple of log 2; where that is 0 nothing cancels.
+    """
+    power = np.rint(x / math.log(2))
+    y = (x - power * _LN2_HIGH) - power * _LN2_LOW
+    r = 1 / 39916800 + y * (1 / 479001600 + y * (1 / 6227020800))
+    r = 1 / 40320 + y * (1 / 362880 + y * (1 / 3628800 + y * r))
+    r = 1 / 120 + y * (1 / 720 + y * (1 / 5040 + y * r))
+    bent = y * y * (1 / 2 + y * (1 / 6 + y * (1 / 24 + y * r)))
+    two = np.int64((np.int64(power) + 1023) << 52).view(np.float64)
+    rise = two * (y + bent) + (two - 1)
+    return rise, bent if power == 0 else rise - x
+
+
+@_compiled(f"int64({', '.join(5 * ['float64[::1]'])}, boolean[::1], boolean[::1])")
+def _decide(
+    shapes: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    third: FloatArray,
+    values: FloatArray,
+    accepted: BoolArray,
+    unsure: BoolArray,
+) -> int:
+    """Enter what floats make of candidates, and return how many of them are in doubt.
+
+    The bounds are those of `privrl.numerics.exact_dirichlet`, each candidate's own.
+    """
+    doubts = 0
+    for i in range(len(shapes)):
+        shape = shapes[i]
+        one, two = max(first[i], 2.0**-53), max(second[i], 2.0**-53)
+        three = max(third[i], 2.0**-53)
+        small = shape < 1
+        a = shape + 1 if small else shape
+        root, spread = math.sqrt(2 * a - 1), one * (1 - one)
+        logs = _log(spread * two)
+        v = _log(one / (1 - one)) / root
+        rise, bent = _exponential(v)
+        bent *= a
+        short = bent + logs + _LOG_4
+        more = _log(three) / shape if small else 0.0
+        centre = _log(a)
+        value = centre + v + more
+        power = np.int64(np.float64(value).view(np.int64) & _EXPONENT).view(np.float64)
+        power = max(power, 0.5)
+        far = power * (1.5 * 2.0**23)  # there floats are as far apart as a grain is wide
+        rounded = (value + far) - far
+        values[i], accepted[i] = rounded, short < 0
+        turn = abs(v)
+        unknown = (a * abs(rise) / root + 1) / spread + 1 / two
+        margin_off = _SLACK * (bent * (3 + turn) - logs + 2) + _KNOWN * unknown
+        tail = _KNOWN / (shape * three) if small else 0.0
+        value_off = _KNOWN / (root * spread) + tail + _SLACK / 4 * (centre + turn - more + 1)
+        unclear = (short < 0) & (power * _GRAIN - abs(value - rounded) <= value_off)
+        unsure[i] = unclear | (abs(short) <= margin_off) | (min(one, two, three) < _LEAST)
+        doubts += unsure[i]
+    return doubts
+
+
+def candidates(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
+    """Return which candidates floats accept, what they round them to, and which are in doubt."""
+    values = np.empty(len(shapes))
+    accepted, unsure = np.empty((2, len(shapes)), np.bool_)
+    doubts = _decide(shapes, *uniform, values, accepted, unsure)
+    return accepted, values, np.flatnonzero(unsure) if doubts else _NONE
+
+
+_NONE: Final = np.empty(0, np.intp)
