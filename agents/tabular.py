@@ -29,7 +29,7 @@ from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
 from privrl.costs.base import Cost
 from privrl.costs.relations import PaperStep, ReplaceEpisode
-from privrl.envs.planning import plan, plan_support
+from privrl.envs.planning import best_actions, plan_support
 from privrl.envs.support import Support
 from privrl.ledger.file import LedgerError
 from privrl.ledger.ledger import Ledger
@@ -463,7 +463,7 @@ class TabularAgent(Observer, ABC):
         if self.support is not None:
             return plan_support(rows, self.support, reward, self.horizon)[0]
         # Without its last cell, "over", a row sums to less than 1: what is lost is worth nothing.
-        return plan(rows[..., : self.n_states], reward, self.horizon)[0]
+        return best_actions(rows[..., : self.n_states], reward, self.horizon)
 
     def _check_rows(self, known_rows: ArrayLike) -> FloatArray:
         rows = np.array(known_rows, np.float64)

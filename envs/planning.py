@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import as_floats, check_count, check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
+from privrl.numerics.compiled import Compiled
 
 _SMALL = 2**16
 """Up to so many action values, those of all steps are kept, and compared in the end."""
@@ -61,6 +62,18 @@ def plan(transition: ArrayLike, reward: ArrayLike, horizon: int) -> tuple[IntArr
     if math.prod(batch) == 1 and horizon * reward.size <= _SMALL:
         return _by_itself(transition, reward, batch, horizon)
     return _induction(_backup(transition, reward, batch), reward.shape[-2], batch, horizon)
+
+
+def best_actions(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray:
+    """Return the policy of `plan`, without its values: quicker if it is compiled."""
+    return _policies(transition, reward, horizon)
+
+
+def _planned(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray:
+    return plan(transition, reward, horizon)[0]
+
+
+_policies = Compiled(_planned, "greedy")
 
 
 def plan_support(

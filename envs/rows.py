@@ -31,6 +31,8 @@ class TransitionRows:
         the table's order, then those of the start.
     start_row : int
         The row of the start.
+    ends : array of float, shape (n,)
+        The sorted array: where each entry's part of its row ends.
     """
 
     def __init__(self, transition: FloatArray, start: FloatArray) -> None:
@@ -45,7 +47,7 @@ class TransitionRows:
             positions.append(first + row + cumulative[row, next_state])
             following.append(next_state)
             first += len(block)
-        self._cdf, self.next_state = np.concatenate(positions), np.concatenate(following)
+        self.ends, self.next_state = np.concatenate(positions), np.concatenate(following)
         self.start_row = len(rows)
         # The largest u for which row + u stays below row + 1 after rounding, in every row.
         self._largest_draw = np.nextafter(first, 0) - self.start_row
@@ -53,7 +55,12 @@ class TransitionRows:
     @cached_property
     def in_lists(self) -> tuple[list[float], list[int]]:
         """The sorted array, and where its entries lead, for those who look up a few."""
-        return self._cdf.tolist(), self.next_state.tolist()
+        return self.ends.tolist(), self.next_state.tolist()
+
+    @cached_property
+    def first(self) -> IntArray:
+        """The first entry of each row, and how many entries there are."""
+        return self.ends.searchsorted(np.arange(self.start_row + 2), side="right")
 
     def keep_below_one(self, draws: FloatArray) -> None:
         """Lower uniform draws, in place, that would be 1 once they are added to a row."""
@@ -61,4 +68,4 @@ class TransitionRows:
 
     def entries(self, position: FloatArray) -> IntArray:
         """Return the entries that rows with draws added to them look up."""
-        return self._cdf.searchsorted(position, side="right")
+        return self.ends.searchsorted(position, side="right")

@@ -24,7 +24,8 @@ class Compiled(Generic[Given, Returned]):
     plain : callable
         In NumPy or Python.
     twin : str
-        The name of the other, which takes the same arguments and returns the same.
+        The name of the other, which takes the same arguments and returns the same; or None where
+        the plain one has to decide.
     """
 
     def __init__(self, plain: Callable[Given, Returned], twin: str) -> None:
@@ -33,17 +34,18 @@ class Compiled(Generic[Given, Returned]):
 
     def __call__(self, *given: Given.args, **named: Given.kwargs) -> Returned:
         if self._taken >= _WORTH:
-            return self._quick(*given, **named)
+            quickly = self._quick(*given, **named)
+            return self._plain(*given, **named) if quickly is None else quickly
         begun = perf_counter()
         returned = self._plain(*given, **named)
         self._taken += perf_counter() - begun
         return returned
 
     @cached_property
-    def _quick(self) -> Callable[Given, Returned]:
+    def _quick(self) -> Callable[Given, Returned | None]:
         try:
             kernels = import_module("privrl.numerics.kernels")
         except ImportError:  # no numba, or none for this NumPy
             return self._plain
-        quick: Callable[Given, Returned] = getattr(kernels, self._twin)
+        quick: Callable[Given, Returned | None] = getattr(kernels, self._twin)
         return quick

@@ -14,7 +14,7 @@ import numpy as np
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray
 
-__all__ = ["candidates"]
+__all__ = ["candidates", "greedy", "walked"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -27,6 +27,8 @@ _SLACK: Final = 2.0**-47  # relative: more than what is computed here is off
 _KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
 _LEAST: Final = 2.0**-48  # uniform numbers below are not known well enough
 _GRAIN: Final = 2.0**-30  # of the power of two below a number
+_FEW_STATES: Final = 16  # for more, products of matrices are quicker
+_FEW_ENTRIES: Final = 8  # of a row, that are looked at one after the other
 
 
 def _inline(function: _Function) -> _Function:
@@ -128,3 +130,114 @@ def candidates(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Floa
 
 
 _NONE: Final = np.empty(0, np.intp)
+
+
+@_compiled("boolean(float64[:, :, ::1], float64[:, ::1], int64[:, :, ::1], float64[:, ::1])")
+def _induce(
+    columns: FloatArray, rewards: FloatArray, policy: IntArray, scratch: FloatArray
+) -> bool:
+    """Enter the best action of each run, step and state; return whether all are sure to be best.
+
+    ``columns`` has shape (runs, next state, state * action), ``scratch`` (2, state * action). An
+    action is sure if sums in whatever order make it better than those before, or no better; or if
+    nothing was added up.
+    """
+    runs, horizon, n_states = policy.shape
+    n_rows = rewards.shape[1]
+    n_actions = n_rows // n_states
+    worth, value = scratch
+    sure = True
+    for run in range(runs):
+        mass, paid, everything = 0.0, 0.0, 0.0  # the first two of a row, at the most
+        for row in range(n_rows):
+            total = 0.0
+            for following in range(n_states):
+                total += abs(columns[run, following, row])
+            mass, paid = max(mass, total), max(paid, abs(rewards[run, row]))
+            everything += total + abs(rewards[run, row])
+            worth[row] = rewards[run, row]
+        off, largest = 0.0, 0.0  # how far values are off, and how large they are, at the most
+        for step in range(horizon - 1, -1, -1):
+            if step < horizon - 1:
+                off = mass * off + (n_states + 2) * _KNOWN * (mass * largest + paid)
+                for row in range(n_rows):
+                    worth[row] = 0.0
+                for following in range(n_states):
+                    for row in range(n_rows):
+                        worth[row] += columns[run, following, row] * value[following]
+                for row in range(n_rows):
+                    worth[row] += rewards[run, row]
+            largest = 0.0
+            for state in range(n_states):
+                best, choice = worth[state * n_actions], 0
+                for action in range(1, n_actions):
+                    gap = worth[state * n_actions + action] - best
+                    sure &= (abs(gap) > 4 * off) | (off == 0)
+                    if gap > 0:
+                        best, choice = worth[state * n_actions + action], action
+                value[state], policy[run, step, state] = best, choice
+                largest = max(largest, abs(best))
+        sure &= off + largest + everything < np.inf  # which a NaN is not either
+    return sure
+
+
+def greedy(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray | None:
+    """Return the policies of `privrl.envs.planning.plan` for tables that all have the same axes."""
+    *batch, n_states, n_actions, n_next = transition.shape
+    if n_states > _FEW_STATES or transition.shape[:-1] != reward.shape:
+        return None
+    n_rows = n_states * n_actions
+    columns = np.array(transition.reshape(-1, n_rows, n_next).swapaxes(1, 2), order="C")
+    rewards = np.array(reward.reshape(-1, n_rows), order="C")
+    policy = np.empty((len(columns), horizon, n_states), np.int64)
+    sure = _induce(columns, rewards, policy, np.empty((2, n_rows)))
+    return policy.reshape(*batch, horizon, n_states) if sure else None
+
+
+@_compiled(
+    "void(int64[:, :, ::1], float64[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[:, ::1])"
+)
+def _walk(
+    policy: IntArray,
+    draws: FloatArray,
+    ends: FloatArray,
+    first: IntArray,
+    next_state: IntArray,
+    cell: IntArray,
+    counts: IntArray,
+) -> None:
+    """Count where walkers go, see `walked`; ``first`` entry of each row, the start's is the last."""
+    runs, horizon, n_states = policy.shape
+    start_row, walkers = len(first) - 2, draws.shape[1]
+    n_actions = start_row // n_states
+    for walker in range(walkers):
+        run = walker // (walkers // runs)
+        row, step = start_row, horizon
+        for _ in range(horizon + 1):
+            position = row + draws[step, walker]
+            entry, after = first[row], first[row + 1]
+            while after - entry > _FEW_ENTRIES:
+                middle = (entry + after) // 2
+                if ends[middle] <= position:
+                    entry = middle
+                else:
+                    after = middle + 1
+            while ends[entry] <= position:
+                entry += 1
+            if row < start_row:
+                counts[run, cell[entry]] += 1
+            step = step + 1 if step < horizon else 0
+            state = next_state[entry]
+            if step < horizon:
+                row = state * n_actions + policy[run, step, state]
+
+
+def walked(
+    policy: IntArray, draws: FloatArray, rows: Any, cell: IntArray, shape: tuple[int, int, int]
+) -> IntArray:
+    """Return what `privrl.envs.walkers` counts, of as many walkers in each run."""
+    counts = np.zeros((len(policy), *shape), np.int64)
+    tables = rows.ends, rows.first, rows.next_state, cell
+    _walk(np.require(policy, np.int64, "CW"), draws, *tables, counts.reshape(len(policy), -1))
+    return counts
