@@ -28,6 +28,7 @@ _KNOWN: Final = 2.0**-52  # twice what is not known of a uniform number
 _LEAST: Final = 2.0**-48  # uniform numbers below are not known well enough
 _GRAIN: Final = 2.0**-30  # of the power of two below a number
 _FEW_STATES: Final = 16  # for more, products of matrices are quicker
+_AT_ONCE: Final = 256  # runs: their tables stay in a processor's cache
 _FEW_ENTRIES: Final = 8  # of a row, that are looked at one after the other
 
 
@@ -132,53 +133,54 @@ def candidates(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Floa
 _NONE: Final = np.empty(0, np.intp)
 
 
-@_compiled("boolean(float64[:, :, ::1], float64[:, ::1], int64[:, :, ::1], float64[:, ::1])")
+@_compiled(
+    "boolean(float64[:, :, ::1], float64[:, ::1], int64[:, :, ::1], float64[:, ::1], "
+    "float64[:, ::1])"
+)
 def _induce(
-    columns: FloatArray, rewards: FloatArray, policy: IntArray, scratch: FloatArray
+    tables: FloatArray, rewards: FloatArray, policy: IntArray, value: FloatArray, worth: FloatArray
 ) -> bool:
-    """Enter the best action of each run, step and state; return whether all are sure to be best.
+    """Enter the best action at each step, in each state and run; return whether all are sure.
 
-    ``columns`` has shape (runs, next state, state * action), ``scratch`` (2, state * action). An
-    action is sure if sums in whatever order make it better than those before, or no better; or if
-    nothing was added up.
+    ``tables`` has shape (next state, state * action, run), ``rewards`` and ``policy`` likewise have
+    the runs last; what states and actions are worth is written to the others. An action is sure if
+    sums in whatever order make it better than those before, or no better; or if nothing was added.
     """
-    runs, horizon, n_states = policy.shape
-    n_rows = rewards.shape[1]
+    horizon, n_states, runs = policy.shape
+    n_rows = len(rewards)
     n_actions = n_rows // n_states
-    worth, value = scratch
-    sure = True
-    for run in range(runs):
-        mass, paid, everything = 0.0, 0.0, 0.0  # the first two of a row, at the most
-        for row in range(n_rows):
+    mass, paid, everything = 0.0, 0.0, 0.0  # the first two of a row, at the most
+    for row in range(n_rows):
+        for run in range(runs):
             total = 0.0
             for following in range(n_states):
-                total += abs(columns[run, following, row])
-            mass, paid = max(mass, total), max(paid, abs(rewards[run, row]))
-            everything += total + abs(rewards[run, row])
-            worth[row] = rewards[run, row]
-        off, largest = 0.0, 0.0  # how far values are off, and how large they are, at the most
-        for step in range(horizon - 1, -1, -1):
+                total += abs(tables[following, row, run])
+            mass, paid = max(mass, total), max(paid, abs(rewards[row, run]))
+            everything += total + abs(rewards[row, run])
+    off, largest, doubts = 0.0, 0.0, 0  # how far values are off, and their size, at the most
+    for step in range(horizon - 1, -1, -1):
+        for row in range(n_rows):
+            for run in range(runs):
+                worth[row, run] = rewards[row, run]
             if step < horizon - 1:
-                off = mass * off + (n_states + 2) * _KNOWN * (mass * largest + paid)
-                for row in range(n_rows):
-                    worth[row] = 0.0
                 for following in range(n_states):
-                    for row in range(n_rows):
-                        worth[row] += columns[run, following, row] * value[following]
-                for row in range(n_rows):
-                    worth[row] += rewards[run, row]
-            largest = 0.0
-            for state in range(n_states):
-                best, choice = worth[state * n_actions], 0
-                for action in range(1, n_actions):
-                    gap = worth[state * n_actions + action] - best
-                    sure &= (abs(gap) > 4 * off) | (off == 0)
-                    if gap > 0:
-                        best, choice = worth[state * n_actions + action], action
-                value[state], policy[run, step, state] = best, choice
-                largest = max(largest, abs(best))
-        sure &= off + largest + everything < np.inf  # which a NaN is not either
-    return sure
+                    for run in range(runs):
+                        worth[row, run] += tables[following, row, run] * value[following, run]
+        if step < horizon - 1:
+            off = mass * off + (n_states + 2) * _KNOWN * (mass * largest + paid)
+        nothing = 4 * off if off > 0 else -1.0
+        for state in range(n_states):
+            for run in range(runs):
+                value[state, run], policy[step, state, run] = worth[state * n_actions, run], 0
+            for action in range(1, n_actions):
+                other = worth[state * n_actions + action]
+                for run in range(runs):
+                    gap = other[run] - value[state, run]
+                    doubts += abs(gap) <= nothing
+                    value[state, run] = other[run] if gap > 0 else value[state, run]
+                    policy[step, state, run] = action if gap > 0 else policy[step, state, run]
+        largest = mass * largest + paid
+    return doubts == 0 and off + largest + everything < np.inf
 
 
 def greedy(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray | None:
@@ -187,11 +189,17 @@ def greedy(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray
     if n_states > _FEW_STATES or transition.shape[:-1] != reward.shape:
         return None
     n_rows = n_states * n_actions
-    columns = np.array(transition.reshape(-1, n_rows, n_next).swapaxes(1, 2), order="C")
-    rewards = np.array(reward.reshape(-1, n_rows), order="C")
-    policy = np.empty((len(columns), horizon, n_states), np.int64)
-    sure = _induce(columns, rewards, policy, np.empty((2, n_rows)))
-    return policy.reshape(*batch, horizon, n_states) if sure else None
+    rows, rewards = transition.reshape(-1, n_rows, n_next).T, reward.reshape(-1, n_rows).T
+    policies = []
+    for first in range(0, rewards.shape[1], _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        tables, paid = (np.array(each[..., part], order="C") for each in (rows, rewards))
+        policy = np.empty((horizon, n_states, paid.shape[1]), np.int64)
+        if not _induce(tables, paid, policy, np.empty(policy.shape[1:]), np.empty(paid.shape)):
+            return None
+        policies.append(policy)
+    policy = np.concatenate(policies, axis=2) if len(policies) > 1 else policies[0]
+    return policy.transpose(2, 0, 1).reshape(*batch, horizon, n_states)
 
 
 @_compiled(
@@ -208,13 +216,13 @@ def _walk(
     counts: IntArray,
 ) -> None:
     """Count where walkers go, see `walked`; ``first`` entry of each row, the start's is the last."""
-    runs, horizon, n_states = policy.shape
+    horizon, n_states, runs = policy.shape
     start_row, walkers = len(first) - 2, draws.shape[1]
     n_actions = start_row // n_states
     for walker in range(walkers):
         run = walker // (walkers // runs)
-        row, step = start_row, horizon
-        for _ in range(horizon + 1):
+        row = start_row
+        for step in range(-1, horizon):
             position = row + draws[step, walker]
             entry, after = first[row], first[row + 1]
             while after - entry > _FEW_ENTRIES:
@@ -225,12 +233,11 @@ def _walk(
                     after = middle + 1
             while ends[entry] <= position:
                 entry += 1
-            if row < start_row:
+            if step >= 0:
                 counts[run, cell[entry]] += 1
-            step = step + 1 if step < horizon else 0
-            state = next_state[entry]
-            if step < horizon:
-                row = state * n_actions + policy[run, step, state]
+            if step < horizon - 1:
+                state = next_state[entry]
+                row = state * n_actions + policy[step + 1, state, run]
 
 
 def walked(
@@ -239,5 +246,6 @@ def walked(
     """Return what `privrl.envs.walkers` counts, of as many walkers in each run."""
     counts = np.zeros((len(policy), *shape), np.int64)
     tables = rows.ends, rows.first, rows.next_state, cell
-    _walk(np.require(policy, np.int64, "CW"), draws, *tables, counts.reshape(len(policy), -1))
+    policies = np.require(policy.transpose(1, 2, 0), np.int64, "CW")
+    _walk(policies, draws, *tables, counts.reshape(len(policy), -1))
     return counts
