@@ -214,8 +214,9 @@ class BetaRewards:
         tossed = (chance > 0) & (chance < 1)  # the ends of the range need no coin, and are common
         trials = counts[..., tossed].astype(np.int64)
         success[..., tossed] = rng.binomial(trials, chance[tossed])
-        successes = row_sums(success)
-        return np.concatenate([successes, row_sums(counts) - successes], axis=-1)
+        if counts.shape[-1] > 1:
+            success, counts = row_sums(success), row_sums(counts)
+        return np.concatenate([success, counts - success], axis=-1)
 
     def spoil(self) -> None:
         """Refuse all further updates."""

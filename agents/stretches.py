@@ -42,7 +42,7 @@ def play(
         agent.behaviour, episodes, rng, support=agent.support, free=agent.free
     )
     agent.observe_counts(counts, reward, ends=mdp.ends if agent.terminates else None)
-    return np.einsum("...sax,sax->...", counts, np.broadcast_to(reward, counts.shape[-3:]))
+    return np.einsum("...sax,sax->...", counts, reward)
 
 
 def _step_by_step(

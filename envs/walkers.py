@@ -134,7 +134,9 @@ def _walked(
 _counted = Compiled(_walked, "walked")
 
 
-def _tallied(entries: IntArray, run: IntArray, runs: int, cell: IntArray, shape: _Shape) -> IntArray:
+def _tallied(
+    entries: IntArray, run: IntArray, runs: int, cell: IntArray, shape: _Shape
+) -> IntArray:
     """Return how often each cell of each run's table was entered."""
     size = math.prod(shape)
     cells = cell[entries] + run * size

@@ -106,29 +106,43 @@ def rounded_log_gammas(
     array, shape (n,)
         Independent draws.
     """
-    each, drawn, left = generators(rng), np.empty(len(shapes)), np.arange(len(shapes))
+    each = generators(rng)
     own = max(1, len(shapes) // len(each))  # shapes of each generator
-    at_once = _CHUNK if len(each) == 1 else len(shapes)
 
     def settled(some: IntArray, i: int, known: list[int]) -> float | None:
         at = int(some[i])
         return _outcome(exactly(at), known, each[at // own])
 
+    drawn, left = np.empty(len(shapes)), np.arange(len(shapes))
     while left.size:
-        accepted, values = np.empty(left.size, np.bool_), np.empty(left.size)
-        for start in range(0, left.size, at_once):
-            chunk = left[start : start + at_once]
-            uniform = _uniform(each, chunk, own)
-            for first in range(0, chunk.size, _IN_CACHE):
-                of_chunk = slice(first, first + _IN_CACHE)
-                part = slice(start + first, start + first + chunk[of_chunk].size)
-                accepted[part], values[part] = _candidates(
-                    shapes[part], uniform[:, of_chunk], partial(settled, chunk[of_chunk])
-                )
-        drawn[left] = values  # those that are rejected are drawn once more
-        rejected = np.flatnonzero(~accepted)
+        accepted, values = _round(shapes, left, each, own, settled)
+        if left.size == len(drawn):
+            drawn = values
+        else:
+            drawn[left] = values
+        (rejected,) = (~accepted).nonzero()  # they are drawn once more
         left, shapes = left[rejected], shapes[rejected]
     return drawn
+
+
+def _round(
+    shapes: FloatArray,
+    left: IntArray,
+    each: Sequence[np.random.Generator],
+    own: int,
+    settled: Callable[[IntArray, int, list[int]], float | None],
+) -> tuple[BoolArray, FloatArray]:
+    """Return what `_candidates` does, of all shapes that are left."""
+    at_once = _CHUNK if len(each) == 1 else len(shapes)
+    parts = []
+    for start in range(0, len(shapes), at_once):
+        part = slice(start, start + at_once)
+        uniform = _uniform(each, left[part], own)
+        parts.append(_candidates(shapes[part], uniform, partial(settled, left[part])))
+    if len(parts) == 1:
+        return parts[0]
+    accepted, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return accepted, values
 
 
 def _uniform(each: Sequence[np.random.Generator], some: IntArray, own: int) -> FloatArray:
@@ -161,15 +175,21 @@ def _candidates(
     return accepted, values
 
 
-def _by_itself(
-    shapes: FloatArray, uniform: FloatArray
-) -> tuple[BoolArray, FloatArray, IntArray]:
-    """Return what floats make of candidates, by the quicker of two ways."""
-    few = len(shapes) <= _FEW and shapes.max() < _LARGE
-    return (_one_by_one if few else _in_floats)(shapes, uniform)
+def _by_numpy(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:
+    """Return what `_in_floats` does, in the quicker of two ways, and in parts."""
+    if len(shapes) <= _FEW and shapes.max() < _LARGE:
+        return _one_by_one(shapes, uniform)
+    starts = range(0, len(shapes), _IN_CACHE)
+    parts = [
+        _in_floats(shapes[start : start + _IN_CACHE], uniform[:, start : start + _IN_CACHE])
+        for start in starts
+    ]
+    accepted, values, doubts = zip(*parts, strict=True)
+    doubts = [some + start for some, start in zip(doubts, starts, strict=True)]
+    return np.concatenate(accepted), np.concatenate(values), np.concatenate(doubts)
 
 
-_decided = Compiled(_by_itself, "candidates")
+_decided = Compiled(_by_numpy, "candidates")
 
 
 def _in_floats(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, FloatArray, IntArray]:

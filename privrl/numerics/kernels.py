@@ -5,7 +5,7 @@ order in which they are added up, or on whose logarithm is taken, decide where t
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import numba
@@ -14,7 +14,7 @@ import numpy as np
 from privrl.numerics.discrete_noise import BoolArray, IntArray
 from privrl.numerics.special import FloatArray
 
-__all__ = ["candidates", "greedy", "walked"]
+__all__ = ["candidates", "fit", "greedy", "walked"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -32,11 +32,14 @@ _AT_ONCE: Final = 256  # runs: their tables stay in a processor's cache
 _FEW_ENTRIES: Final = 8  # of a row, that are looked at one after the other
 
 
+_READ_ONLY: Final = numba.types.Array(numba.float64, 1, "C", readonly=True)
+
+
 def _inline(function: _Function) -> _Function:
     return numba.njit(inline="always", error_model="numpy")(function)
 
 
-def _compiled(signature: str) -> Callable[[_Function], _Function]:
+def _compiled(signature: Any) -> Callable[[_Function], _Function]:
     return numba.njit(signature, error_model="numpy", nogil=True)
 
 
@@ -127,7 +130,7 @@ def candidates(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Floa
     values = np.empty(len(shapes))
     accepted, unsure = np.empty((2, len(shapes)), np.bool_)
     doubts = _decide(shapes, *uniform, values, accepted, unsure)
-    return accepted, values, np.flatnonzero(unsure) if doubts else _NONE
+    return accepted, values, unsure.nonzero()[0] if doubts else _NONE
 
 
 _NONE: Final = np.empty(0, np.intp)
@@ -249,3 +252,22 @@ def walked(
     policies = np.require(policy.transpose(1, 2, 0), np.int64, "CW")
     _walk(policies, draws, *tables, counts.reshape(len(policy), -1))
     return counts
+
+
+@_compiled(numba.boolean(_READ_ONLY, _READ_ONLY, *3 * [numba.float64]))
+def _all_fit(counts: FloatArray, past: FloatArray, some: float, grid: float, total: float) -> bool:
+    """Return whether all are whole multiples of the grid, and sums with some of the past small."""
+    wrong = 0
+    for i in range(len(counts)):
+        steps = counts[i] / grid
+        whole = (steps >= 0) & (steps == np.rint(steps)) & (counts[i] + some * past[i] < total)
+        wrong += not whole
+    return wrong == 0
+
+
+def fit(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: float) -> bool | None:
+    """Return True if `privrl.samplers.base` has nothing against counts, else None."""
+    if counts.dtype != np.float64 or len(past) > 1:
+        return None
+    flat = [np.ascontiguousarray(table).reshape(-1) for table in (counts, *past)]
+    return _all_fit(flat[0], flat[-1], float(len(past)), grid, total) or None

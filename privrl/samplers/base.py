@@ -20,6 +20,7 @@ from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
+from privrl.numerics.compiled import Compiled
 from privrl.numerics.randomness import secret_rng
 from privrl.numerics.special import FloatArray
 
@@ -335,6 +336,12 @@ def check_batch(
         raise ValueError(
             f"counts must have the same shape as the batches before, {before}, got {counts.shape}."
         )
+    _checked(counts, past, GRID, LARGEST_TOTAL)
+
+
+def _check_cells(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: float) -> bool:
+    """Check what is added to cells, and what was before, see `check_batch`; return True."""
+    del grid, total  # its compiled twin is told of them
     flat = [table.reshape(-1) for table in (counts, *past)]
     for start in range(0, counts.size, _AT_ONCE):
         parts = [table[start : start + _AT_ONCE] for table in flat]
@@ -342,6 +349,10 @@ def check_batch(
             filled = np.flatnonzero(parts[0] != 0)
             parts = [part[filled] for part in parts]
         _check_amounts(*parts)
+    return True
+
+
+_checked = Compiled(_check_cells, "fit")
 
 
 def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
