@@ -59,7 +59,10 @@ class Walkers(Rollouts):
 
     def go_abreast(self, policy: IntArray, episodes: int) -> bool:
         """Whether all walk in one group, and draw nothing but where they go."""
-        return math.prod(policy.shape[:2]) * episodes <= _DRAWS_AT_ONCE and policy.min() >= 0
+        return (
+            0 < math.prod(policy.shape[:2]) * episodes <= _DRAWS_AT_ONCE
+            and policy.min(initial=0) >= 0
+        )
 
     def counts(
         self,
@@ -76,7 +79,7 @@ class Walkers(Rollouts):
             return _counted(policy, draws, self._rows, self._cell, self._shape)
         rows = _in_order(policy, self._shape[1])
         choices = None
-        if policy.min() < 0:
+        if policy.min(initial=0) < 0:
             rows[policy.transpose(1, 2, 0).reshape(rows.shape) < 0] = -1
             choices = _Choices.of(free, self._shape[1], runs, n_states)
         run_of_each = np.arange(runs * episodes) // episodes
@@ -107,7 +110,7 @@ class Walkers(Rollouts):
             assert choices is not None
             return self._first_row[at // runs] + choices.draw(at, rng)
 
-        entries = _side_by_side(rows, run, runs, draws, self._rows, choices and chosen)
+        entries = _side_by_side(rows, run, runs, draws, self._rows, chosen=choices and chosen)
         return _tallied(entries, run, runs, self._cell, self._shape)
 
 
@@ -149,6 +152,7 @@ def _side_by_side(
     runs: int,
     draws: FloatArray,
     rows: TransitionRows,
+    *,
     chosen: Callable[[IntArray], IntArray] | None = None,
 ) -> IntArray:
     """Return the table entry that each walker takes at each step, shape (H, n).

@@ -33,6 +33,7 @@ class Compiled(Generic[Given, Returned]):
         self._taken = 0.0  # seconds
 
     def __call__(self, *given: Given.args, **named: Given.kwargs) -> Returned:
+        """Return what the plain function does, from whichever of them is quicker."""
         if self._taken >= _WORTH:
             quickly = self._quick(*given, **named)
             return self._plain(*given, **named) if quickly is None else quickly

@@ -184,9 +184,11 @@ def _by_numpy(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Float
         _in_floats(shapes[start : start + _IN_CACHE], uniform[:, start : start + _IN_CACHE])
         for start in starts
     ]
+    if len(parts) == 1:
+        return parts[0]
     accepted, values, doubts = zip(*parts, strict=True)
-    doubts = [some + start for some, start in zip(doubts, starts, strict=True)]
-    return np.concatenate(accepted), np.concatenate(values), np.concatenate(doubts)
+    placed = [some + start for some, start in zip(doubts, starts, strict=True)]
+    return np.concatenate(accepted), np.concatenate(values), np.concatenate(placed)
 
 
 _decided = Compiled(_by_numpy, "candidates")

@@ -32,11 +32,13 @@ _AT_ONCE: Final = 256  # runs: their tables stay in a processor's cache
 _FEW_ENTRIES: Final = 8  # of a row, that are looked at one after the other
 
 
+_NONE: Final = np.empty(0, np.intp)
 _READ_ONLY: Final = numba.types.Array(numba.float64, 1, "C", readonly=True)
 
 
 def _inline(function: _Function) -> _Function:
-    return numba.njit(inline="always", error_model="numpy")(function)
+    inlined: Any = numba.njit(inline="always", error_model="numpy")(function)
+    return inlined
 
 
 def _compiled(signature: Any) -> Callable[[_Function], _Function]:
@@ -109,8 +111,8 @@ def _decide(
         more = _log(three) / shape if small else 0.0
         centre = _log(a)
         value = centre + v + more
-        power = np.int64(np.float64(value).view(np.int64) & _EXPONENT).view(np.float64)
-        power = max(power, 0.5)
+        below = np.int64(np.float64(value).view(np.int64) & _EXPONENT).view(np.float64)
+        power = max(below, 0.5)
         far = power * (1.5 * 2.0**23)  # there floats are as far apart as a grain is wide
         rounded = (value + far) - far
         values[i], accepted[i] = rounded, short < 0
@@ -129,11 +131,27 @@ def candidates(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Floa
     """Return which candidates floats accept, what they round them to, and which are in doubt."""
     values = np.empty(len(shapes))
     accepted, unsure = np.empty((2, len(shapes)), np.bool_)
-    doubts = _decide(shapes, *uniform, values, accepted, unsure)
+    first, second, third = uniform
+    doubts = _decide(shapes, first, second, third, values, accepted, unsure)
     return accepted, values, unsure.nonzero()[0] if doubts else _NONE
 
 
-_NONE: Final = np.empty(0, np.intp)
+@_inline
+def _sizes(tables: FloatArray, rewards: FloatArray) -> tuple[float, float, float]:
+    """Return the mass and the reward of a row, at the most, and the sum of all there is."""
+    mass, paid, everything = 0.0, 0.0, 0.0
+    n_states, n_rows, runs = tables.shape
+    for row in range(n_rows):
+        for run in range(runs):
+            total, reward = 0.0, abs(rewards[row, run])
+            for following in range(n_states):
+                total += abs(tables[following, row, run])
+            mass, paid, everything = (
+                max(mass, total),
+                max(paid, reward),
+                everything + total + reward,
+            )
+    return mass, paid, everything
 
 
 @_compiled(
@@ -152,14 +170,7 @@ def _induce(
     horizon, n_states, runs = policy.shape
     n_rows = len(rewards)
     n_actions = n_rows // n_states
-    mass, paid, everything = 0.0, 0.0, 0.0  # the first two of a row, at the most
-    for row in range(n_rows):
-        for run in range(runs):
-            total = 0.0
-            for following in range(n_states):
-                total += abs(tables[following, row, run])
-            mass, paid = max(mass, total), max(paid, abs(rewards[row, run]))
-            everything += total + abs(rewards[row, run])
+    mass, paid, everything = _sizes(tables, rewards)
     off, largest, doubts = 0.0, 0.0, 0  # how far values are off, and their size, at the most
     for step in range(horizon - 1, -1, -1):
         for row in range(n_rows):
@@ -218,7 +229,7 @@ def _walk(
     cell: IntArray,
     counts: IntArray,
 ) -> None:
-    """Count where walkers go, see `walked`; ``first`` entry of each row, the start's is the last."""
+    """Count where walkers go, see `walked`; ``first`` has the first entry of each row."""
     horizon, n_states, runs = policy.shape
     start_row, walkers = len(first) - 2, draws.shape[1]
     n_actions = start_row // n_states
@@ -249,7 +260,7 @@ def walked(
     """Return what `privrl.envs.walkers` counts, of as many walkers in each run."""
     counts = np.zeros((len(policy), *shape), np.int64)
     tables = rows.ends, rows.first, rows.next_state, cell
-    policies = np.require(policy.transpose(1, 2, 0), np.int64, "CW")
+    policies = np.require(policy.transpose(1, 2, 0), np.int64, ["C", "W"])
     _walk(policies, draws, *tables, counts.reshape(len(policy), -1))
     return counts
 
