@@ -3,6 +3,7 @@
 One core a process, no verdict that depends on time or luck, and nobody's own ledger is touched.
 """
 
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +43,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _ledger_of_fixtures(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A ledger for what runs outside of a test, such as fixtures of a module."""
     os.environ["PRIVRL_LEDGER"] = str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_compiled() -> None:
+    """What is compiled takes over when a process is old enough; here, where a test says so."""
+    from privrl.numerics import compiled  # noqa: PLC0415 # imports NumPy
+
+    compiled._WORTH = math.inf
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Final, Generic, ParamSpec, TypeVar
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
-_WORTH: Final = 0.5  # seconds in the plain function, after which compiling pays
+_WORTH: Final = 1.0  # seconds in the plain function, after which compiling pays
 
 
 class Compiled(Generic[Given, Returned]):

@@ -1,0 +1,215 @@
+"""Compiled functions return what their plain twins do, to the last bit, or leave it to them."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from privrl.accounting import RdpAccountant
+from privrl.agents import PSRL, BetaRewards
+from privrl.agents.training import learn_counts
+from privrl.envs import TabularMDP, plan, riverswim
+from privrl.envs.planning import best_actions
+from privrl.envs.walkers import Walkers
+from privrl.numerics import compiled, exact_dirichlet
+from privrl.numerics.abreast import Abreast
+from privrl.numerics.exact_dirichlet import rounded_log_gammas
+from privrl.samplers import Diffuse
+from privrl.samplers.base import GRID, LARGEST_TOTAL, check_batch
+
+kernels: Any = pytest.importorskip(
+    "privrl.numerics.kernels", reason="numba is not installed", exc_type=ImportError
+)
+
+
+@pytest.fixture(params=[0.0, math.inf], ids=["compiled", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Each test that asks for it runs both ways."""
+    worth: float = request.param
+    monkeypatch.setattr(compiled, "_WORTH", worth)
+    return worth
+
+
+def both(monkeypatch: pytest.MonkeyPatch, made: Any) -> list[Any]:
+    """Return what is made by compiled functions, and by plain ones."""
+    results = []
+    for worth in (0.0, math.inf):
+        monkeypatch.setattr(compiled, "_WORTH", worth)
+        results.append(made())
+    return results
+
+
+def uniform(size: int, seed: int) -> np.ndarray:
+    """Return uniform numbers of 53 bits, some of which are extreme."""
+    u = np.random.default_rng(seed).random((3, size))
+    u[0, : size // 10] **= 8
+    u[0, size // 10 : size // 5] = 1 - u[0, size // 10 : size // 5] ** 8
+    u[:, -3:] = [[0.0, 1 - 2.0**-53, 0.5], [2.0**-53, 0.0, 1 - 2.0**-53], [0.5, 2.0**-51, 0.0]]
+    return np.minimum(np.floor(u * 2**53) / 2**53, 1 - 2.0**-53)
+
+
+def test_logarithms_and_exponentials_are_as_good_as_the_bounds_say() -> None:
+    """Within 2^-50 of their size, an eighth of what is allowed for."""
+    rng = np.random.default_rng(1)
+    near = 1 + rng.uniform(-1, 1, 100) * 10.0 ** -rng.uniform(1, 15, 100)
+    for x in [*np.exp(rng.uniform(-73, 70, 200)), *near, math.sqrt(0.5), 2.0**-106, 2.0**53]:
+        with mpmath.workdps(40):
+            exact = mpmath.log(mpmath.mpf(float(x)))
+        assert abs(kernels._log(float(x)) - exact) <= 2.0**-50 * abs(exact)
+    small = rng.uniform(-1, 1, 100) * 10.0 ** -rng.uniform(0, 15, 100)
+    for x in [*rng.uniform(-37, 37, 200), *small, 0.0, 0.34657, -0.34658]:
+        rise, bent = kernels._exponential(float(x))
+        with mpmath.workdps(60):
+            exact = mpmath.expm1(mpmath.mpf(float(x)))
+            left = exact - mpmath.mpf(float(x))
+        assert abs(rise - exact) <= 2.0**-50 * abs(exact)
+        assert abs(bent - left) <= 2.0**-49 * abs(left)
+
+
+@pytest.mark.parametrize("shape", [1e-30, 1e-9, 0.3, 1.0, 1.5, 40.0, 1e5, 1e12, 1e30])
+def test_what_is_not_in_doubt_is_what_digits_decide(shape: float) -> None:
+    u = uniform(200, 3)
+    accepted, values, doubts = kernels.candidates(np.full(200, shape), u)
+    assert 3 <= len(doubts) < 20  # those that are extreme
+    for i in np.setdiff1d(np.arange(200), doubts):
+        known = [int(x * 2**53) for x in u[:, i]]
+        outcome = exact_dirichlet._outcome(Fraction(shape), known, np.random.default_rng(4))
+        assert accepted[i] == (outcome is not None)
+        assert outcome is None or outcome == values[i]
+
+
+def test_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more shapes than are drawn at once, of all sizes; and of rows that are abreast."""
+    shapes = 10.0 ** np.random.default_rng(5).uniform(-5, 5, 20_000)
+
+    def drawn() -> np.ndarray:
+        rng = np.random.default_rng(6)
+        alone = rounded_log_gammas(shapes, lambda i: Fraction(shapes[i]), rng)
+        rows = Abreast([rng, np.random.default_rng(7)])
+        abreast = rounded_log_gammas(shapes[:500], lambda i: Fraction(shapes[i]), rows)
+        return np.concatenate([alone, abreast, rng.random(1)])
+
+    compiled_ones, plain = both(monkeypatch, drawn)
+    np.testing.assert_array_equal(compiled_ones, plain)
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 2, 6), (300, 4, 3, 4), (2, 3, 5, 1, 5), (20, 2, 20)])
+def test_policies_are_the_same(shape: tuple[int, ...]) -> None:
+    """Those that are compiled, and those of many states, which are not."""
+    rng = np.random.default_rng(8)
+    tables, rewards = rng.dirichlet(np.ones(shape[-1]), shape[:-1]), rng.random(shape[:-1])
+    expected = plan(tables, rewards, 9)[0]
+    quick = kernels.greedy(tables, rewards, 9)
+    if shape[-1] <= 16:
+        np.testing.assert_array_equal(quick, expected)
+    else:
+        assert quick is None
+
+
+def test_actions_that_rounding_may_tell_apart_are_left_to_the_plain_way(way: float) -> None:
+    """The second is the first, with next states in another order; all of them are worth the same.
+
+    A tie of rewards at the last step is none of rounding.
+    """
+    rng = np.random.default_rng(9)
+    first = rng.dirichlet(np.ones(5), 5)
+    tables = np.stack([first, first[:, ::-1]], axis=1)
+    for rewards, sure in ((np.full((5, 2), 0.1), False), (np.tile([0.1, 0.3], (5, 1)), True)):
+        for horizon in (1, 7):
+            quick = kernels.greedy(tables, rewards, horizon)
+            assert (quick is not None) == (sure or horizon == 1)
+            expected = plan(tables, rewards, horizon)[0]
+            np.testing.assert_array_equal(best_actions(tables, rewards, horizon), expected)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("n_actions", [1, 2])
+def test_tables_that_are_not_finite_are_refused(way: float, bad: float, n_actions: int) -> None:
+    tables, rewards = np.full((3, n_actions, 3), 1 / 3), np.zeros((3, n_actions))
+    rewards[1, -1] = bad
+    with pytest.raises(ValueError, match="finite"):
+        best_actions(tables, rewards, 4)
+    tables[2, 0, 1] = bad
+    with pytest.raises(ValueError, match="finite"):
+        best_actions(tables, np.zeros((3, n_actions)), 4)
+
+
+@pytest.mark.parametrize("n_states", [1, 3, 40])
+@pytest.mark.parametrize("support", [False, True])
+def test_walkers_go_the_same_ways(
+    n_states: int, support: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few next states and many, some of which are impossible."""
+    rng = np.random.default_rng(10)
+    transition = rng.random((n_states, 2, n_states)) * (rng.random((n_states, 2, n_states)) < 0.7)
+    transition[..., 0] += 0.01
+    transition /= transition.sum(axis=-1, keepdims=True)
+    start = transition[0, 0]
+    mdp = TabularMDP(transition, np.zeros((n_states, 2)), start, 11)
+    walkers = Walkers(transition, start, mdp.support if support else None)
+    policy = rng.integers(2, size=(5, 11, n_states))
+    policy.flags.writeable = False
+    for episodes in (1, 30):
+        quick, plain = both(
+            monkeypatch,
+            lambda n=episodes: walkers.counts(policy, n, np.random.default_rng(11)),
+        )
+        np.testing.assert_array_equal(quick, plain)
+        assert quick.dtype == plain.dtype
+        assert (quick.sum(axis=(1, 2, 3)) == episodes * 11).all()
+
+
+FINE = np.array([[0.0, 3.0, 2.0**-16], [7.5, 2.0**36, 1.0]])
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, 0.3, 2.0**-17, 2.0**37])
+def test_counts_that_are_not_are_refused(way: float, bad: float) -> None:
+    check_batch(FINE, (), None)
+    check_batch(FINE.T, (), None, [FINE.T / 2])
+    for place in ((0, 0), (1, 2)):
+        wrong = FINE.copy()
+        wrong[place] = bad
+        with pytest.raises(ValueError, match="counts must"):
+            check_batch(wrong, (), None)
+
+
+def test_sums_of_counts_that_are_too_large_are_refused(way: float) -> None:
+    with pytest.raises(ValueError, match="sum to less"):
+        check_batch(FINE, (), None, [FINE])
+    with pytest.raises(ValueError, match="sum to less"):
+        check_batch(FINE, (), None, [FINE / 2, FINE / 2])
+
+
+def test_only_what_is_fine_is_passed_without_another_look() -> None:
+    assert kernels.fit(FINE, (), GRID, LARGEST_TOTAL) is True
+    assert kernels.fit(FINE, [FINE / 2], GRID, LARGEST_TOTAL) is True
+    for counts, past in ((FINE + 0.3, ()), (FINE, [FINE]), (FINE, [FINE, FINE]), (FINE > 0, ())):
+        assert kernels.fit(counts, past, GRID, LARGEST_TOTAL) is None
+
+
+@pytest.mark.parametrize("runs", [(), (3,)])
+def test_private_runs_are_the_same(runs: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rewards, policies, releases and costs."""
+    mdp = riverswim()
+
+    def learnt() -> list[np.ndarray]:
+        agent = PSRL(
+            mdp.n_states,
+            mdp.n_actions,
+            mdp.horizon,
+            sampler=Diffuse(weight=0.1),
+            rewards=BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards")),
+            accountant=RdpAccountant(),
+            rng=np.random.default_rng(12),
+            batch_shape=runs,
+        )
+        _, rewards = learn_counts(agent, mdp, 20, np.random.default_rng(13))
+        assert agent.released is not None
+        rows = [posterior.mean for posterior in agent.released]
+        return [rewards, agent.behaviour, agent.policy, *rows, agent.accountant.rdp]
+
+    for quick, plain in zip(*both(monkeypatch, learnt), strict=True):
+        np.testing.assert_array_equal(quick, plain)
