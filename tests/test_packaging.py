@@ -170,8 +170,8 @@ LOADS = {
 #: need not be.
 HEAVY = {
     "bokeh", "dask", "distributed", "dp_accounting", "gymnasium", "joblib", "matplotlib",
-    "networkx", "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn", "tomli_w",
-    "typer",
+    "networkx", "numba", "opt_einsum", "pandas", "pooch", "ray", "rich", "scipy", "sklearn",
+    "tomli_w", "typer",
 }  # fmt: skip
 
 

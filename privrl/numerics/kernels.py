@@ -218,7 +218,7 @@ def greedy(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray
 
 @_compiled(
     "void(int64[:, :, ::1], float64[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[:, ::1])"
+    "int64[::1], int64[:, ::1])"
 )
 def _walk(
     policy: IntArray,
@@ -227,16 +227,16 @@ def _walk(
     first: IntArray,
     next_state: IntArray,
     cell: IntArray,
+    rows: IntArray,
     counts: IntArray,
 ) -> None:
-    """Count where walkers go, see `walked`; ``first`` has the first entry of each row."""
+    """Count where walkers go from the row of the start; ``first`` has each row's first entry."""
     horizon, n_states, runs = policy.shape
     start_row, walkers = len(first) - 2, draws.shape[1]
-    n_actions = start_row // n_states
-    for walker in range(walkers):
-        run = walker // (walkers // runs)
-        row = start_row
-        for step in range(-1, horizon):
+    n_actions, each = start_row // n_states, walkers // runs
+    for step in range(-1, horizon):
+        for walker in range(walkers):
+            row, run = rows[walker], walker // each
             position = row + draws[step, walker]
             entry, after = first[row], first[row + 1]
             while after - entry > _FEW_ENTRIES:
@@ -245,13 +245,13 @@ def _walk(
                     entry = middle
                 else:
                     after = middle + 1
-            while ends[entry] <= position:
-                entry += 1
+            for other in range(entry, after):  # without a branch that nobody can foretell
+                entry += ends[other] <= position
             if step >= 0:
                 counts[run, cell[entry]] += 1
             if step < horizon - 1:
                 state = next_state[entry]
-                row = state * n_actions + policy[step + 1, state, run]
+                rows[walker] = state * n_actions + policy[step + 1, state, run]
 
 
 def walked(
@@ -260,8 +260,9 @@ def walked(
     """Return what `privrl.envs.walkers` counts, of as many walkers in each run."""
     counts = np.zeros((len(policy), *shape), np.int64)
     tables = rows.ends, rows.first, rows.next_state, cell
+    begin = np.full(draws.shape[1], rows.start_row)
     policies = np.require(policy.transpose(1, 2, 0), np.int64, ["C", "W"])
-    _walk(policies, draws, *tables, counts.reshape(len(policy), -1))
+    _walk(policies, draws, *tables, begin, counts.reshape(len(policy), -1))
     return counts
 
 
