@@ -1,5 +1,6 @@
 """Batched PSRL on RiverSwim: a draw before every episode, in many runs at once."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,8 @@ from privrl.agents import PSRL, BetaRewards, KnownRewards
 from privrl.agents.training import learn_counts
 from privrl.costs import together
 from privrl.envs import plan, plan_support, planning, riverswim
+from privrl.envs.planning import best_actions
+from privrl.numerics import compiled
 from privrl.numerics.exact_dirichlet import rounded_log_gammas
 from privrl.samplers import Diffuse
 
@@ -35,6 +38,12 @@ def _agent(mdp, runs, private, seed=0):
     )
 
 
+@pytest.fixture(autouse=True)
+def from_the_start(monkeypatch):
+    """Compiled functions, where there is numba, do not wait until they pay."""
+    monkeypatch.setattr(compiled, "_WORTH", 0.0)
+
+
 @pytest.mark.parametrize("runs", _RUNS)
 @pytest.mark.parametrize("private", [False, True], ids=["known", "private"])
 def test_runs(measure, quick, private, runs):
@@ -46,6 +55,19 @@ def test_runs(measure, quick, private, runs):
 
     what = "private rewards" if private else "known rewards"
     measure(what, learn, at=runs, work=runs * episodes * mdp.horizon)
+
+
+@pytest.mark.parametrize("runs", [1, RUNS])
+def test_runs_without_numba(measure, monkeypatch, quick, runs):
+    monkeypatch.setattr(compiled, "_WORTH", math.inf)
+    mdp = riverswim()
+    episodes = _episodes(mdp, runs, quick)
+
+    def learn() -> None:
+        learn_counts(_agent(mdp, runs, True), mdp, episodes, np.random.default_rng(1))
+
+    work = runs * episodes * mdp.horizon
+    measure("private rewards, without numba", learn, at=runs, work=work)
 
 
 @pytest.mark.parametrize("runs", _RUNS)
@@ -131,7 +153,7 @@ def test_part(measure, learnt, part):
     parts = {
         "drawing transitions": lambda: sampler.update(floats, rng).sample(rng),
         "drawing rewards": lambda: rewards.update(paid, rng).sample(rng),
-        "planning": lambda: plan(tables, expected, mdp.horizon),
+        "planning": lambda: best_actions(tables, expected, mdp.horizon),
         "simulating": lambda: mdp.rollout_counts(agent.behaviour, 1, rng),
         "counting": lambda: agent.observe_counts(counts, mdp.reward_table),
         "accounting": lambda: accountant.compose(cost),

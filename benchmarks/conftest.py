@@ -17,7 +17,16 @@ from peers import CLOCK, Peer
 from rounds import disagree, repeat
 
 PEERS = ("diffprivlib", "rlberry")
-_PACKAGES = ("privrl", "numpy", "scipy", "gymnasium", "dp-accounting", "scikit-learn", "joblib")
+_PACKAGES = (
+    "privrl",
+    "numpy",
+    "scipy",
+    "gymnasium",
+    "dp-accounting",
+    "scikit-learn",
+    "joblib",
+    "numba",
+)
 _SIZES = ("num_envs", "runs", "n_states", "n_values", "n")  # parameters of tests
 _STARTED_WITH = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 

@@ -81,6 +81,35 @@ def test_what_is_not_in_doubt_is_what_digits_decide(shape: float) -> None:
         assert outcome is None or outcome == values[i]
 
 
+@pytest.mark.parametrize("shape", [0.4, 7.5, 1e6])
+def test_each_bound_tells_of_what_it_cannot_know(shape: float) -> None:
+    """Candidates at the edge of being accepted, and halfway between two grains, are in doubt.
+
+    They are found by bisection of one uniform number each, as what floats say changes there.
+    """
+    shapes, u = np.full(300, shape), np.random.default_rng(14).random((3, 300))
+
+    def at_edges(moved: int, said: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether candidates at an edge are accepted, and which are in doubt."""
+        low, high = u.copy(), u.copy()
+        low[moved], high[moved] = 0.01, 0.99
+        at_low, at_high = (said(*kernels.candidates(shapes, x)[:2]) for x in (low, high))
+        for _ in range(60):
+            middle = (low + high) / 2
+            same = said(*kernels.candidates(shapes, middle)[:2]) == at_low
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+        accepted, _, doubts = kernels.candidates(shapes, low)
+        unsure = np.isin(np.arange(300), doubts)
+        return accepted[at_low != at_high], unsure[at_low != at_high]
+
+    _, unsure = at_edges(1, lambda accepted, _: accepted)
+    assert len(unsure) > 20
+    assert unsure.all()
+    accepted, unsure = at_edges(0, lambda _, values: values)
+    assert accepted.sum() > 20
+    assert unsure[accepted].all()
+
+
 def test_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more shapes than are drawn at once, of all sizes; and of rows that are abreast."""
     shapes = 10.0 ** np.random.default_rng(5).uniform(-5, 5, 20_000)
