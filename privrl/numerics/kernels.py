@@ -154,6 +154,29 @@ def _sizes(tables: FloatArray, rewards: FloatArray) -> tuple[float, float, float
     return mass, paid, everything
 
 
+@_inline
+def _back_up(
+    tables: FloatArray, rewards: FloatArray, value: FloatArray, worth: FloatArray, ahead: bool
+) -> None:
+    """Enter what states and actions are worth, given what states ahead are, if there are any."""
+    n_states, n_rows, runs = tables.shape
+    for row in range(n_rows):
+        for run in range(runs):
+            worth[row, run] = rewards[row, run]
+    if not ahead:
+        return
+    if runs == 1:  # what is one after the other in memory is computed at once
+        for following in range(n_states):
+            only = value[following, 0]
+            for row in range(n_rows):
+                worth[row, 0] += tables[following, row, 0] * only
+        return
+    for row in range(n_rows):
+        for following in range(n_states):
+            for run in range(runs):
+                worth[row, run] += tables[following, row, run] * value[following, run]
+
+
 @_compiled(
     "boolean(float64[:, :, ::1], float64[:, ::1], int64[:, :, ::1], float64[:, ::1], "
     "float64[:, ::1])"
@@ -173,13 +196,7 @@ def _induce(
     mass, paid, everything = _sizes(tables, rewards)
     off, largest, doubts = 0.0, 0.0, 0  # how far values are off, and their size, at the most
     for step in range(horizon - 1, -1, -1):
-        for row in range(n_rows):
-            for run in range(runs):
-                worth[row, run] = rewards[row, run]
-            if step < horizon - 1:
-                for following in range(n_states):
-                    for run in range(runs):
-                        worth[row, run] += tables[following, row, run] * value[following, run]
+        _back_up(tables, rewards, value, worth, step < horizon - 1)
         if step < horizon - 1:
             off = mass * off + (n_states + 2) * _KNOWN * (mass * largest + paid)
         nothing = 4 * off if off > 0 else -1.0
