@@ -2,6 +2,7 @@
 
 Each function returns what its plain twin does, to the last bit. Floats that could depend on the
 order in which they are added up, or on whose logarithm is taken, decide where they leave no doubt.
+Compiled code looks at no index: arrays are of the shapes it is told, or the twin is to refuse them.
 """
 
 import math
@@ -30,8 +31,6 @@ _GRAIN: Final = 2.0**-30  # of the power of two below a number
 _FEW_STATES: Final = 16  # for more, products of matrices are quicker
 _AT_ONCE: Final = 256  # runs: their tables stay in a processor's cache
 _FEW_ENTRIES: Final = 8  # of a row, that are looked at one after the other
-
-
 _NONE: Final = np.empty(0, np.intp)
 _READ_ONLY: Final = numba.types.Array(numba.float64, 1, "C", readonly=True)
 
@@ -146,11 +145,8 @@ def _sizes(tables: FloatArray, rewards: FloatArray) -> tuple[float, float, float
             total, reward = 0.0, abs(rewards[row, run])
             for following in range(n_states):
                 total += abs(tables[following, row, run])
-            mass, paid, everything = (
-                max(mass, total),
-                max(paid, reward),
-                everything + total + reward,
-            )
+            mass, paid = max(mass, total), max(paid, reward)
+            everything += total + reward
     return mass, paid, everything
 
 
@@ -217,7 +213,7 @@ def _induce(
 def greedy(transition: FloatArray, reward: FloatArray, horizon: int) -> IntArray | None:
     """Return the policies of `privrl.envs.planning.plan` for tables that all have the same axes."""
     *batch, n_states, n_actions, n_next = transition.shape
-    if n_states > _FEW_STATES or transition.shape[:-1] != reward.shape:
+    if n_states > _FEW_STATES or n_next != n_states or transition.shape[:-1] != reward.shape:
         return None
     n_rows = n_states * n_actions
     rows, rewards = transition.reshape(-1, n_rows, n_next).T, reward.reshape(-1, n_rows).T
@@ -296,7 +292,7 @@ def _all_fit(counts: FloatArray, past: FloatArray, some: float, grid: float, tot
 
 def fit(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: float) -> bool | None:
     """Return True if `privrl.samplers.base` has nothing against counts, else None."""
-    if counts.dtype != np.float64 or len(past) > 1:
+    if counts.dtype != np.float64 or [each.shape for each in past] not in ([], [counts.shape]):
         return None
     flat = [np.ascontiguousarray(table).reshape(-1) for table in (counts, *past)]
     return _all_fit(flat[0], flat[-1], float(len(past)), grid, total) or None

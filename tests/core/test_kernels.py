@@ -215,8 +215,10 @@ def test_sums_of_counts_that_are_too_large_are_refused(way: float) -> None:
 def test_only_what_is_fine_is_passed_without_another_look() -> None:
     assert kernels.fit(FINE, (), GRID, LARGEST_TOTAL) is True
     assert kernels.fit(FINE, [FINE / 2], GRID, LARGEST_TOTAL) is True
-    for counts, past in ((FINE + 0.3, ()), (FINE, [FINE]), (FINE, [FINE, FINE]), (FINE > 0, ())):
+    others = [(FINE + 0.3, ()), (FINE, [FINE]), (FINE, [FINE, FINE]), (FINE > 0, ())]
+    for counts, past in [*others, (FINE, [FINE[:1] / 2])]:
         assert kernels.fit(counts, past, GRID, LARGEST_TOTAL) is None
+    assert kernels.greedy(np.full((3, 2, 4), 0.25), np.zeros((3, 2)), 5) is None  # of four states
 
 
 @pytest.mark.parametrize("runs", [(), (3,)])
