@@ -65,7 +65,7 @@ def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) 
     assert len(asked) >= 4000
 
 
-@pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 1.5, 40.0, 1e5, 1e12])
+@pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 1.5, 40.0, 1e5, 1e12, 1e30])
 def test_floats_and_digits_agree(shape: float) -> None:
     """What floats decide without a doubt is what 40 digits or more decide."""
     u = rng(3).random((3, 400))
