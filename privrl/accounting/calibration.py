@@ -1,7 +1,7 @@
 """Calibration: the parameter with which so many releases just meet a target.
 
-The returned value is re-checked on the safe side: with it the target is met, never exceeded
-by rounding. That check is the one that the accountant makes.
+The returned value is the last one that was tried and met the target, by the check that the
+accountant makes. So with it the target is met, never exceeded by rounding.
 """
 
 import math
@@ -16,7 +16,10 @@ from privrl.costs.base import Cost
 from privrl.numerics.roots import brentq
 
 _EXTREME = math.log(1e30) * (1 - 1e-12)  # of the logarithm of a parameter
-_FIRST, _GROWS = 1.0, 1.5  # step of a search for it, and by how much the next one is longer
+_FIRST, _GROWS = 1.0, 1.5  # longest first step of a search, and by how much the next is longer
+_NEAREST = 1e-12  # the shortest
+_AHEAD = 1.2  # of a step to where the excess may vanish, lest it end just before
+_CLOSE = 4e-12  # so little below the target nothing more is looked for
 _GROWS_NEAR = 8.0  # where there is a guess
 
 
@@ -29,7 +32,7 @@ def calibrate(
     accountant: Callable[[], Accountant] | None = None,
     least: float = 0.0,
     guess: float | None = None,
-    off: float = 1e-3,
+    off: float | None = None,
 ) -> float:
     """Return the last value of a parameter with which a cost, ``count`` times, meets ``target``.
 
@@ -51,8 +54,8 @@ def calibrate(
     least : float
         The parameter is not made smaller than this.
     guess, off : float
-        About what it will be, and by what share that may be wrong: this makes it quicker, and the
-        value no other but for rounding.
+        About what it will be, and by what share that may be wrong if that is known: this makes it
+        quicker, and the value no other but for rounding.
 
     Raises
     ------
@@ -112,7 +115,7 @@ def _last_that_fits(
     rises: bool,
     least: float = 0.0,
     guess: float | None = None,
-    off: float = 1e-3,
+    off: float | None = None,
 ) -> float:
     """Solve for the parameter at which the excess is nothing, in logarithms."""
 
@@ -126,8 +129,9 @@ def _last_that_fits(
 
     sign = 1 if rises else -1  # the direction in which the cost rises
     low, high = max(-_EXTREME, math.log(least) if least > 0 else -_EXTREME), _EXTREME
-    step = _FIRST if guess is None else off
     start = min(max(0.0 if guess is None else math.log(guess), low), high)
+    # Of straight costs the excess is about as large as what the logarithm is off.
+    step = min(max(_AHEAD * abs(clipped(start)), _NEAREST), _FIRST) if off is None else off
     cheap = _search(start, -sign * step, low, high, lambda at: clipped(at) <= 0)
     if cheap is None:
         end = math.exp(low if rises else high)
@@ -143,13 +147,16 @@ def _last_that_fits(
             f"target must be one that binds, got {target}; it is met by every parameter from "
             f"{math.exp(start):.3g} to {end:.3g}. Choose the parameter yourself."
         )
-    root = float(brentq(clipped, cheap, dear, xtol=1e-14, rtol=1e-14))
-    value, margin = math.exp(root), 1e-14
-    above = over(root)
-    while above > 0:
-        value = max(value * (1 - sign * margin), least)
-        margin *= 2
-        above = excess(cost(value))
+    fits = [cheap]
+
+    def below(log_value: float) -> float:
+        """Return how far a little less than the target is exceeded; nothing where it is met."""
+        if over(log_value) <= 0:
+            fits.append(log_value)
+        return 0.0 if -_CLOSE <= over(log_value) <= 0 else clipped(log_value) + _CLOSE / 2
+
+    brentq(below, cheap, dear, xtol=1e-14, rtol=1e-14)
+    value = math.exp(max(fits) if rises else min(fits))
     return check_positive("the calibrated value", value)
 
 

@@ -7,6 +7,7 @@ from privrl.accounting.targets import Rdp, Target
 from privrl.numerics.scipy_lazily import special
 
 _TINY = 1e-300  # where numbers near it over- or underflow
+_LARGEST = 1e100
 
 
 def gaussian_sigma(target: Target, norm: float) -> float:
@@ -44,6 +45,22 @@ def laplace_scale(target: Target, total: float, cells: int) -> float:
 
     half = least if cells == 1 else _root(excess, least, 4 * least)
     return total / (target.epsilon + 2 * half)
+
+
+def dirichlet_weight(target: Target, square: float, alpha: float) -> float:
+    """Return roughly the weight with which a Dirichlet draw hides a change of a squared norm > 0.
+
+    ``alpha`` is the prior. As if losses were Gaussian, with the variance they nearly have.
+    """
+    trigamma = min(max(float(special.zeta(2, alpha)), _TINY), 1 / _TINY)
+    return max(1 / gaussian_sigma(target, 1.0) / math.sqrt(trigamma) / math.sqrt(square), _TINY)
+
+
+def dirichlet_alpha(target: Target, square: float, weight: float) -> float:
+    """Return roughly the prior with which a Dirichlet draw does so at a weight."""
+    # Of a prior the trigamma function is about 1 / alpha + 1 / alpha².
+    size = min(weight * math.sqrt(square) * gaussian_sigma(target, 1.0), _LARGEST)
+    return max((size + math.sqrt(size * size + 4)) / 2 * size, _TINY)
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:

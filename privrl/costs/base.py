@@ -25,7 +25,7 @@ from privrl._checks import as_floats, check_orders, shown
 from privrl._html import InHtml
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation
-from privrl.numerics.convolution import Pair, product_profile
+from privrl.numerics.convolution import POINTS, Pair, product_profile
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import (
@@ -37,6 +37,7 @@ from privrl.numerics.upwards import (
     two_sum,
 )
 
+_COARSE = 256  # points of the grids that tell which products of pairs can cost most
 _LEVELS = (np.log(1e-20), np.log(1e-80), np.log(1e-300))  # of log delta, resolved in turn
 
 
@@ -412,16 +413,33 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
     if options is None:
         return partial(best_log_delta, cost.rdp)
     profiles = [_product_profile(pairs, least) for pairs in options]
+    coarse = [_coarse_profile(pairs) if len(options) > 1 else _anything for pairs in options]
 
     def log_delta(epsilon: FloatArray) -> FloatArray:
         # Seen from a little below: where losses are large, the last digits of epsilon decide.
-        epsilon = epsilon * (1 - FEW)
-        worst = np.full_like(epsilon, -np.inf)
-        for profile in profiles:
-            worst = np.maximum(worst, profile(epsilon))
-        return np.minimum(worst + LOG_DELTA, 0.0)
+        flat = epsilon.ravel() * (1 - FEW)
+        worst = np.full_like(flat, -np.inf)
+        bounds = [bound(flat) for bound in coarse]
+        # The largest first: what is nowhere above the worst so far need not be known exactly.
+        for k in sorted(range(len(options)), key=lambda k: -bounds[k].sum()):
+            at = bounds[k] > worst
+            if at.any():
+                worst[at] = np.maximum(worst[at], profiles[k](flat[at]))
+        return np.minimum(worst + LOG_DELTA, 0.0).reshape(epsilon.shape)
 
     return log_delta
+
+
+def _anything(epsilon: FloatArray) -> FloatArray:
+    """Return what bounds every log delta."""
+    return np.zeros_like(epsilon)
+
+
+def _coarse_profile(pairs: "Counter[Pair]") -> Callable[[FloatArray], FloatArray]:
+    """Return a quick and loose bound on log delta."""
+    if pairs.total() == 1:
+        return _anything
+    return product_profile(frozenset(pairs.items()), _LEVELS[0], _COARSE).log_delta
 
 
 def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArray], FloatArray]:
@@ -434,7 +452,7 @@ def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArr
         value = np.zeros_like(epsilon)
         unresolved = np.ones(epsilon.shape, np.bool)
         for level in _LEVELS:
-            profile = product_profile(frozenset(pairs.items()), level)
+            profile = product_profile(frozenset(pairs.items()), level, POINTS)
             finer = profile.log_delta(epsilon[unresolved])
             value[unresolved] = np.minimum(value[unresolved], finer)
             unresolved &= value < level

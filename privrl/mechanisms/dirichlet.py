@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike
 from privrl._checks import as_floats, check_count, check_positive
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import Rdp, Target
+from privrl.accounting.guesses import dirichlet_alpha, dirichlet_weight
+from privrl.accounting.targets import Rdp, Target, check_target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
+from privrl.costs.noise import largest_square
 from privrl.costs.relations import Relation, ReplaceRecord
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
@@ -149,21 +151,32 @@ class DirichletMechanism(Mechanism[FloatArray]):
             If both or neither of weight and alpha are given, the target cannot be met or does
             not bind, or the relation never changes the table.
         """
+        check_target(target)
         relation = ReplaceRecord() if relation is None else relation
         least = (relation.convex_from or 0.0) if isinstance(relation, Relation) else 0.0
         made = partial(cls, relation=relation, table=table, bound=bound, lower_bound=lower_bound)
-        if not made(weight=1.0, alpha=max(1.0, least)).cost.changes:
+        changes = made(weight=1.0, alpha=max(1.0, least)).cost.changes
+        if not changes:
             raise ValueError(
                 f"relation {str(relation)!r} never changes the table {table!r}, so any weight and "
                 "any prior are private; use those that you would use without privacy."
             )
         solve = partial(calibrate, target, count=count, accountant=accountant)
+        square = check_count("count", count) * largest_square(changes)
         if alpha is not None and weight is None:
-            largest = solve(lambda value: made(weight=value, alpha=alpha).cost, rises=True)
+            prior = made(weight=1.0, alpha=alpha).cost.alpha
+            largest = solve(
+                lambda value: made(weight=value, alpha=alpha).cost,
+                rises=True,
+                guess=dirichlet_weight(target, square, prior),
+            )
             return made(weight=largest, alpha=alpha)
         if weight is not None and alpha is None:
             smallest = solve(
-                lambda value: made(weight=weight, alpha=value).cost, rises=False, least=least
+                lambda value: made(weight=weight, alpha=value).cost,
+                rises=False,
+                least=least,
+                guess=dirichlet_alpha(target, square, check_positive("weight", weight)),
             )
             return made(weight=weight, alpha=smallest)
         raise ValueError(

@@ -26,7 +26,7 @@ from privrl.numerics.scipy_lazily import blas
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import LOG_DELTA, outward
 
-_POINTS = 4096
+POINTS = 4096
 _FARTHEST = 1e8  # nats; beyond, floats do not tell losses from one another, and delta is 1
 _MARGIN = 25.0  # nats below the smallest delta asked for, down to which a loss is resolved
 
@@ -63,18 +63,20 @@ class ProductProfile:
         but flattens out. So it does, at 1, where losses may be a hundred million nats.
     """
 
-    def __init__(self, pairs: "Counter[Pair]", log_level: float) -> None:
+    def __init__(self, pairs: "Counter[Pair]", log_level: float, points: int = POINTS) -> None:
         level = log_level - _MARGIN
         with np.errstate(all="ignore"):
             ranges = [pair.loss_range(level) for pair in pairs]
         self._is_told = all(-_FARTHEST < low < high < _FARTHEST for low, high in ranges)
         if not self._is_told:
             return
-        step = max(high - low for low, high in ranges) / _POINTS
+        step = max(high - low for low, high in ranges) / points
         self._step = step
         self._lost = 0.0  # mass at infinite loss
         start, mass, one = 0, np.ones(1), np.ones(1)
-        for pair, (low, high) in zip(pairs, ranges, strict=True):
+        # The widest last, which is not convolved.
+        wide = sorted(zip(ranges, pairs, strict=True), key=lambda each: each[0][1] - each[0][0])
+        for (low, high), pair in wide:
             first, last = int(np.floor(low / step)), int(np.ceil(high / step))
             masses, beyond = pair.grid_masses(step, first, last)
             masses, beyond = outward(masses, LOG_DELTA), float(outward(beyond, LOG_DELTA))
@@ -129,6 +131,8 @@ def _recursion(inward: FloatArray, decay: float) -> FloatArray:
 
 
 @lru_cache(maxsize=64)
-def product_profile(pairs: "frozenset[tuple[Pair, int]]", log_level: float) -> ProductProfile:
+def product_profile(
+    pairs: "frozenset[tuple[Pair, int]]", log_level: float, points: int
+) -> ProductProfile:
     """Return the `ProductProfile` of pairs with multiplicities, made once."""
-    return ProductProfile(Counter(dict(pairs)), log_level)
+    return ProductProfile(Counter(dict(pairs)), log_level, points)

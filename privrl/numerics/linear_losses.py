@@ -129,12 +129,16 @@ def _over_panels(
         return np.log(np.add.reduceat(values.sum(axis=1), first)) + largest
 
 
-_FEW_NODES: FloatArray
-_FEW_WEIGHTS: FloatArray
-_FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(5)
+_Rule = tuple[FloatArray, FloatArray]  # nodes and weights, on (-1, 1)
+_FEW: _Rule = np.polynomial.legendre.leggauss(5)
+_FEWER: _Rule = np.polynomial.legendre.leggauss(4)
+_SHORT = 0.2  # nats of a step, in which what goes up is integrated so, too
+_NARROW = 1.5  # panels between two falls, which four nodes integrate to a part in 1e13 too
 _DISTANCES = np.exp(np.arange(-60.0, 80.0, 0.02))
+_APART = 32  # of them, which tell between which the others are needed
 # Nats below the mode between which panels lie: what five nodes integrate to a part in 1e13.
 _FALLS = np.concatenate([[0.02, 0.1, 0.25, 0.5], np.arange(0.8, 800.0, 0.4)])
+_DEEPEST = 4000.0  # nats below the mode: far below all that floats hold
 _RISES = np.concatenate([np.arange(0.5, 8.0, 0.75), np.arange(8.0, 20.0, 2.0), [20, 24, 28, 36]])
 # Distances from another sharp bend, in units of its own; beyond, it is left behind.
 _GRADES = np.concatenate([np.arange(0.0, 3.0, 0.25), np.arange(3.0, 60.0, 0.5)])
@@ -150,14 +154,19 @@ def loss_range(density: Density, shift: float, level: float) -> tuple[float, flo
 
 def _reach(density: Density, drop: float, side: int) -> float:
     """Return how far from its mode the density has fallen by ``exp(−drop)``, to 2 % upwards."""
-    return float(_DISTANCES[np.searchsorted(_bends(density, side), drop)])
+    distances, bends = _bends(density, side)
+    return float(distances[np.searchsorted(bends, drop)])
 
 
-@lru_cache(maxsize=4)
-def _bends(density: Density, side: int) -> FloatArray:
-    """Return by how much the log density has fallen at `_DISTANCES` from its mode."""
+@lru_cache(maxsize=32)
+def _bends(density: Density, side: int) -> tuple[FloatArray, FloatArray]:
+    """Return those of `_DISTANCES` at which the log density falls, and by how much it has."""
     with np.errstate(over="ignore"):
-        return density.bend(side * _DISTANCES)
+        ends = np.searchsorted(
+            density.bend(side * _DISTANCES[::_APART]), [_FALLS[0], _DEEPEST]
+        ).tolist()
+        distances = _DISTANCES[max(ends[0] - 1, 0) * _APART : (ends[1] + 1) * _APART]
+        return distances, density.bend(side * distances)
 
 
 def grid_masses(
@@ -165,26 +174,18 @@ def grid_masses(
 ) -> tuple[FloatArray, float]:
     """Connect the dots: masses at the losses ``step * (first .. last)``, and beyond the last."""
     at_zero = float(density.start(np.asarray(0.0)))
-    # Panels end at grid points and also close in on the places where the density bends, which
-    # may be narrower than a step.
-    grid = np.arange(first, last + 1) * (step / shift) + at_zero
-    inside = np.concatenate([_falls(density, -1), [0.0], _falls(density, 1)])
-    if min(abs(inside[0]), inside[-1]) > 0.1:  # so flat a density turns within a few units
-        inside = np.concatenate([inside, density.knee - _GRADES, density.knee + _GRADES])
-    if step > _RISES[0]:  # the share that goes up rises within a nat of each point
-        inside = np.append(inside, grid[:-1, None] + _RISES[step > _RISES] / shift)
-    inside = inside[(inside > grid[0]) & (inside < grid[-1])]
-    edges: FloatArray = np.union1d(grid, inside)
+    grid: FloatArray = np.arange(first, last + 1) * (step / shift) + at_zero
+    edges, (points, weights) = _panels(density, shift, step, grid)
     cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
-    half = np.diff(edges)[:, None] / 2
+    half = np.diff(edges) / 2
     moved = np.empty((2, len(half)))
     for begin in range(0, len(half), _PANELS):
         some = slice(begin, begin + _PANELS)
-        nodes = edges[:-1][some, None] + half[some] + half[some] * _FEW_NODES
-        mass = np.exp(density.constant - density.bend(nodes)) * half[some] * _FEW_WEIGHTS
+        nodes = (edges[:-1][some] + half[some])[:, None] + half[some, None] * points
+        mass = np.exp(density.constant - density.bend(nodes))
         # The share that goes up keeps the mass under both distributions.
         up = np.expm1(-shift * (nodes - grid[cell[some]][:, None])) / np.expm1(-step)
-        moved[:, some] = (mass * up).sum(1), (mass * (1 - up)).sum(1)
+        moved[:, some] = half[some] * [(mass * up) @ weights, (mass * (1 - up)) @ weights]
     masses = np.zeros(last - first + 1)
     np.add.at(masses, cell + 1, moved[0])
     np.add.at(masses, cell, moved[1])
@@ -197,6 +198,28 @@ def grid_masses(
     return masses, float(beyond)
 
 
+def _panels(
+    density: Density, shift: float, step: float, grid: FloatArray
+) -> tuple[FloatArray, _Rule]:
+    """Return the edges of panels that end at grid points, and nodes that are enough for them.
+
+    Where it need be, panels also close in on the places where the density bends.
+    """
+    left, right = _falls(density, -1), _falls(density, 1)
+    inside = np.concatenate([left[::-1], [0.0], right])
+    inside = inside[(inside > grid[0]) & (inside < grid[-1])]
+    if min(abs(left[0]), right[-1]) > 0.1:  # so flat a density turns within a few units
+        inside = np.concatenate([inside, density.knee - _GRADES, density.knee + _GRADES])
+    elif step < _SHORT and _NARROW * step / shift < np.diff(inside).min(initial=np.inf):
+        return grid, _FEWER
+    if step > _RISES[0]:  # the share that goes up rises within a nat of each point
+        inside = np.append(inside, grid[:-1, None] + _RISES[step > _RISES] / shift)
+    inside = inside[(inside > grid[0]) & (inside < grid[-1])]
+    edges: FloatArray = np.union1d(grid, inside)
+    return edges, _FEW
+
+
 def _falls(density: Density, side: int) -> FloatArray:
     """Return about where the density has fallen by each of `_FALLS`, on one side of its mode."""
-    return side * np.interp(_FALLS, _bends(density, side), _DISTANCES)
+    distances, bends = _bends(density, side)
+    return side * np.interp(_FALLS, bends, distances)

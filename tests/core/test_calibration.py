@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from oracle_mpmath import pair_delta, relation_divergence
 
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.guesses import gaussian_sigma, laplace_scale
+from privrl.accounting.guesses import (
+    dirichlet_alpha,
+    dirichlet_weight,
+    gaussian_sigma,
+    laplace_scale,
+)
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs import relations
@@ -250,3 +255,14 @@ def test_every_target_has_a_guess() -> None:
             assert gaussian_sigma(target, 1e-30) > 0
             assert laplace_scale(target, 1.0, 1) > 0
             assert laplace_scale(target, 1.0, 7) > 0
+            for size in (1e-30, 1.0, 1e30):
+                assert 0 < dirichlet_weight(target, size, 1 / size) < math.inf
+                assert 0 < dirichlet_alpha(target, size, size) < math.inf
+
+
+@pytest.mark.parametrize("target", [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), Rdp(2, 1)], ids=repr)
+def test_guesses_of_dirichlet_draws_are_rough(target: Rdp | ApproxDP) -> None:
+    """Near enough that a calibration's second try is on the other side."""
+    weight = DirichletMechanism.calibrated(target, alpha=20.0).weight
+    assert dirichlet_weight(target, 2.0, 20.0) == pytest.approx(weight, rel=0.1)
+    assert dirichlet_alpha(target, 2.0, weight) == pytest.approx(20.0, rel=0.2)

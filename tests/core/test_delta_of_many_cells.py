@@ -195,6 +195,21 @@ def test_a_step_costs_the_worst_of_its_vectors(epsilon: float) -> None:
     assert exact * (1 - 1e-9) <= bound <= exact * (1 + 3e-4)
 
 
+def test_each_epsilon_has_the_worst_of_all_vectors() -> None:
+    """Many small changes are worst for small epsilons, one large change is for large ones."""
+    vectors = [(1, -1) * 4, (3, -1), (1, -1)]
+    epsilons = np.array([0.05, 0.3, 1.0, 4.0, 8.0])
+
+    def delta(changes: list[tuple[int, ...]]) -> np.ndarray:
+        relation = Relation("as they say", {"counts": changes})
+        return DirichletCost(weight=0.5, alpha=3.0, relation=relation).delta(epsilons)
+
+    alone = np.array([delta([vector]) for vector in vectors])
+    assert set(alone.argmax(axis=0).tolist()) == {0, 1}
+    for order in (vectors, vectors[::-1]):
+        np.testing.assert_allclose(delta(order), alone.max(axis=0), rtol=1e-12)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("change", [(2, -2), (1, 1, -1, -1), (2, -1, -1), (-2, 1, 1)], ids=str)
 def test_the_bound_of_an_episode_covers_every_way_of_spreading_it(
