@@ -36,6 +36,8 @@ BLOCK = 1 << 15  # entries of the matrix handled at once: what a processor's cac
 _BINS = (64, 512)  # the fewest, and the most where there are few pairs
 _FINE = 2048  # bins of the pairs that are left
 _AT_ONCE = 1 << 22  # entries of a table of bounds
+_SAMPLES = 8  # parameters that tell which pairs are computed first
+_TOGETHER = 1.003  # share by which the worst rises where parameters are looked at together
 _LEAST_FAR = 1e-3  # mass of outputs not looked at: less is what rounding leaves of it
 _SLACK = 1 + 1e-9  # of a bound, for rounding
 _MOVED = 4e-15  # nats that rounding takes where masses move: it matters where all losses are tiny
@@ -65,7 +67,8 @@ class FiniteMechanism(Protocol):
         """Yield some of the pairs at a time, each once, and the outputs that matter to them.
 
         In each row of these pairs, the logarithm of the probability of an output that is left
-        out is within ``spread`` (nats) of that of the last one that is not.
+        out is within ``spread`` (nats) of that of the last one that is not. Others are best in no
+        order, for sums into the bin that was last added to wait for it.
         """
 
     def loss_bounds(self) -> FloatArray:
@@ -118,7 +121,8 @@ class Certificate:
             bounds[:, ~near] = np.log(total) + power[~near] * largest
             return np.minimum(bounds / power + _MOVED, most)
 
-        worst = self._worst_of(renyi_divergence, upper, powers)
+        worst, rising = np.empty(len(powers)), powers.argsort()
+        worst[rising] = self._worst_of(renyi_divergence, upper, powers[rising])
         return np.minimum(worst, largest).reshape(orders.shape)
 
     def delta(self, epsilon: FloatArray) -> FloatArray:
@@ -130,9 +134,10 @@ class Certificate:
             bounds = dots @ -np.expm1(np.minimum(epsilon - losses[:, None], 0.0))
             return np.where(epsilon < most, bounds, 0.0)
 
-        worst = np.zeros(epsilon.size)
-        inside = np.flatnonzero(epsilon.reshape(-1) < self.pure_epsilon)
-        worst[inside] = self._worst_of(hockey_stick, upper, epsilon.reshape(-1)[inside])
+        flat, worst = epsilon.reshape(-1), np.zeros(epsilon.size)
+        rising = (-flat).argsort()
+        rising = rising[flat[rising] < self.pure_epsilon]
+        worst[rising] = self._worst_of(hockey_stick, upper, flat[rising])
         return np.minimum(worst, 1.0).reshape(epsilon.shape)
 
     @property
@@ -190,22 +195,15 @@ class Certificate:
         logs *= n_bins / (2 * self.pure_epsilon)
         p, q = np.empty((2, len(pairs), n_bins))
         last = np.empty(len(pairs))
-        step = max(1, BLOCK // logs.shape[1])
-        for start in range(0, len(pairs), step):
-            some = slice(start, start + step)
-            first, second = taken[some].T
-            # Pairs side by side, for sums into one bin wait for each other.
-            losses = logs[first]
-            losses -= logs[second]
+        for i, (first, second) in enumerate(taken.tolist()):
+            losses = logs[first] - logs[second]
             losses += n_bins / 2
-            last[some] = losses[:, -1]
-            bins = losses.T.astype(np.intp, order="C")
-            np.clip(bins, 0, n_bins - 1, out=bins)
-            bins += n_bins * np.arange(bins.shape[1])
-            for masses, rows in (p, first), (q, second):
-                masses[some] = np.bincount(
-                    bins.ravel(), probs[rows].ravel(order="F"), n_bins * len(rows)
-                ).reshape(-1, n_bins)
+            last[i] = losses[-1]
+            bins = losses.astype(np.intp)
+            np.maximum(bins, 0, out=bins)
+            np.minimum(bins, n_bins - 1, out=bins)
+            p[i] = np.bincount(bins, probs[first], n_bins)
+            q[i] = np.bincount(bins, probs[second], n_bins)
         # Half a bin is what the losses of the outputs not looked at differ by.
         wide = np.clip((last - 0.25).astype(np.intp), 0, n_bins - 2)
         p_far, q_far = far[taken.T]
@@ -237,37 +235,55 @@ class Certificate:
         return dots
 
     def _worst_of(self, divergence: Divergence, upper: Bound, parameters: FloatArray) -> FloatArray:
-        """Return the largest divergence over all ordered pairs, at each parameter."""
+        """Return the largest divergence over all ordered pairs, at each parameter.
+
+        With the parameters, as they are given, each pair's divergence rises.
+        """
         n_pairs, worst = len(self._mechanism.pairs), np.zeros(len(parameters))
+        if not worst.size:
+            return worst
         most = np.tile(self._mechanism.loss_bounds() + self._mechanism.margin, 2)[:, None]
 
-        def lead(dots: FloatArray, ordered: IntArray) -> Iterator[tuple[FloatArray, slice]]:
-            """Compute the pairs with the largest bounds; yield bounds, and at which parameters."""
+        def bounds(
+            dots: FloatArray, ordered: IntArray, at: IntArray
+        ) -> Iterator[tuple[FloatArray, slice]]:
+            """Yield bounds on the divergences, at so many of the parameters at once."""
             losses = self._ends(dots.shape[1] - 1)
             step = max(1, _AT_ONCE // len(dots))
-            for start in range(0, len(parameters), step):
+            for start in range(0, len(at), step):
                 chunk = slice(start, start + step)
-                bounds = upper(dots, losses, most[ordered], parameters[chunk]) * _SLACK
-                leaders = bounds.argmax(axis=0)
-                for pair in np.unique(leaders).tolist():
-                    compute(ordered[pair], start + np.flatnonzero(leaders == pair))
-                yield bounds, chunk
+                yield upper(dots, losses, most[ordered], parameters[at[chunk]]) * _SLACK, chunk
 
         def compute(pair: int, at: IntArray) -> None:
             worst[at] = np.maximum(worst[at], divergence(*self._ordered(pair), parameters[at]))
 
+        every, everything = np.arange(len(parameters)), np.arange(2 * n_pairs)
+        # What leads somewhere is computed everywhere.
+        some = np.unique(np.linspace(0, len(parameters) - 1, _SAMPLES).astype(np.intp))
+        leaders = [b.argmax(axis=0) for b, _ in bounds(self._coarse, everything, some)]
+        for pair in np.unique(np.concatenate(leaders)).tolist():
+            compute(pair, every)
+        # Of parameters between which the worst hardly rises, what is not above it at the first is
+        # at none of them, if the bound at the last is not.
+        firsts = [0]
+        for at in every[1:].tolist():
+            if worst[at] > worst[firsts[-1]] * _TOGETHER:
+                firsts.append(at)
+        lasts = np.array([*firsts[1:], len(parameters)]) - 1
         left = np.zeros(2 * n_pairs, np.bool)
-        for bounds, chunk in lead(self._coarse, np.arange(2 * n_pairs)):
-            left |= (bounds > worst[chunk]).any(axis=1)
+        for found, chunk in bounds(self._coarse, everything, lasts):
+            left |= (found > worst[firsts[chunk]]).any(axis=1)
         unordered = np.flatnonzero(left.reshape(2, -1).any(axis=0))
         step = max(1, _AT_ONCE // (2 * _FINE))
         for start in range(0, len(unordered), step):
             pairs = unordered[start : start + step]
             ordered = np.concatenate([pairs, n_pairs + pairs])
-            for bounds, chunk in lead(self._dots(pairs, _FINE), ordered):
-                for pair in np.flatnonzero((bounds > worst[chunk]).any(axis=1)).tolist():
-                    at = chunk.start + np.flatnonzero(bounds[pair] > worst[chunk])
-                    compute(ordered[pair], at)
+            for found, chunk in bounds(self._dots(pairs, _FINE), ordered, every):
+                leader = found.argmax(axis=0)
+                for pair in np.unique(leader).tolist():
+                    compute(ordered[pair], every[chunk][leader == pair])
+                for pair in np.flatnonzero((found > worst[chunk]).any(axis=1)).tolist():
+                    compute(ordered[pair], every[chunk][found[pair] > worst[chunk]])
         return worst
 
     def _ordered(self, index: int) -> tuple[FloatArray, FloatArray]:

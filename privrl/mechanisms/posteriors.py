@@ -30,6 +30,7 @@ _MOST_WORK = 1.5e9  # entries of the matrix, over all neighbours: m = 3 up to n 
 _LARGEST_TABLE = 1 << 22
 _SIDE = 6  # of a tile, in records: near enough to have the same candidates near them
 _PART = 1 << 21  # entries of the matrix that a few pairs may take
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _ROUNDING = 16 * np.finfo(np.float64).eps
 
 
@@ -128,6 +129,11 @@ class Posteriors:
             apart = (cell[2 * here] + cell[::2]) / 2 - cell[here + np.arange(self.n + 1)]
             near &= (apart <= most).any(axis=0)[counts]
         return near
+
+    @cached_property
+    def scattered(self) -> IntArray:
+        """All candidates in an order in which those that follow each other are far apart."""
+        return np.argsort(np.arange(len(self.counts)) * _GOLDEN % 1.0)
 
     @cached_property
     def tiles(self) -> IntArray:
@@ -267,8 +273,8 @@ class ExponentialLaw:
                 rows = np.unique(self.pairs[some])
                 change = 2 * float(self.coefficients[rows].max())
                 near = self.posteriors.near(rows, max(0.0, math.log(change / spread)))
-                far = np.flatnonzero(~near)[:1]
-                yield some, np.append(np.flatnonzero(near), far) if far.size else ALL
+                far, scattered = np.flatnonzero(~near)[:1], self.posteriors.scattered
+                yield some, np.append(scattered[near[scattered]], far) if far.size else ALL
 
     def loss_bounds(self) -> FloatArray:
         """Return the larger end of each pair's losses; for why, see where it is used."""

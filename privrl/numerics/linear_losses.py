@@ -174,7 +174,7 @@ def grid_masses(
 ) -> tuple[FloatArray, float]:
     """Connect the dots: masses at the losses ``step * (first .. last)``, and beyond the last."""
     at_zero = float(density.start(np.asarray(0.0)))
-    grid: FloatArray = np.arange(first, last + 1) * (step / shift) + at_zero
+    grid = np.arange(first, last + 1, dtype=np.float64) * (step / shift) + at_zero
     edges, (points, weights) = _panels(density, shift, step, grid)
     cell = np.searchsorted(grid, (edges[:-1] + edges[1:]) / 2) - 1
     half = np.diff(edges) / 2

@@ -124,6 +124,26 @@ def test_blocks_and_bins_change_nothing(
     np.testing.assert_allclose(other.delta(EPSILONS), expected[2], rtol=1e-12)
 
 
+def test_parameters_looked_at_together_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far apart, and in whatever order they are asked for."""
+    rng = np.random.default_rng(3)
+    for seed in range(12):
+        dense = random_mechanism(seed, 4.0)
+        exact = Certificate(dense)
+        orders = 1 + np.geomspace(0.01, 100, 30)
+        alone = np.array([exact.rdp(np.array([order]))[0] for order in orders])
+        deltas = np.array([exact.delta(np.array([epsilon]))[0] for epsilon in EPSILONS])
+        monkeypatch.setattr(certificate, "_TOGETHER", 1e9)
+        monkeypatch.setattr(certificate, "_SAMPLES", 1)
+        some, others = rng.permutation(len(orders)), rng.permutation(len(EPSILONS))
+        together = Certificate(dense)
+        np.testing.assert_allclose(together.rdp(orders[some]), alone[some], rtol=1e-12)
+        np.testing.assert_allclose(
+            together.delta(EPSILONS[others]), deltas[others], rtol=1e-12, atol=1e-16
+        )
+        monkeypatch.undo()
+
+
 @pytest.mark.parametrize("spread", [0.3, 6.0, 900.0])
 def test_bins_bound_every_pair_from_above(spread: float) -> None:
     """What prunes the pairs is an upper bound for each, in both directions."""
