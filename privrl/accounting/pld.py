@@ -302,7 +302,9 @@ def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
     """
     epsilons = _dots(cost, n_dots)
     deltas = np.minimum(np.minimum.accumulate(_checked_delta(cost, epsilons)), 1.0)
-    u, h = _lower_hull(np.append(-2.0, np.expm1(epsilons)), np.append(1.0, deltas))
+    # At 0 delta is the distance in total variation: by Pinsker's inequality at most this.
+    there = min(math.sqrt(_rdp(cost)[0] / 2) * (1 + _ROUNDING), 1.0)
+    u, h = _lower_hull(np.append([-2.0, 0.0], np.expm1(epsilons)), np.append([1.0, there], deltas))
     bends = np.diff(np.append(np.diff(h) / np.diff(u), 0.0))
     values = np.log1p(u[1:])
     return _Losses(
@@ -313,7 +315,11 @@ def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
 
 
 def _dots(cost: _Kind, n_dots: int) -> FloatArray:
-    """Choose epsilons from 0 to where delta vanishes, densest where losses are likely."""
+    """Choose epsilons up to where delta vanishes, densest where losses are likely.
+
+    With their opposites they are evenly spaced around 0, which is none of them: there a change of
+    several cells costs what its opposite does, and both would have to be told exactly.
+    """
     rdp = _rdp(cost)
     top = float(rdp_to_epsilon(DEFAULT_ORDERS, rdp, _TAIL))
     if not top < _LARGEST_LOSS:  # no useful Rényi curve, or losses without end
@@ -322,7 +328,8 @@ def _dots(cost: _Kind, n_dots: int) -> FloatArray:
         top = float(scan[np.argmax(deltas <= max(_TAIL, deltas[-1]))])
     # Twice the standard deviation of a loss so small that it is Gaussian.
     bulk = min(max(2 * math.sqrt(2 * rdp[0]), top / 1000), top)
-    return bulk * np.sinh(np.linspace(0.0, 1.0, n_dots) * np.arcsinh(top / bulk))
+    places = (np.arange(n_dots) + 0.5) / (n_dots - 0.5)
+    return bulk * np.sinh(places * np.arcsinh(top / bulk))
 
 
 def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:

@@ -412,34 +412,35 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
     options = cost.dominating_pairs()
     if options is None:
         return partial(best_log_delta, cost.rdp)
+    # What may lose most comes first, and most often costs most.
+    options = sorted(options, key=_largest_loss, reverse=True)
     profiles = [_product_profile(pairs, least) for pairs in options]
-    coarse = [_coarse_profile(pairs) if len(options) > 1 else _anything for pairs in options]
 
     def log_delta(epsilon: FloatArray) -> FloatArray:
         # Seen from a little below: where losses are large, the last digits of epsilon decide.
         flat = epsilon.ravel() * (1 - FEW)
         worst = np.full_like(flat, -np.inf)
-        bounds = [bound(flat) for bound in coarse]
-        # The largest first: what is nowhere above the worst so far need not be known exactly.
-        for k in sorted(range(len(options)), key=lambda k: -bounds[k].sum()):
-            at = bounds[k] > worst
+        for pairs, profile in zip(options, profiles, strict=True):
+            # What is nowhere above the worst so far need not be known exactly.
+            at = _quick_bound(pairs, flat) > worst if np.isfinite(worst).any() else flat >= 0
             if at.any():
-                worst[at] = np.maximum(worst[at], profiles[k](flat[at]))
+                worst[at] = np.maximum(worst[at], profile(flat[at]))
         return np.minimum(worst + LOG_DELTA, 0.0).reshape(epsilon.shape)
 
     return log_delta
 
 
-def _anything(epsilon: FloatArray) -> FloatArray:
-    """Return what bounds every log delta."""
-    return np.zeros_like(epsilon)
+def _largest_loss(pairs: "Counter[Pair]") -> float:
+    """Return about the largest loss that matters."""
+    with np.errstate(all="ignore"):
+        return sum(n * pair.loss_range(_LEVELS[0])[1] for pair, n in pairs.items())
 
 
-def _coarse_profile(pairs: "Counter[Pair]") -> Callable[[FloatArray], FloatArray]:
-    """Return a quick and loose bound on log delta."""
+def _quick_bound(pairs: "Counter[Pair]", epsilon: FloatArray) -> FloatArray:
+    """Return a loose bound on log delta, where one is known quickly."""
     if pairs.total() == 1:
-        return _anything
-    return product_profile(frozenset(pairs.items()), _LEVELS[0], _COARSE).log_delta
+        return np.zeros_like(epsilon)
+    return product_profile(frozenset(pairs.items()), _LEVELS[0], _COARSE).log_delta(epsilon)
 
 
 def _product_profile(pairs: "Counter[Pair]", least: float) -> Callable[[FloatArray], FloatArray]:

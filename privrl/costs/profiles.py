@@ -234,13 +234,19 @@ def _start(factor: Factor) -> tuple[float, float]:
         last = math.log(a + s if gains else a)
         terms = [
             -apart / s,
-            float(bregman_lgamma(1 + a, s)) / s,
+            _bregman(1 + a, s) / s,
             float(special.digamma(1 + a)),
             -last,
         ]
     elif s < a:  # all small for large a
-        terms = [float(bregman_lgamma(a, s)) / s, float(digamma_excess(a)), -apart * gains]
+        terms = [_bregman(a, s) / s, float(digamma_excess(a)), -apart * gains]
     else:
         excess = float(lgamma_excess(a + s)) / s, -float(lgamma_excess(a)) / s
         terms = [a / s * apart, apart * (not gains), -1.0, *excess]
     return (1 if gains else -1) * math.fsum(terms), math.fsum(map(abs, terms))
+
+
+@lru_cache(maxsize=16)
+def _bregman(a: float, s: float) -> float:
+    """Return `bregman_lgamma` once for both directions of a change."""
+    return float(bregman_lgamma(a, s))

@@ -131,6 +131,21 @@ def several_cells_delta(
 # The method itself -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("alpha", [0.02, 2.0, 10.0, 300.0, 1e6])
+@pytest.mark.parametrize("points", [20, 300, 4096])
+def test_panels_are_narrow_enough_for_their_nodes(shape: Shape, alpha: float, points: int) -> None:
+    """However many nodes there are, no mass is lost: neither of the one law nor of the other."""
+    factor = Factor(shape, alpha, shift=0.1 * alpha**0.5)
+    low, high = factor.loss_range(np.log(1e-20))
+    step = (high - low) / points
+    first, last = int(np.floor(low / step)), int(np.ceil(high / step))
+    masses, _ = factor.grid_masses(step, first, last)
+    losses = step * np.arange(first, last + 1)
+    assert masses.sum() == pytest.approx(1, rel=1e-12)
+    assert masses @ np.exp(-losses) == pytest.approx(1, rel=1e-12)
+
+
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_the_method_gives_the_closed_form_of_one_pair(weight: float, alpha: float) -> None:
     cost = DirichletCost(
