@@ -129,7 +129,11 @@ def _last_that_fits(
 
     sign = 1 if rises else -1  # the direction in which the cost rises
     low, high = max(-_EXTREME, math.log(least) if least > 0 else -_EXTREME), _EXTREME
-    start = min(max(0.0 if guess is None else math.log(guess), low), high)
+    # A guess may be right, and a little less than it may fit.
+    about = 0.0 if guess is None else math.log(guess) - sign * _CLOSE / 2
+    start = min(max(about, low), high)
+    if _just_fits(over(start)):
+        return check_positive("the calibrated value", math.exp(start))
     # Of straight costs the excess is about as large as what the logarithm is off.
     step = min(max(_AHEAD * abs(clipped(start)), _NEAREST), _FIRST) if off is None else off
     cheap = _search(start, -sign * step, low, high, lambda at: clipped(at) <= 0)
@@ -153,11 +157,15 @@ def _last_that_fits(
         """Return how far a little less than the target is exceeded; nothing where it is met."""
         if over(log_value) <= 0:
             fits.append(log_value)
-        return 0.0 if -_CLOSE <= over(log_value) <= 0 else clipped(log_value) + _CLOSE / 2
+        return 0.0 if _just_fits(over(log_value)) else clipped(log_value) + _CLOSE / 2
 
     brentq(below, cheap, dear, xtol=1e-14, rtol=1e-14)
     value = math.exp(max(fits) if rises else min(fits))
     return check_positive("the calibrated value", value)
+
+
+def _just_fits(excess: float) -> bool:
+    return -_CLOSE <= excess <= 0
 
 
 def _search(

@@ -65,7 +65,7 @@ def dirichlet_alpha(target: Target, square: float, weight: float) -> float:
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     """Return where an excess that rises is nothing, between two numbers > 0: halved until near."""
-    while high > low * (1 + 1e-11):
+    while high > low * (1 + 1e-14):
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) > 0 else (middle, high)
     return high

@@ -39,6 +39,7 @@ _SLACK = 2.0**-43  # by how much the float for a probability may be off, at the 
 _CHUNK: Final = 1 << 14  # candidates drawn at once: so many stay in a processor's cache
 _REACH: Final = 11  # of a table, in sigmas: beyond is less than exp(−60)
 _GUIDES: Final = 1 << 12
+_FEW: Final = 1000  # candidates, for which no guide is made
 
 
 def discrete_gaussian(
@@ -130,8 +131,6 @@ class _Table(NamedTuple):
     constant: Fraction  # c
     shares: IntArray  # in 2^-53, shape (n,), each > 0
     ends: FloatArray  # sums of shares as fractions of 1, and what is beyond, shape (n + 1,)
-    guide: NDArray[np.int64]  # the first k whose end is above a multiple of 1/_GUIDES
-    one_at_most: float  # below this no two ends are in one part of the guide
     factors: FloatArray  # exp(−(kL)²/2 sigma²) 2^53 c / shares, shape (n,)
     surely: FloatArray  # what no probability is below, for each k
 
@@ -144,8 +143,6 @@ def _table(sigma: float, slack: float) -> _Table:
     constant = (1 - 2.0**-30) / law.sum()
     shares = np.maximum(np.ceil(law * constant * (1 + 2.0**-40) * _ONE), 1).astype(np.int64)
     ends = np.cumsum(np.append(shares, 1)) / _ONE  # exact
-    guide = np.searchsorted(ends, np.arange(_GUIDES) / _GUIDES, side="right")
-    crowded = np.flatnonzero(np.diff(guide, append=len(ends)) > 1)
     factors = law * constant * _ONE / shares
     least = factors * np.exp(-(2 * k + 1) / 2 * (length / sigma) ** 2) if length > 1 else factors
     return _Table(
@@ -154,11 +151,21 @@ def _table(sigma: float, slack: float) -> _Table:
         Fraction(float(constant)),
         shares,
         ends,
-        guide,
-        float(crowded[0] / _GUIDES),
         factors,
         least - slack,
     )
+
+
+@lru_cache(maxsize=64)
+def _guide(sigma: float, slack: float) -> tuple[NDArray[np.int64], float]:
+    """Return the first k whose end is above a multiple of 1/_GUIDES, for each of these.
+
+    And below what no two ends are in one part of the guide.
+    """
+    ends = _table(sigma, slack).ends
+    guide = np.searchsorted(ends, np.arange(_GUIDES) / _GUIDES, side="right")
+    crowded = np.flatnonzero(np.diff(guide, append=len(ends)) > 1)
+    return guide, float(crowded[0] / _GUIDES)
 
 
 def _empty(shape: int | tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
@@ -179,10 +186,7 @@ def _fill(flat: NDArray[Any], sigma: float, rng: np.random.Generator) -> None:
 def _candidates(sigma: float, table: _Table, size: int, rng: np.random.Generator) -> IntArray:
     """Return those of so many candidates that are accepted."""
     where = rng.random(size)
-    k = table.guide[(where * _GUIDES).astype(np.int64)]
-    k += where >= table.ends[k]
-    far = np.flatnonzero(where >= table.one_at_most)
-    k[far] = np.searchsorted(table.ends, where[far], side="right")
+    k = _places(sigma, table.ends, where)
     signed = rng.integers(2 * table.length, size=size)
     minus = (signed & 1).astype(np.bool)
     signed >>= 1
@@ -207,6 +211,18 @@ def _candidates(sigma: float, table: _Table, size: int, rng: np.random.Generator
     np.negative(x, out=x, where=minus)
     taken &= ~minus | (x < 0)  # there is one zero
     return x[taken]
+
+
+def _places(sigma: float, ends: FloatArray, where: FloatArray) -> IntArray:
+    """Return for each number the first k whose end is above it."""
+    if where.size < _FEW:
+        return np.searchsorted(ends, where, side="right")
+    guide, one_at_most = _guide(sigma, _SLACK)
+    k = guide[(where * _GUIDES).astype(np.int64)]
+    k += where >= ends[k]
+    far = np.flatnonzero(where >= one_at_most)
+    k[far] = np.searchsorted(ends, where[far], side="right")
+    return k
 
 
 def _from_beyond(table: _Table, u: int, rng: np.random.Generator) -> tuple[int, Fraction]:
