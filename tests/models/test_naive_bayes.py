@@ -37,6 +37,7 @@ from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
 from privrl.mechanisms.tables import least_noise_shares
 from privrl.models import PrivateClassifier, PrivateLogisticRegression
 from privrl.models.naive_bayes import TEMPERATURES, PrivateNaiveBayes
+from privrl.models.naive_bayes import temperature as measuring
 from privrl.models.naive_bayes.printed import PrintedNaiveBayes
 from privrl.models.naive_bayes.temperature import (
     SHAPES,
@@ -256,6 +257,23 @@ def test_one_record_changes_the_measured_sums_by_at_most_one(data, n_classes, n)
         change = (other - one).ravel()
         assert -1 <= change[0] == -change[1] <= 1
         assert (64 * one == np.rint(64 * one)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_record_s_part_is_its_own(n_classes, monkeypatch):
+    """To the last bit, whatever stands beside it: else one record would change those of others."""
+    parts = []
+    monkeypatch.setattr(measuring, "_rounded", lambda each: parts.append(each.copy()) or 0.0)
+    rng = np.random.default_rng(5)
+    prior = np.log(rng.dirichlet(np.ones(n_classes)))
+    ratios, labels = rng.normal(0, 3, (n_classes, 64)), rng.integers(0, n_classes, 64)
+    derivative_tables(prior, ratios, labels)
+    before = np.delete(parts, 7, axis=1)
+    for wrong in (np.inf, np.nan, 1e305):
+        parts.clear()
+        ratios[0, 7] = wrong
+        derivative_tables(prior, ratios, labels)
+        np.testing.assert_array_equal(np.delete(parts, 7, axis=1), before)
 
 
 def test_infinite_logarithms_are_limits():

@@ -87,27 +87,60 @@ def _parts(log_prior: FloatArray, log_ratios: FloatArray, numbers: Codes) -> lis
     """Return the sum of the records' parts at each temperature, which is exact."""
     with np.errstate(invalid="ignore", over="ignore"):  # a warning would tell of a record
         ahead = log_ratios - log_ratios[numbers, np.arange(len(numbers))]  # of the true class
-        # Where all are finite, what is looked for below is nowhere, and parts are what they are.
-        is_plain = bool(np.abs(ahead).max() + np.abs(log_prior).max() < _PLAIN)
-        ahead = ahead if is_plain else np.where(np.isnan(ahead), 0.0, ahead)
-        sums = []
-        for temperature in TEMPERATURES:
-            scaled = temperature * ahead
-            weights = log_prior + scaled
-            if is_plain:
-                weights -= weights.max(axis=0)
-                np.exp(weights, out=weights)
-                scaled *= weights
-            else:
-                logs = np.where(np.isnan(weights), -np.inf, weights)
-                largest = logs.max(axis=0)
-                weights = np.where(logs == largest, 1.0, np.exp(logs - largest))
-                scaled = np.where(weights > 0, weights * scaled, 0.0)
-            derivative = scaled.sum(axis=0) / weights.sum(axis=0)
-            derivative = np.where(np.isnan(derivative), 0.0, derivative)
-            values = np.clip(derivative / (2 * _CLIP) + 0.5, 0.0, 1.0)
-            sums.append(float(np.rint(values * _STEPS).sum()) / _STEPS)
-    return sums
+        # Of each record by itself: others have no say in how its part is computed.
+        plain = np.abs(ahead).max(axis=0) + np.abs(log_prior).max() < _PLAIN
+        if len(ahead) != 2:
+            is_plain = bool(plain.all())
+            return [_rounded(_mean_ahead(t, log_prior, ahead, is_plain)) for t in TEMPERATURES]
+        by = np.where(numbers == 0, 1.0, -1.0)
+        odds, other = by * (log_prior[1] - log_prior[0]), np.where(plain, ahead.sum(axis=0), 0.0)
+        derivatives = [_mean_of_two(t, odds, other) for t in TEMPERATURES]
+        if not plain.all():
+            limits = [_mean_ahead(t, log_prior, ahead, False) for t in TEMPERATURES]
+            derivatives = [np.where(plain, *each) for each in zip(derivatives, limits, strict=True)]
+        return [_rounded(derivative) for derivative in derivatives]
+
+
+def _mean_of_two(temperature: float, odds: FloatArray, ahead: FloatArray) -> FloatArray:
+    """Return `_mean_ahead` where nothing is infinite and one class is not the true one.
+
+    Of what overflows the other class has no part.
+    """
+    scaled = temperature * ahead
+    weights = np.exp(-scaled - odds)
+    weights += 1
+    return scaled / weights
+
+
+def _mean_ahead(
+    temperature: float, log_prior: FloatArray, ahead: FloatArray, is_plain: bool
+) -> FloatArray:
+    """Return by how much classes are ahead of the true one, in the mean over predictions."""
+    # Where all are finite, what is looked for is nowhere, and means are what they are: to the bit.
+    ahead = ahead if is_plain else np.where(np.isnan(ahead), 0.0, ahead)
+    scaled = temperature * ahead
+    weights = log_prior + scaled
+    if is_plain:
+        weights -= weights.max(axis=0)
+        np.exp(weights, out=weights)
+        scaled *= weights
+    else:
+        logs = np.where(np.isnan(weights), -np.inf, weights)
+        largest = logs.max(axis=0)
+        weights = np.where(logs == largest, 1.0, np.exp(logs - largest))
+        scaled = np.where(weights > 0, weights * scaled, 0.0)
+    derivative = scaled.sum(axis=0) / weights.sum(axis=0)
+    return np.where(np.isnan(derivative), 0.0, derivative)
+
+
+def _rounded(derivative: FloatArray) -> float:
+    """Return the sum of the parts that some derivatives make, which is exact."""
+    values = derivative / (2 * _CLIP)
+    values += 0.5
+    np.maximum(values, 0.0, out=values)
+    np.minimum(values, 1.0, out=values)
+    values *= _STEPS
+    return float(np.rint(values, out=values).sum()) / _STEPS
 
 
 def least_loss(sums: Sequence[ReleasedTable], n_records: int, typical: float) -> float:
