@@ -18,7 +18,7 @@ LEAST_DEVIATION = 0.5
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _POINTS = (_NODES[:, None] + 1) / 2  # on (0, 1)
-_LOG_POINTS, _LOG_WEIGHTS = np.log(_POINTS), np.log(_WEIGHTS[:, None] / 2)
+_LOG_POINTS, _SHARES = np.log(_POINTS), _WEIGHTS / 2
 _AT_ONCE = 1000  # numbers, which with their nodes fit in a processor's cache
 _WIDTH = 6.0  # standard deviations of the noise that are looked at
 _TAIL = 18.0  # -log of what is left out of a gamma law at either end
@@ -53,50 +53,62 @@ def posterior_counts(
     """
     deviation = np.maximum(deviation, LEAST_DEVIATION)
     each = np.broadcast_arrays(noisy, deviation, mean, shape)
-    flat = [array.ravel() for array in each]
-    found = np.empty((3, flat[0].size))
-    for start in range(0, flat[0].size, _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        found[:, part] = _of_each(*(array[part] for array in flat), laplace=laplace)
+    noisy, deviation, mean, shape = (array.ravel() for array in each)
+    low, high = _ends(noisy, deviation, mean, shape)
+    power = np.where(low > 0, 1.0, np.maximum(1 / shape, 1.0))
+    numbers = np.stack([low, high - low, power, noisy, deviation, mean, shape])
+    found = np.empty((3, low.size))
+    # Powers take long, and most are none.
+    for some in np.flatnonzero(power == 1), np.flatnonzero(power != 1):
+        for start in range(0, some.size, _AT_ONCE):
+            part = some[start : start + _AT_ONCE]
+            found[:, part] = _of_each(numbers[:, part], laplace=laplace)
     first, second, log_evidence = found.reshape(3, *each[0].shape)
     return first, second, log_evidence
 
 
-def _of_each(
-    noisy: FloatArray, deviation: FloatArray, mean: FloatArray, shape: FloatArray, *, laplace: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return what `posterior_counts` does, for arrays of one axis; that of nodes is before it."""
+def _ends(
+    noisy: FloatArray, deviation: FloatArray, mean: FloatArray, shape: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return between which numbers both the prior and the noise leave some probability."""
     spread = np.sqrt(2 * _TAIL / shape)
     window = _WIDTH * deviation
     low = np.maximum(mean * np.maximum(1 - spread, 0), np.maximum(noisy - window, 0))
     high = np.minimum(mean * (1 + spread + _TAIL / shape), np.maximum(noisy, 0) + window)
     # Where prior and noise contradict each other: between the two.
     low, high = np.minimum(low, high), np.maximum(low, high)
-    high = np.maximum(high, low * (1 + 1e-9) + _TINY)
-    power = np.where(low > 0, 1.0, np.maximum(1 / shape, 1.0))
-    width, rate = high - low, shape / mean
-    is_plain = bool((power == 1).all())
+    return low, np.maximum(high, low * (1 + 1e-9) + _TINY)
+
+
+def _of_each(numbers: FloatArray, *, laplace: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what `posterior_counts` does, for numbers of shape (7, n); nodes are before n."""
+    low, width, power, noisy, deviation, mean, shape = numbers
+    is_plain, rate = bool((power == 1).all()), shape / mean
     x: FloatArray = width * (_POINTS if is_plain else _POINTS**power)
     x += low
     np.maximum(x, _TINY, out=x)
     log_density = np.log(x)
     log_density *= shape - 1
-    log_density += _LOG_WEIGHTS if is_plain else _LOG_WEIGHTS + (power - 1) * _LOG_POINTS
     log_density -= rate * x
-    error = noisy - x
-    error /= deviation
+    if not is_plain:
+        log_density += (power - 1) * _LOG_POINTS
+    # On a scale on which the noise's logarithm is minus its size, or the square of that.
+    scale = (math.sqrt(2) if laplace else 1 / math.sqrt(2)) / deviation
+    error = x * scale
+    error -= noisy * scale
     if laplace:
         noise = np.log(math.sqrt(2) * deviation)
-        log_density -= math.sqrt(2) * np.abs(error)
+        np.abs(error, out=error)
     else:
         noise = np.log(math.sqrt(2 * math.pi) * deviation)
         error *= error
-        log_density -= error / 2
-    log_density += np.log(power * width) + shape * np.log(rate) - special.gammaln(shape) - noise
+    log_density -= error
     largest = log_density.max(axis=0)
-    density = np.exp(log_density - largest)
-    total = density.sum(axis=0)
+    log_density -= largest
+    density = np.exp(log_density, out=log_density)
+    total = _SHARES @ density
     density *= x
-    first = density.sum(axis=0)
+    first = _SHARES @ density
     density *= x
-    return first / total, density.sum(axis=0) / total, largest + np.log(total)
+    largest += np.log(power * width) + shape * np.log(rate) - special.gammaln(shape) - noise
+    return first / total, _SHARES @ density / total, largest + np.log(total)
