@@ -413,7 +413,8 @@ def _log_profile(cost: PairsCost, least: float = -np.inf) -> Callable[[FloatArra
     if options is None:
         return partial(best_log_delta, cost.rdp)
     # What may lose most comes first, and most often costs most.
-    options = sorted(options, key=_largest_loss, reverse=True)
+    if len(options) > 1 and any(pairs.total() > 1 for pairs in options):
+        options = sorted(options, key=_largest_loss, reverse=True)
     profiles = [_product_profile(pairs, least) for pairs in options]
 
     def log_delta(epsilon: FloatArray) -> FloatArray:
