@@ -43,7 +43,7 @@ class Density(Hashable, Protocol):
 LEAST_LOG = -1e300  # of a tail: too small for a float, but never nothing
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _STEPS = np.concatenate([[0.0], 2.0 ** np.arange(-2, 8)])  # in widths of the integrand
-_DIGITS = (7, 4, 2, 1)  # found in one call: divisors of 28
+_DIGITS = (8, 7, 4, 2, 1)  # that may be found in one call
 _QUICK = 1024  # numbers at once
 _PANELS = 2000  # of a few nodes, at once
 _AT_ONCE = 8  # starts, of which each has a thousand nodes and more
@@ -65,21 +65,29 @@ def _peak_and_widths(
 
     peak = _last_where(rises, start)
     top = height(peak)
-    right = _last_where(lambda w: height(peak + w) > top - 1, start)
-    left = _last_where(lambda w: (w < peak) & (height(np.maximum(peak - w, 0)) > top - 1), start)
+    right = _last_where(lambda w: height(peak + w) > top - 1, start, 16)
+    left = _last_where(
+        lambda w: (w < peak) & (height(np.maximum(peak - w, 0)) > top - 1), start, 16
+    )
     return peak, left, right
 
 
-def _last_where(holds: Callable[[FloatArray], BoolArray], like: FloatArray) -> FloatArray:
+def _last_where(
+    holds: Callable[[FloatArray], BoolArray], like: FloatArray, n_digits: int = 28
+) -> FloatArray:
     """Search, on a logarithmic scale, for the largest positive ``u`` at which ``holds(u)``.
 
-    To 28 binary digits, a part in 1e5: panels need no more. A few numbers take as long as a
-    hundred, so few searches find several digits in one call.
+    To 28 binary digits, a part in 1e5, or to 16, a fiftieth: of places and widths panels need no
+    more. A few numbers take as long as a hundred, so few searches find several digits in one call.
     """
-    digits = next(each for each in _DIGITS if like.size << each <= _QUICK or each == 1)
+    digits = next(
+        each
+        for each in _DIGITS
+        if n_digits % each == 0 and (like.size << each <= _QUICK or each == 1)
+    )
     inner = np.arange(1.0, 2**digits).reshape(-1, *(1,) * like.ndim)
     low, width = np.full_like(like, -700.0), 1400.0
-    for _ in range(28 // digits):
+    for _ in range(n_digits // digits):
         width /= 2**digits
         low += width * holds(np.exp(low + width * inner)).sum(axis=0)
     return np.exp(low)
