@@ -45,10 +45,8 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
 @pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr)
 def test_no_other_prior_does_better(loss: Loss, target) -> None:
     best = design(target, n_records=1283, n_cells=6, loss=loss)
-    assert (
-        best.weight
-        == DirichletMechanism.calibrated(target, alpha=best.alpha, relation=ReplaceRecord()).weight
-    )
+    alone = DirichletMechanism.calibrated(target, alpha=best.alpha, relation=ReplaceRecord())
+    assert best.weight == pytest.approx(alone.weight, rel=1e-11)  # where a calibration may end
     for alpha in best.alpha * np.array([0.03, 0.3, 0.9, 1.1, 3.0, 30.0]):
         weight = DirichletMechanism.calibrated(target, alpha=alpha, relation=ReplaceRecord()).weight
         other = typical_loss(weight, alpha, n_records=1283, n_cells=6, loss=loss)
