@@ -16,6 +16,7 @@ from time import time
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from privrl._html import table
+from privrl._processes import this_process
 from privrl.costs.base import Cost, Together, is_fixed
 from privrl.costs.relations import Relation
 
@@ -192,6 +193,23 @@ class KeepsJournal(ABC):
     def __init__(self) -> None:
         self._book = Book()
         self._lock = RLock()
+        self._made_in = this_process()
+
+    def _check_made_here(self) -> None:
+        """Check that this is the process that made it: of what another is charged it knows nothing.
+
+        Raises
+        ------
+        ValueError
+            If it is not.
+        """
+        if self._made_in != this_process():
+            raise ValueError(
+                "accountant must be charged in the process that made it, got one that was sent to "
+                "another, as n_jobs= and pools of workers do, or is from before a fork: each would "
+                "spend the whole budget, and none know of the others. That of a ledger adds up "
+                "over processes: Ledger().accountant(name)."
+            )
 
     @one_at_a_time
     def __copy__(self) -> Self:

@@ -120,8 +120,10 @@ class PldAccountant(KeepsJournal):
         ValueError
             If the cost is about another neighbouring relation than the earlier ones or
             about one whose neighbours cannot be swapped, if it is of several runs or cannot be
-            hashed, or if ``count`` is not a whole number of at least 1.
+            hashed, if ``count`` is not a whole number of at least 1, or if this is another process
+            than made it.
         """
+        self._check_made_here()
         check_count("count", count)
         check_cost(cost)
         if not isinstance(cost, Hashable):

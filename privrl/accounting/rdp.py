@@ -68,7 +68,8 @@ class RdpAccountant(KeepsJournal):
     end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
 
     Threads may share an accountant: to check a cost against the budget and to record it is one
-    step, whoever else charges. Processes may not: each would have a copy of its own.
+    step, whoever else charges. Processes may not, and are refused: each would have a copy of its
+    own.
 
     Dirichlet and Gaussian costs are worked out when a number is asked for, all at once and at
     the orders that matter to it (`privrl.accounting.pending`); all others when they are composed.
@@ -140,9 +141,10 @@ class RdpAccountant(KeepsJournal):
         BudgetExceeded
             If the budget does not cover all of them; then none is recorded.
         ValueError
-            If the cost is about another neighbouring relation than the earlier ones, or
-            ``count`` is not a whole number of at least 1.
+            If the cost is about another neighbouring relation than the earlier ones, ``count`` is
+            not a whole number of at least 1, or this is another process than made it.
         """
+        self._check_made_here()
         check_count("count", count)
         check_cost(cost)
         relation, ours = cost.relation, self._relation

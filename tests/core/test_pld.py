@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
 
+from forks import forked, needs_forks
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
@@ -594,3 +595,9 @@ def test_renyi_targets_need_no_accountant() -> None:
         DirichletMechanism.calibrated(
             Rdp(2, 1), weight=1, relation=relations.ReplaceRecord(), accountant=PldAccountant
         )
+
+
+@needs_forks
+def test_in_another_process_it_is_refused():
+    accountant = PldAccountant()
+    assert "in the process that made it" in str(forked(lambda: accountant.compose(RELEASE)))

@@ -133,6 +133,21 @@ def test_a_release_in_a_child_is_refused_and_costs_nothing(make) -> None:
 
 
 @needs_forks
+def test_an_accountant_of_another_process_is_refused() -> None:
+    """What is charged to its copy here would be known to nobody there."""
+    accountant = RdpAccountant(budget=Rdp(2, 1.0))
+    sent, mechanism = pickle.dumps(accountant), DiscreteGaussianMechanism(sigma=2.0)
+    for found in (lambda: accountant, lambda: pickle.loads(sent), lambda: copy.copy(accountant)):
+        error = forked(
+            lambda found=found: mechanism.release(COUNTS, secret_rng(), accountant=found())
+        )
+        assert "accountant must be charged in the process that made it" in str(error)
+    mechanism.release(COUNTS, secret_rng(), accountant=accountant)  # and here it goes on
+    assert "made it" in str(forked(lambda: accountant.compose(mechanism.cost)))
+    assert forked(lambda: float(accountant.spent(2.0))) > 0  # what it knows it tells anywhere
+
+
+@needs_forks
 @each_generator
 def test_a_new_face_for_what_drives_it_is_refused(make) -> None:
     rng = make()

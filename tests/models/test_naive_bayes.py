@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from forks import forked, needs_forks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -495,6 +496,15 @@ def test_each_fit_of_a_clone_says_that_it_costs(kind):
     with pytest.warns(UserWarning, match="a clone of a private model"):
         pickle.loads(pickle.dumps(clone(model))).fit(X, y)  # as for another process
     copy.fit(X, y, accountant=RdpAccountant(budget=Rdp(5, 10.0)))  # which adds it up
+
+
+@needs_forks
+def test_a_fold_that_is_fitted_in_another_process_is_paid_for():
+    """As n_jobs does: an accountant there is a copy, which nobody here would hear of."""
+    X, y = records(200)
+    model, sent = made(), pickle.dumps(RdpAccountant())
+    error = forked(lambda: clone(model).fit(X, y, accountant=pickle.loads(sent)))
+    assert "Ledger().accountant" in str(error)
 
 
 def test_without_privacy_clones_cost_nothing():
