@@ -246,10 +246,12 @@ def _print_accounts(book: "Ledger", delta: float | None) -> None:
     accounts, budgets = book.accounts(), dict(book.budgets())
     names = [each.dataset for each in accounts] + [name for name, _ in budgets]
     longest = max(map(len, names), default=0)
-    table.add_column("data set", overflow="fold", min_width=min(longest, _WIDTH))
+    table.add_column("data set", overflow="fold", no_wrap=longest <= _WIDTH)
     table.add_column("neighbours", overflow="fold")
     for head in ("times", "spent", "budget", "used"):
-        table.add_column(head, justify="right", no_wrap=True)
+        # A pair may be on two lines: what cannot be folded would be cut off.
+        whole = head in ("times", "used")
+        table.add_column(head, justify="right", no_wrap=whole, overflow="fold")
     for each in accounts:
         budget = each.budget
         said = ("none", "") if budget is None else (_pair(budget), share(budget.share(each.total)))

@@ -266,6 +266,18 @@ def test_a_budget_that_waits_for_its_name_is_told_of(folder: Path) -> None:
     assert "budget for" not in said(again)
 
 
+def test_ledger_show_cuts_nothing_off(folder: Path) -> None:
+    command = [*COMMANDS["histogram"][0], "--epsilon", 0.3333]
+    assert run(*command, "--out", "a").exit_code == 0  # data without a name, which are long ones
+    run(*command, "--dataset", "others", "--out", "b")
+    (name,) = {entry["dataset"] for entry in Ledger().entries()}
+    run("ledger", "budget", name, "--epsilon", 0.75, "--delta", 1e-5)
+    shown = run("ledger", "show")
+    assert all(len(line) <= 80 for line in shown.output.splitlines())
+    assert "data set neighbours times spent budget used" in said(shown)
+    assert f"{name} replace one 1 (0.3333, (0.75, 44.5 %" in said(shown)
+
+
 def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     for each in (["show"], ["verify"], ["export"], ["forget", "people", "--force"]):
         assert "nothing was ever entered" in said(run("ledger", *each))
