@@ -29,13 +29,12 @@ from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.entries import Value, entries_of, objects
-from privrl.data.schema.headers import count_numbers, other_separator, with_names
+from privrl.data.schema.headers import count_numbers, not_utf8, other_separator, with_names
 from privrl.data.schema.texts import TRUTH, WHOLE, number_in
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
 _SUGGESTED = 5  # names that others are suggested for
-NOT_UTF8 = "be text in UTF-8; convert it first, one of Windows by iconv -f WINDOWS-1252 -t UTF-8"
 NOT_RECORDS = (
     "have as many fields in every row as in its header; look for quotes that are not closed or not "
     "doubled, or another --separator"
@@ -88,7 +87,7 @@ def read_records(
             readers = {name: text_reader(name, schema.columns[name]) for name in names}
             parts = [_read(chunk, header, readers) for chunk in _chunks(rows, len(header))]
         except UnicodeDecodeError:
-            wrong = NOT_UTF8
+            wrong = not_utf8(path)
         except (csv.Error, TooWide):
             wrong = NOT_RECORDS
     if wrong is not None:  # here, so that no error holds another that shows a field

@@ -24,8 +24,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.targets import Rdp
+from privrl.data.logs.text import text_parts
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.data.schema.headers import read_header
 from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.bayes_net.structure import Structure
@@ -477,3 +479,28 @@ def test_a_file_that_is_no_csv_is_refused(text, tmp_path):
     with pytest.raises(ValueError, match="text in UTF-8") as caught:
         read_records(tmp_path / "d.csv", Schema({"x": Bins((0, 2, 5), missing=True)}))
     assert caught.value.__context__ is None  # which would hold the file's bytes
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"PK\x03\x04", "an Excel workbook"),
+        (b"PAR1", "is Parquet"),
+        (b"ARROW1", "is Feather"),
+        (b"\x1f\x8b\x08", "gunzip"),
+        ("x\n".encode("utf-16"), "UTF-16"),
+        (b"x\n", "WINDOWS-1252"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_how_to_become_text(start, said, tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_bytes(start + b"\xff\n")
+    for read in (
+        lambda: read_records(path, Schema({"x": Bins((0, 2, 5), missing=True)})),
+        lambda: list(text_parts(path, ["x"], ",")),
+    ):
+        with pytest.raises(ValueError, match=said):
+            read()
+    path.write_bytes(b"\xff" if start == b"x\n" else start + b"\xff\n")
+    with pytest.raises(ValueError, match=said):
+        read_header(path)

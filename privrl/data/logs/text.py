@@ -24,13 +24,13 @@ from privrl._typing import IntArray
 from privrl.data.logs.parts import Part
 from privrl.data.records import (
     NOT_RECORDS,
-    NOT_UTF8,
     TooWide,
     check_columns,
     check_separator,
     long_fields,
     trimmed_header,
 )
+from privrl.data.schema.headers import not_utf8
 
 _BLOCK = 1 << 24  # bytes read at once
 _LONG = 64  # bytes of a field that is not plain
@@ -64,7 +64,7 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
             for columns in lines.parts(places, len(header)):
                 yield dict(zip(names, columns, strict=True))
         except UnicodeDecodeError:
-            wrong = NOT_UTF8
+            wrong = not_utf8(path)
         except (csv.Error, TooWide):
             wrong = NOT_RECORDS
         except (EOFError, zlib.error, gzip.BadGzipFile):

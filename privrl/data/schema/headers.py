@@ -26,6 +26,31 @@ class NoHeader(ValueError):
         self.fields = fields
 
 
+#: How files begin that are no text, what they are, and how they become text.
+_KINDS = {
+    b"PK": ("an Excel workbook or another archive", "save it as CSV UTF-8 where it was made"),
+    b"PAR1": ("Parquet", "pandas.read_parquet(...).to_csv(..., index=False) converts it"),
+    b"ARROW1": ("Feather", "pandas.read_feather(...).to_csv(..., index=False) converts it"),
+    b"\x1f\x8b": ("compressed", "gunzip unpacks it"),
+    b"\xff\xfe": ("in UTF-16", "iconv -f UTF-16 -t UTF-8 converts it"),
+}
+
+
+def not_utf8(path: Path) -> str:
+    """Return what a file must be that is none in UTF-8, and how it becomes one.
+
+    Of what is in it only the first bytes are looked at, which say of what kind files are.
+    """
+    start = b""
+    if path.is_file():  # a pipe is read once
+        with path.open("rb") as file:
+            start = file.read(8)
+    for mark, (kind, then) in _KINDS.items():
+        if start.startswith(mark):
+            return f"be text in UTF-8, and is {kind}; {then}"
+    return "be text in UTF-8; convert it first, one of Windows by iconv -f WINDOWS-1252 -t UTF-8"
+
+
 def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
     """Return the column names of a CSV file, from its first row; no other row is used.
 
@@ -48,10 +73,7 @@ def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
         except (UnicodeDecodeError, csv.Error):
             row = None
     if row is None:
-        raise ValueError(
-            f"{path.name} must begin with a header row of a CSV file in UTF-8; convert it first, "
-            "one of Windows by iconv -f WINDOWS-1252 -t UTF-8."
-        )
+        raise ValueError(f"{path.name} must {not_utf8(path)}.")
     if not row:
         raise ValueError(f"{path.name} must have a header row, and is empty.")
     row = [field.strip() for field in row]
