@@ -181,7 +181,7 @@ class Policy:
             not what was learned for.
         """
         del deterministic
-        here, step = np.asarray(observation), np.asarray(0 if state is None else state)
+        here, step = _array(observation), _array(0 if state is None else state)
         if here.dtype.kind not in "iu" or step.dtype.kind not in "iu":
             raise ValueError(
                 f"observation and state must be whole numbers, got {here.dtype} and {step.dtype}; "
@@ -327,6 +327,13 @@ class Policy:
     def _what(self, action: int) -> dict[str, Any]:
         number = action + self.first_action if action >= 0 else None
         return {"action": number, "do": self.action_name(action)}
+
+
+def _array(values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # of parts that differ in shape, as what a Tuple shows
+        return np.empty(0, object)
 
 
 def _whole(name: str, value: Any) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from privrl._checks import check_count, check_positive, shown
+from privrl._checks import check_count, check_is, check_positive, shown
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
@@ -92,6 +92,7 @@ def private_agent(
     epsilon = check_positive("epsilon", epsilon, "smaller means more privacy")
     if relation is None:
         relation = ReplaceStep(arrival_rewards=facts.arrival_rewards)
+    check_is("relation", relation, Relation, hint="ReplaceEpisode(horizon) in privrl.costs is one")
     schedule = sparse_schedule(episodes, private=True)
     draws = max(1, len(schedule.starts(episodes)))
     sizes = facts.n_states, facts.n_actions

@@ -435,7 +435,7 @@ class TabularAgent(Observer, ABC):
         """Return what `policy` is."""
         if self._released is None:
             raise ValueError(
-                "policy does not exist before the first draw; begin its episode first."
+                "policy does not exist before the first draw; let it learn, or begin its episode."
             )
         transition, reward = self._released
         return self._best_policy(transition.mean, reward.mean)

@@ -9,6 +9,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Dict, Discrete, Space
+from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
 from privrl._checks import as_floats, check_is
@@ -230,6 +231,11 @@ def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, An
         If a space is none that can be numbered, there are no bins for a Box, or they are for
         something else.
     """
+    if isinstance(env, VectorEnv):
+        raise ValueError(
+            "env must be one environment, got several side by side; number each of them: "
+            "gymnasium.make_vec(..., wrappers=(numbered,))."
+        )
     check_is("env", env, gym.Env)
     if not isinstance(env.action_space, Discrete):
         env = FlattenActions(env)

@@ -9,6 +9,7 @@ import pytest
 from privrl import agents
 from privrl.accounting import BudgetExceeded
 from privrl.agents import PSRL, EveryEpisode, KnownRewards, QLearning, Stretch, TabularAgent
+from privrl.costs import ReplaceEpisode
 from privrl.envs import riverswim
 from privrl.experiments import train
 from privrl.samplers import NonPrivate
@@ -139,6 +140,9 @@ def test_what_is_missing_is_said() -> None:
         batch.to_policy()
     with pytest.raises(ValueError, match="policy does not exist before the first draw"):
         private(river()).predict(0)
+    for relation in ("replace-episode", ReplaceEpisode):
+        with pytest.raises(ValueError, match=r"relation must be a Relation, .*ReplaceEpisode\("):
+            PSRL.private(river(), epsilon=1, relation=relation)
 
 
 def test_prediction_follows_the_last_release() -> None:

@@ -65,7 +65,7 @@ def test_no_such_step(step: Any) -> None:
 
 
 def test_what_is_no_number_is_no_observation() -> None:
-    for wrong in (0.5, [0.0], "0", np.array([True])):
+    for wrong in (0.5, [0.0], "0", np.array([True]), ({"beds": np.zeros(2)}, np.zeros(1))):
         with pytest.raises(ValueError, match="must be whole numbers"):
             Policy(actions=[[0, 1]], n_actions=2).predict(wrong)
 

@@ -219,6 +219,8 @@ def test_a_box_needs_bins_and_nothing_else_does():
             numbered(Replay(space), "7")
     with pytest.raises(ValueError, match="env must have spaces of Discrete"):
         numbered(Replay(Text(3)))
+    with pytest.raises(ValueError, match=r"several side by side; .*wrappers=\(numbered,\)"):
+        numbered(gym.make_vec("FrozenLake-v1", num_envs=2))
 
 
 PLANE = Box(np.array([-1.0, 0.0]), np.array([1.0, np.inf]), dtype=np.float64)
