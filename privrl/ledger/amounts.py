@@ -14,9 +14,11 @@ from typing import Final, Self
 
 import numpy as np
 
+from privrl.accounting.journal import USUAL_DELTA
 from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
+from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
 _UNIT: Final = 1 << 1074
@@ -49,6 +51,10 @@ class Amount:
     pure: Fraction | None
     releases: int
     alone: tuple[float, float] | None = None
+
+    def __repr__(self) -> str:
+        epsilon = up(self.epsilon(USUAL_DELTA))  # its curve would fill pages
+        return f"<Amount of {self.releases} releases: epsilon {epsilon} at delta {USUAL_DELTA:g}>"
 
     @classmethod
     def nothing(cls, orders: tuple[float, ...]) -> Self:

@@ -369,6 +369,8 @@ def test_copies_spend_from_one_budget(book: Ledger) -> None:
         others[1].compose(laplace(0.5))
     assert len(one.journal) == 1
     assert "epsilon 1.0" in repr(one)
+    (account,) = book.accounts()
+    assert "total=<Amount of 2 releases: epsilon 0.9999 at delta 1e-05>" in repr(account)
 
 
 def test_what_an_accountant_entered_is_not_forgotten_by_it(book: Ledger) -> None:
