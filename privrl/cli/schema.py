@@ -1,6 +1,7 @@
 """privrl schema."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ from privrl.cli.terminal import OUT, app, friendly, print_files, words
 
 if TYPE_CHECKING:
     from privrl.data.schema import Documentation, Written
+
+_MOST_NAMES = 20  # that are told
 
 
 @app.command("schema")
@@ -198,21 +201,21 @@ def _tell(written: "Written", *, has_rest: bool) -> None:
     """Say what is left to do, and how."""
     if written.kept:
         OUT.print(
-            f"Left as they were filled in: [bold]{escape(', '.join(written.kept))}[/]; to have one "
+            f"Left as they were filled in: [bold]{escape(_some(written.kept))}[/]; to have one "
             "made anew, delete it from the file first."
         )
     unbounded = written.unbounded
     others = [name for name in written.unfilled if name not in unbounded]
     if unbounded:
         OUT.print(
-            f"Fill in the bounds of [bold]{escape(', '.join(unbounded))}[/], from what everybody "
+            f"Fill in the bounds of [bold]{escape(_some(unbounded))}[/], from what everybody "
             "may know and not from the data: the same command again with"
         )
         options = " ".join(f"--numeric {shlex.quote(name)}=LOW:HIGH" for name in unbounded)
         OUT.print(f"  {escape(options)}", soft_wrap=True)
     if others:
         OUT.print(
-            f"Fill in the categories of [bold]{escape(', '.join(others))}[/], from what everybody "
+            f"Fill in the categories of [bold]{escape(_some(others))}[/], from what everybody "
             "may know and not from the data: in the file, or the same command again with "
             f"--categories {escape(shlex.quote(others[0]))}=A,B,C. Numeric ones get bins by "
             f"--numeric {escape(shlex.quote(others[0]))}=LOW:HIGH. What is not to be used, such as "
@@ -225,3 +228,9 @@ def _tell(written: "Written", *, has_rest: bool) -> None:
         )
     if not written.unfilled:
         OUT.print("Nothing is left to fill in.")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are: a file may have hundreds."""
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

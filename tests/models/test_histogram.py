@@ -123,8 +123,8 @@ SECRET = 4321.5
 @pytest.mark.parametrize(
     ("values", "bins", "message"),
     [
-        ([SECRET, math.nan], [0, 1, 2], "missing=True adds a cell"),
-        ([SECRET, None], [0, 1, 2], "missing=True adds a cell"),
+        ([SECRET, math.nan], [0, 1, 2], r"Bins\(..., missing=True\) adds a cell"),
+        ([SECRET, None], [0, 1, 2], r"Bins\(..., missing=True\) adds a cell"),
         ([SECRET, pd.NaT], [0, 1, 2], "must hold numbers"),
         (["4321.5", 1], [0, 1, 2], "must hold numbers"),
         (np.array(["4321.5"]), [0, 1, 2], "must hold numbers"),
@@ -135,8 +135,8 @@ SECRET = 4321.5
         ([[SECRET, 1]], [0, 1, 2], "must hold numbers"),
         (np.array([[SECRET, 1]]), [0, 1, 2], r"shape \(n,\)"),
         ([], [0, 1, 2], "at least one record"),
-        (["4321.5"], Categories(("a", "b")), "other=True adds a cell"),
-        ([SECRET], Categories(("a", "b")), "other=True adds a cell"),
+        (["4321.5"], Categories(("a", "b")), r"Categories\(..., other=True\) adds a cell"),
+        ([SECRET], Categories(("a", "b")), r"Categories\(..., other=True\) adds a cell"),
     ],
 )
 def test_ugly_data_are_refused_for_nothing(values, bins, message: str) -> None:

@@ -124,8 +124,9 @@ TYPED = {
 }
 CELL = (
     r"(the column|column '\w+') must hold (nothing but its categories, and holds something unknown "
-    r"or missing; other=True|numbers everywhere, and holds something else or nothing somewhere; "
-    r"missing=True) adds a cell for that(, or in its file, under \[columns\.\w+\]: \w+ = true)?\."
+    r"or missing; Categories\(\.\.\., other=True\)|numbers everywhere, and holds something else or "
+    r"nothing somewhere; Bins\(\.\.\., missing=True\)) adds a cell for that"
+    r"(, or in its file, under \[columns\.\w+\]: \w+ = true)?\."
 )
 TYPE = r"(the column|column '\w+'|X|y) must hold [\w ,]+, got type \w+; convert it first\."
 CLASS = (

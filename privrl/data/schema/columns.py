@@ -336,7 +336,8 @@ def encode_column(
         refusal = "numbers everywhere, and holds something else or nothing somewhere"
     if rest is None:
         under = "" if name is None else f", or in its file, under {heading(name)}: {flag} = true"
-        raise ValueError(f"{called} must hold {refusal}; {flag}=True adds a cell for that{under}.")
+        with_cell = f"{type(column).__name__}(..., {flag}=True)"
+        raise ValueError(f"{called} must hold {refusal}; {with_cell} adds a cell for that{under}.")
     return np.where(without, rest, cells)
 
 
