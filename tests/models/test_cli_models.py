@@ -336,7 +336,7 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
         ([*HISTOGRAM, "--separator", ";"], "--separator"),
         ([*HISTOGRAM, "--separator", "ab"], "separator must be one character"),
         ([*HISTOGRAM, "--schema", "none.toml"], "no such file"),
-        ([*HISTOGRAM, "--schema", "data.csv"], "must end in .toml or .json"),
+        ([*HISTOGRAM, "--schema", "data.csv"], "a schema or network must end in .toml or .json"),
         ([*HISTOGRAM, "--schema", "empty.toml"], "still to be filled in"),
         (["histogram", "none.csv", *HISTOGRAM[2:]], "no such file"),
         (["histogram", "bad.csv", *HISTOGRAM[2:]], "column 'age' must hold numbers"),

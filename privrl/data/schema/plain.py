@@ -68,7 +68,7 @@ def _listing(values: Any) -> tuple[Any, ...]:
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in {".toml", ".json"}:
-        raise ValueError(f"a schema's file must end in .toml or .json, got {path.name!r}.")
+        raise ValueError(f"a schema or network must end in .toml or .json, got {path.name!r}.")
     return suffix
 
 
