@@ -261,11 +261,19 @@ def test_edges_beyond_all_floats():
         Bins((0, 1, 10**400))
 
 
-@pytest.mark.parametrize("content", [b'"' + b"SECRET7" * 30_000 + b'",z', b"\xff\xfeSECRET7,z\n"])
-def test_a_header_that_is_none(content, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'"' + b"SECRET7" * 30_000 + b'",z', "begin with a header row; its first line cannot be"),
+        (b"\xff\xfeSECRET7,z\n", "be text in UTF-8, and is in UTF-16; iconv"),
+        (b"a,\xe9SECRET7\n", "be text in UTF-8; convert it first"),
+    ],
+)
+def test_a_header_that_is_none(content, told, tmp_path):
     (tmp_path / "data.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=r"^data\.csv must begin with a header row"):
+    with pytest.raises(ValueError, match=rf"^data\.csv must {told}") as caught:
         read_header(tmp_path / "data.csv")
+    assert "SECRET7" not in str(caught.value)
 
 
 def test_a_predicted_column_is_not_overwritten_by_a_probability(tmp_path: Path, monkeypatch):

@@ -33,6 +33,7 @@ _KINDS = {
     b"ARROW1": ("Feather", "pandas.read_feather(...).to_csv(..., index=False) converts it"),
     b"\x1f\x8b": ("compressed", "gunzip unpacks it"),
     b"\xff\xfe": ("in UTF-16", "iconv -f UTF-16 -t UTF-8 converts it"),
+    b"\xfe\xff": ("in UTF-16", "iconv -f UTF-16 -t UTF-8 converts it"),
 }
 
 
@@ -69,11 +70,13 @@ def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
     with path.open("rb") as file:
         lines = (line.decode("utf-8-sig") for line in file)  # no line further than the header
         try:
-            row = next(csv.reader(lines, delimiter=separator), [])
-        except (UnicodeDecodeError, csv.Error):
-            row = None
-    if row is None:
-        raise ValueError(f"{path.name} must {not_utf8(path)}.")
+            row, wrong = next(csv.reader(lines, delimiter=separator), []), ""
+        except UnicodeDecodeError:
+            row, wrong = [], not_utf8(path)
+        except csv.Error:
+            row, wrong = [], "begin with a header row; its first line cannot be read as fields"
+    if wrong:
+        raise ValueError(f"{path.name} must {wrong}.")
     if not row:
         raise ValueError(f"{path.name} must have a header row, and is empty.")
     row = [field.strip() for field in row]
