@@ -8,6 +8,14 @@ import pytest
 from peers import CLOCK
 
 _PRIVRL = "import sys; from privrl.cli import main; main()"
+#: Runs a command and prints its processor time, and the bytes of its largest process. What starts
+#: a process counts as its memory until the process is itself, so that this one has to be small.
+_WATCH = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss * (1024 if sys.platform == "linux" else 1))
+"""
 _STARTS = {
     "import numpy": ["-c", "import numpy"],
     "import privrl.agents": ["-c", "import privrl.agents"],
@@ -41,13 +49,11 @@ def _measure(measure, what, command, *, rounds):
         arguments = command() if callable(command) else command
         # As it is where it is installed: bytecode is there.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        process = subprocess.Popen(
-            [sys.executable, *arguments], stdout=subprocess.DEVNULL, env=environment
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        used["peak"] = usage.ru_maxrss * (1024 if sys.platform == "linux" else 1)
-        CLOCK.add(usage.ru_utime + usage.ru_stime)
+        done = subprocess.run(
+            [sys.executable, "-c", _WATCH, sys.executable, *arguments],
+            stdout=subprocess.PIPE, env=environment, text=True, check=True,
+        )  # fmt: skip
+        seconds, used["peak"] = map(float, done.stdout.split())
+        CLOCK.add(seconds)
 
     measure(what, run, rounds=rounds, peak=lambda: used["peak"])
