@@ -292,6 +292,10 @@ def _psrl(results: Results) -> str:
         rows.append(["takes, to its ceiling", *map(_ratio, map(_faster, floors, rates))])
         draws = [results.rate("psrl", f"draws of {kind}", at) for at in places]
         rows.append(["takes, to its exact draws", *map(_ratio, map(_faster, draws, rates))])
+    kind = "private rewards, without numba"
+    rows.append(
+        [f"{kind}, million steps/s", *(_millions(results.rate("psrl", kind, at)) for at in places)]
+    )
     table = pages.table(["runs:", *(f"{at:,}" for at in places)], rows)
     rate = results.rate("psrl", "rlberry")
     there = results.missing("rlberry") if rate is None else f"{rate:,.0f} steps/s in this run"

@@ -30,7 +30,6 @@ Name = Annotated[
         "default they are known by their content.",
     ),
 ]
-_LONGEST = 100  # characters of what an entry is about
 
 
 def accountant_of(
@@ -38,6 +37,7 @@ def accountant_of(
 ) -> "LedgerAccountant":
     """Return what enters all that is spent of a file of data, and what for."""
     from privrl.ledger import Ledger
+    from privrl.ledger.ledger import LONGEST
 
     ledger = Ledger(path)
     was_there = ledger.is_there
@@ -49,7 +49,7 @@ def accountant_of(
             f"the ledger has a budget for {escape(waiting)}, under which nothing was released yet; "
             f"it is not for these data unless you say --dataset {escape(shlex.quote(waiting))}"
         )
-    shown = "".join(each if each.isprintable() else "?" for each in about)[:_LONGEST].strip()
+    shown = "".join(each if each.isprintable() else "?" for each in about)[:LONGEST].strip()
     return ledger.accountant(chosen, delta=delta, about=shown)
 
 

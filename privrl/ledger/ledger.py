@@ -42,7 +42,7 @@ from privrl.numerics.printing import up
 
 _UNNAMED: Final = "data-"  # begins the names of data sets that were given none
 _SHORT: Final = 12  # characters of a digest in them
-_LONGEST: Final = 100  # characters of a name
+LONGEST: Final = 100  # characters of a name
 _SHOWN: Final = 200  # characters of a cost
 _SLACK: Final = timedelta(minutes=1)  # by which clocks are set all the time
 
@@ -687,10 +687,10 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
 
 def _check_name(argument: str, name: str) -> str:
     """Return what something is called if it can be shown on one line."""
-    fits = isinstance(name, str) and 0 < len(name) <= _LONGEST and name == name.strip()
+    fits = isinstance(name, str) and 0 < len(name) <= LONGEST and name == name.strip()
     if not fits or any(unicodedata.category(each)[0] == "C" for each in name):
         raise ValueError(
-            f"{argument} must be a name of 1 to {_LONGEST} characters that can be printed, without "
+            f"{argument} must be a name of 1 to {LONGEST} characters that can be printed, without "
             f"blanks around it, got {_cut(repr(name))}."
         )
     return name

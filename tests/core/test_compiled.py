@@ -19,7 +19,7 @@ def twins(monkeypatch: pytest.MonkeyPatch) -> Compiled[[float], str]:
         def quick(x: float) -> str | None:
             return f"quick {x:g}" if x > 0 else None
 
-    monkeypatch.setitem(sys.modules, "privrl.numerics.kernels", Kernels)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "privrl.numerics.kernels", Kernels)  # type: ignore[arg-type] # stands for a module
     return Compiled(lambda x: f"plain {x:g}", "quick")
 
 

@@ -22,16 +22,9 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs import AddRemoveRecord, GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
-from privrl.mechanisms.tables import ReleasedTable
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 from privrl.models.logistic_regression import load_classifier
-from privrl.models.logistic_regression.plan import (
-    Steps,
-    plan,
-    plan_tables,
-    rarest_of,
-    whole_sigma,
-)
+from privrl.models.logistic_regression.plan import Steps, plan, plan_tables, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.training import Start
 from privrl.numerics.randomness import SECRET, SEEDED
@@ -94,25 +87,32 @@ def test_what_is_spent_meets_the_target_and_is_told(target):
 
 def test_the_cost_is_of_tables_and_of_all_gradients(monkeypatch):
     """Precisions add up: of every table, every gradient and the choice."""
-    drawn, tables = [], []
-    draw, draw_tables = SumsMechanism._draw, TablesMechanism._draw
+    drawn = []
+    draw = SumsMechanism._draw
 
     def watched(self, data, rng):
         drawn.append(self.sigma)
         return draw(self, data, rng)
 
-    def watched_tables(self, data, rng):
-        tables.extend(self.sizes)
-        return draw_tables(self, data, rng)
-
     monkeypatch.setattr(SumsMechanism, "_draw", watched)
-    monkeypatch.setattr(TablesMechanism, "_draw", watched_tables)
     model = made().fit(*records())
     assert len(drawn) == model.n_steps_ + 1  # the last says how far they are to be followed
-    assert tuple(tables) == model.naive_bayes_.mechanism_.sizes
+    tables = model.naive_bayes_.mechanism_.sizes
     by_hand = sum(sigma**-2.0 for sigma in [*drawn, *tables]) ** -0.5
     assert model.cost_.sigma == pytest.approx(by_hand, rel=1e-9)
     assert model.cost_.sigma <= by_hand
+
+
+def test_what_its_naive_bayes_says_of_its_own_cost_is_public():
+    """By itself it may be shared, and what a draw or a record decides is no guarantee."""
+    X, y = records()
+    rare = np.where(np.arange(len(y)) % 40 == 0, 1, 0)
+    costs = {
+        made(ApproxDP(1.0, 1e-5), random_state=seed).fit(X, classes).naive_bayes_.cost_.sigma
+        for seed in range(3)
+        for classes in (y, rare)
+    }
+    assert len(costs) == 1
 
 
 def test_over_budget_nothing_is_drawn(monkeypatch):
@@ -125,37 +125,6 @@ def test_over_budget_nothing_is_drawn(monkeypatch):
     assert not poor.rdp.any()
     with pytest.raises(NotFittedError):
         model.predict(records()[0])
-
-
-@pytest.mark.parametrize("power", np.arange(21.25, 22.5, 0.25))
-def test_a_plan_that_cannot_be_drawn_is_refused_unspent(power, monkeypatch):
-    """Which one there will be is known when the classes were counted: the worst is tried before."""
-
-    def fails(rarest):
-        try:
-            plan(2.0**power, 200_000_000, (3, 3), 2, has_tables=False, rarest=rarest)
-        except ValueError:
-            return True
-        return False
-
-    refused = [fails(rarest) for rarest in (0.0, 1e-4, 0.01, 0.3, 1.0)]
-    assert refused == sorted(refused, reverse=True)  # the first of them, if any is
-    X, y = records(400)
-    monkeypatch.setattr(TablesMechanism, "_draw", lambda *_: pytest.fail("there was a draw"))
-    asked = []
-
-    def refusing(*given, rarest=1.0, **more):
-        asked.append(rarest)
-        if rarest < 1:
-            raise ValueError("sigma must be at most 2**26")
-        return plan(*given, rarest=rarest, **more)
-
-    monkeypatch.setattr("privrl.models.logistic_regression.classifier.plan", refusing)
-    accountant = RdpAccountant()
-    with pytest.raises(ValueError, match="sigma must be"):
-        made().fit(X, y, accountant=accountant)
-    assert not accountant.rdp.any()
-    assert asked == [1.0, 0.0]
 
 
 def test_with_a_large_budget_it_is_logistic_regression():
@@ -290,65 +259,18 @@ def test_deviations_are_those_of_many_fits():
 # What a budget is spent on ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signal", [0.15, 0.25, 2.0, 30.0, 1000.0])
+@pytest.mark.parametrize("signal", [0.25, 2.0, 30.0, 1000.0])
 @pytest.mark.parametrize("has_tables", [False, True])
 def test_parts_of_a_plan_are_the_whole(signal, has_tables):
     sigma, sizes = 3.0, (4,) * 9
     n_records = round(signal * 8 * sigma * math.sqrt(10))
     planned = plan(sigma, n_records, sizes, 2, has_tables=has_tables)
     assert planned.signal == pytest.approx(signal, rel=0.05)
-    assert planned.share == 0 if has_tables else 0.1 < planned.share <= 1
-    assert (planned.share == 1) == (signal < 0.2 and not has_tables)
+    assert planned.share == 0 if has_tables else 0.1 < planned.share < 1
     spent = planned.scores.precision + planned.weights.precision + planned.choice.precision
     # A choice by chance alone is none.
     assert planned.choice.number == (planned.weights.number > 0) == (signal > 20)
     assert spent == pytest.approx((1 - planned.share) * sigma**-2, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "n_classes"), [([2], 2), ([4] * 9, 2), ([2, 7, 40], 5), ([9] * 300, 3)]
-)
-@pytest.mark.parametrize("n_records", [30, 3000, 300_000, 3_000_000])
-def test_whatever_classes_counts_say_the_whole_is_what_was_charged(sizes, n_classes, n_records):
-    """Brute force: the table of the classes is the one that was released, and precisions of all
-    that is left sum to the same."""
-    sigma = whole_sigma(ApproxDP(1.0, 1e-5))
-    shapes = [(1, n_classes), *((n_classes, size) for size in sizes)]
-
-    def made(rarest, classes):
-        planned = plan(sigma, n_records, sizes, n_classes, has_tables=False, rarest=rarest)
-        part = sigma * planned.share**-0.5
-        tables, _ = plan_tables(shapes, part, n_records, classes=classes)
-        drawn = [planned.scores, planned.weights, planned.choice]
-        precisions = [size**-2.0 for size in tables.sizes] + [each.precision for each in drawn]
-        return planned, tables, math.fsum(precisions)
-
-    first, tables, whole = made(1.0, None)
-    charged = first.cost(tables).sigma ** -2.0
-    assert whole <= charged <= sigma**-2.0 * (1 + 3e-12)
-    shares = [first.share]
-    for rarest in np.geomspace(1, 1e-6, 25):
-        planned, others, spent = made(rarest, tables.sizes[0])
-        assert others.sizes[0] == tables.sizes[0]
-        assert spent <= charged
-        assert spent == pytest.approx(whole, rel=1e-12)
-        shares.append(planned.share)
-    assert shares == sorted(shares)
-
-
-def test_the_rarer_a_class_the_more_is_for_tables(monkeypatch):
-    """By what is released, not by what is counted."""
-    X, y = records(20_000)
-    rare = np.flatnonzero((y == 0) | (np.arange(len(y)) % 20 == 0))
-    shares = []
-    for some in (np.arange(len(rare)), rare):
-        model = made(ApproxDP(1.0, 1e-5)).fit(X[some], y[some])
-        sizes = np.array(model.naive_bayes_.mechanism_.sizes)
-        shares.append((sizes**-2.0).sum() / model.cost_.sigma**-2.0)
-    assert shares[1] > 1.2 * shares[0]
-    noisy = ReleasedTable(np.array([[70.0, -40.0, 90.0]]), "gaussian", 20.0)
-    assert rarest_of(noisy, 120) == 0.5
-    assert rarest_of(noisy, 30) == 1.0
 
 
 def test_the_larger_the_signal_the_less_is_for_tables_and_features():
@@ -361,10 +283,10 @@ def test_the_larger_the_signal_the_less_is_for_tables_and_features():
 
 def test_classes_counts_have_more_of_the_budget_where_features_tell_little():
     shapes = [(1, 2), *((2, 4),) * 20]
-    sigma = whole_sigma(ApproxDP(0.1, 1e-5))
+    target = ApproxDP(0.1, 1e-5)
     shares = []
     for n_records in (700, 700_000):
-        tables, measured = plan_tables(shapes, sigma, n_records)
+        tables, measured = plan_tables(target, shapes, whole_sigma(target), n_records)
         assert measured == (n_records == 700_000)
         precisions = np.array(tables.sizes) ** -2.0
         shares.append(precisions[0] / precisions.sum())

@@ -6,10 +6,9 @@ the better model wherever there is enough data to learn it. `PrivateLogisticRegr
 under one target:
 
 1. A share of the budget releases naive Bayes' tables and temperature. The more records there are
-   to a cell, by public facts, the smaller the share; the rarer the rarest class, the larger: the
-   classes' table is released first. Where features can tell little, more of it is for that table,
-   and a temperature that is not measured is lower than naive Bayes' typical one
-   (`privrl.models.logistic_regression.plan`).
+   to a cell, by public facts, the smaller the share. Where features can tell little, more of it is
+   for the counts of the classes, and a temperature that is not measured is lower than naive
+   Bayes' typical one (`privrl.models.logistic_regression.plan`).
 2. A weight for each feature is learned from noisy gradients: few numbers, which say how far each
    feature is to be believed. Steps end before their noise matters
    (`privrl.models.logistic_regression.scores`).

@@ -32,8 +32,8 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
     model : {"auto", "logistic-regression", "naive-bayes"}
         Which classifier. ``"auto"`` takes `PrivateNaiveBayes` for a single feature, of which it
         misses nothing, and `PrivateLogisticRegression` for more: what that spends on gradients
-        depends on the target, the numbers of records, features, values and classes, all of
-        them public, and the classes' noisy counts.
+        depends on the target and the numbers of records, features, values and classes, all of
+        them public.
 
     Attributes
     ----------

@@ -20,13 +20,7 @@ from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.candidates import choose
 from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
-from privrl.models.logistic_regression.plan import (
-    plan,
-    plan_tables,
-    rarest_of,
-    safe_temperature,
-    whole_sigma,
-)
+from privrl.models.logistic_regression.plan import plan, plan_tables, safe_temperature, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes import PrivateNaiveBayes
@@ -158,22 +152,15 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.warn_of_clones(accountant)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
-            # The plan with the least for gradients: noise that none can have is refused unspent.
-            plan(sigma, n_records, sizes, n_classes, has_tables=False, rarest=0.0)
-            tables, _ = plan_tables(records.shapes, sigma * planned.share**-0.5, n_records)
-            cost = planned.cost(tables)
-            gate.charge(accountant, cost)
-            # All that follows is covered by it. Classes are counted first, and say what tables get.
-            numbers = np.bincount(records.numbers, minlength=n_classes)[None].astype(np.float64)
-            (classes,) = tables.part(slice(1)).release([numbers], rng)
-            rarest = rarest_of(classes, n_records)
-            planned = plan(sigma, n_records, sizes, n_classes, has_tables=False, rarest=rarest)
             part = sigma * planned.share**-0.5
             begun.target = Rdp(
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
-            tables, measured = plan_tables(records.shapes, part, n_records, classes=tables.sizes[0])
-            counts = learn_tables(begun, records, tables, rng, measured=measured, before=(classes,))
+            tables, measured = plan_tables(begun.target, records.shapes, part, n_records)
+            cost = planned.cost(tables)
+            gate.charge(accountant, cost)
+            # All that follows is covered by it.
+            counts = learn_tables(begun, records, tables, rng, measured=measured)
             if not measured:
                 begun = begun.with_temperature(
                     safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)

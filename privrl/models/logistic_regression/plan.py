@@ -1,19 +1,8 @@
-"""What a budget is spent on, by public facts and the classes' noisy counts alone.
+"""What a budget is spent on, by public facts alone.
 
 All of it is Gaussian, so precisions add up: what tables, gradients of features' weights, gradients
 of all weights and the choice of how far they are followed have together is that of a single release
 with the whole budget.
-
-**In two stages.** The table of the classes is released first, with noise that follows from public
-facts. What is left is shared out afterwards, by what that table says. Whatever it says, the
-precision of all that follows is the same, the whole without that of the table: so each Rényi
-divergence of what follows has one bound for all outcomes of the first, and the two add up as
-releases do of which one depends on the other (Mironov, 2017, proposition 1). The whole is charged
-before the first is drawn.
-
-References
-----------
-I. Mironov. *Rényi differential privacy* (2017).
 """
 
 import math
@@ -28,7 +17,7 @@ from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.sums import SumsMechanism
-from privrl.mechanisms.tables import ReleasedTable, Rows, TablesMechanism, least_noise_shares
+from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 
 # Chosen on public data sets; docs/models.md says which.
@@ -42,7 +31,6 @@ _CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be
 _CLEAR = 0.02  # noise of that to a record, above which it would be chosen by chance
 _TYPICAL_SIGNAL = 20.0  # from which on there are more steps
 _STEPS = 60
-_ROOM = 1e-12  # of sigmas, for what floats round where precisions are shared out and summed
 _STEPS_OF_FEATURE = 1.6  # at least, of each
 MOMENTUM = 0.9
 _SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
@@ -100,15 +88,14 @@ class Plan:
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
         precision += self.scores.precision + self.weights.precision + self.choice.precision
-        return GaussianCost(sigma=precision**-0.5 * (1 - _ROOM), relation=ReplaceRecord())
+        return GaussianCost(sigma=precision**-0.5 * (1 - 1e-14), relation=ReplaceRecord())
 
 
 def whole_sigma(target: Target) -> float:
     """Return the noise of a single Gaussian release that spends all of a target."""
-    sigma = calibrate(
+    return calibrate(
         target, lambda sigma: GaussianCost(sigma=sigma, relation=ReplaceRecord()), rises=False
     )
-    return sigma * (1 + _ROOM)
 
 
 def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int) -> float:
@@ -118,13 +105,7 @@ def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int
 
 
 def plan(
-    sigma: float,
-    n_records: int,
-    sizes: Sequence[int],
-    n_classes: int,
-    *,
-    has_tables: bool,
-    rarest: float = 1.0,
+    sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
 ) -> Plan:
     """Return what a budget is spent on.
 
@@ -140,8 +121,6 @@ def plan(
         How many.
     has_tables : bool
         Whether there is a naive Bayes already, paid for before.
-    rarest : float
-        How frequent the rarest class is, by what was released, where an average one is 1.
 
     Raises
     ------
@@ -152,8 +131,7 @@ def plan(
     if signal < _LEAST_SIGNAL * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = _FOR_TABLES
-    seen = signal * math.sqrt(rarest)  # between the average class and the rarest
-    share = min(max(1 / (1 + _TABLES * seen**_POWER), least), most) if not has_tables else 0.0
+    share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
     # Small enough for features that say the same, and together pull as many times as hard.
     fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
     number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
@@ -180,20 +158,20 @@ def plan(
 
 
 def plan_tables(
-    shapes: Sequence[Rows], sigma: float, n_records: int, *, classes: float | None = None
+    target: Target, shapes: Sequence[Rows], sigma: float, n_records: int
 ) -> tuple[TablesMechanism, bool]:
     """Return what releases naive Bayes' tables, and whether its temperature is measured.
 
     Parameters
     ----------
+    target : Rdp or ApproxDP
+        What tables may spend.
     shapes : sequence of (int, int)
         Of the tables: of the classes first, then of each feature.
     sigma : float
-        Of a single Gaussian release that would spend all that is for tables.
+        Of a single Gaussian release that would spend all of it.
     n_records : int
         How many there are.
-    classes : float, optional
-        Sigma of the table of classes, where it has been released already.
 
     Notes
     -----
@@ -209,29 +187,19 @@ def plan_tables(
     first, *others = least_noise_shares(shapes)
     own = math.sqrt(loss / _WORTH) * (1 + signal**2) / signal
     own = max(first, min(own, 2 / n_classes**2))
-
-    def tables(more: tuple[Rows, ...], theirs: tuple[float, ...]) -> TablesMechanism:
-        whole = 1 + sum(theirs)
-        mine = own if classes is None else whole * (sigma / classes) ** 2
-        shares = [mine, *(share * (1 - mine) / (1 - first) for share in others), *theirs]
-        noise = [sigma * math.sqrt(whole / share) for share in shares]
-        noise[0] = noise[0] if classes is None else classes
-        return TablesMechanism(shapes=(*shapes, *more), mechanism="gaussian", sizes=tuple(noise))
-
-    measured = tables(SHAPES, SHARES)
-    if is_worth_measuring(measured.deviations[-1], n_records):
-        return measured, True
-    return tables((), ()), False
-
-
-def rarest_of(classes: ReleasedTable, n_records: int) -> float:
-    """Return how frequent the rarest class is by its noisy count, where an average one is 1.
-
-    A count that is less than the deviation of its noise is taken for that.
-    """
-    counts = classes.values[0]
-    least = max(float(counts.min()), classes.deviation)
-    return min(1.0, len(counts) * least / n_records)
+    shares = [own, *(share * (1 - own) / (1 - first) for share in others)]
+    whole = TablesMechanism.calibrated(
+        target,
+        shapes=[*shapes, *SHAPES],
+        n_records=n_records,
+        mechanism="gaussian",
+        shares=[*shares, *SHARES],
+    )
+    if is_worth_measuring(whole.deviations[-1], n_records):
+        return whole, True
+    return TablesMechanism.calibrated(
+        target, shapes=shapes, n_records=n_records, mechanism="gaussian", shares=shares
+    ), False
 
 
 def safe_temperature(typical: float, signal: float, log_prior: FloatArray) -> float:

@@ -497,19 +497,17 @@ def learn_tables(
     rng: np.random.Generator,
     *,
     measured: bool,
-    before: tuple[ReleasedTable, ...] = (),
 ) -> tuple[ReleasedTable, ...]:
     """Release the tables, which have been paid for, and fit the classifier to what was released.
 
-    The first of them may have been released ``before``. Returns the tables of counts as they were
-    released.
+    Returns the tables of counts as they were released.
     """
     n_tables, by_value = len(records.shapes), model._by_value
-    tables = whole.part(slice(len(before), n_tables))
+    tables = whole.part(slice(n_tables))
     counts = records.summed(count_tables, records.sizes, records.labels.size)
     data = [counts[0], *(table.T if by_value else table for table in counts[1:])]
     # Both releases below are parts of the whole.
-    released = (*before, *tables.release(data[len(before) :], rng))
+    released = tables.release(data, rng)
     prior, rows = model._estimate(released, records.n_records)
     log_prior = np.log(prior)
     log_rows = [np.log(table.T if by_value else table) for table in rows]
