@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from privrl._checks import check_count, check_does, check_truth
+from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
@@ -67,6 +68,13 @@ class Observer:
     n_states, n_actions, horizon, rewards, rng, batch_shape, terminates, support
         See `privrl.agents.TabularAgent`.
     """
+
+    n_states: int = fixed()
+    n_actions: int = fixed()
+    horizon: int = fixed()
+    batch_shape: tuple[int, ...] = fixed()
+    terminates: bool = fixed()
+    support: Support | None = fixed()
 
     remembered: ClassVar[tuple[str, ...]] = (
         "_rng", "_rewards", "_step", "_here", "_ended", "_new",

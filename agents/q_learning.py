@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
+from privrl._fixed import fixed
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.schedules import Once
@@ -40,6 +41,7 @@ class QLearning(TabularAgent):
     """
 
     remembered = ("_random", "_values", "_visits")
+    episodes: int = fixed()
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class QLearning(TabularAgent):
         *,
         episodes: int,
         rng: Rng = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from privrl._checks import check_count, check_is, check_positive, check_truth
+from privrl._fixed import fixed
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
@@ -254,7 +255,7 @@ class ReplaceEpisode(Relation):
     spread over the cells of a row makes no norm larger.
     """
 
-    horizon: int
+    horizon: int = fixed()
 
     def __init__(self, horizon: int) -> None:
         object.__setattr__(self, "horizon", check_count("horizon", horizon))
