@@ -194,6 +194,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.__dict__.update(
             vars(records.seen),
             cost_=cost,
+            _fitted_for=self.target,
             naive_bayes_=begun,
             n_steps_=planned.scores.number + planned.weights.number,
             # What is seeded of it can be undone.

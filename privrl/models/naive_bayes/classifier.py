@@ -531,6 +531,7 @@ def learn_tables(
         vars(records.seen),
         cost_=whole.cost,
         mechanism_=whole,
+        _fitted_for=model.target,
         randomness_=randomness_of(rng),
         classes_=class_array(records.labels),
         n_records_=records.n_records,
