@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_is, check_rng, check_truth
+from privrl._checks import as_floats, check_count, check_is, check_rng, check_truth
 from privrl._fixed import fixed
 from privrl._html import table
 from privrl._processes import this_process
@@ -491,7 +491,7 @@ class TabularAgent(Observer, ABC):
         return best_actions(rows[..., : self.n_states], reward, self.horizon)
 
     def _check_rows(self, known_rows: ArrayLike) -> FloatArray:
-        rows = np.array(known_rows, np.float64)
+        rows = as_floats("known_rows", known_rows).copy()
         shape = self._new.counts.shape[-3:]
         if rows.shape != shape:
             raise ValueError(f"known_rows must have shape {shape}, got {rows.shape}.")
