@@ -196,10 +196,11 @@ class ReplaceStep(Relation):
     Parameters
     ----------
     arrival_rewards : bool
-        Whether the reward of a transition depends on its next state. Then replacing a state
-        also changes the reward that was paid on arriving there, and rewards change like
-        transitions do; otherwise only the reward of the replaced action does. Where such a
-        reward is random, it is taken to be the same unless the state is replaced.
+        Whether the reward of a transition depends on its next state. Then replacing a state by
+        another one also replaces the reward that was paid for arriving there, by any other, and
+        rewards change like transitions do. Otherwise only the reward of the replaced action
+        changes. If the state stays the same and only the action or its reward is replaced, the
+        reward for arriving there stays the same, even where it is random.
 
     Notes
     -----
