@@ -325,7 +325,7 @@ class TabularAgent(Observer, ABC):
 
     def _guarantee(self) -> dict[str, Any] | None:
         """Return what the policy cost, as statements have it; None if nothing was released."""
-        if not self._draws or not self._paid or self.batch_shape:
+        if not self._paid or self.batch_shape:
             return None
         target = self._target or self.accountant.budget
         delta = target.delta if isinstance(target, ApproxDP) else USUAL_DELTA
