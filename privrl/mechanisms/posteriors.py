@@ -66,7 +66,7 @@ class Posteriors:
     compute. A linear function may be taken off L: tangents do, and leave numbers small.
     """
 
-    prior: FloatArray = fixed()
+    prior: tuple[float, ...] = fixed()
     n: int = fixed()
     counts: IntArray = fixed()
     pairs: IntArray = fixed()

@@ -133,6 +133,7 @@ def test_what_others_charge_is_not_stated(name: str) -> None:
     assert said(agent)["guarantee"] == said(alone)["guarantee"]
     stated = agent.to_policy().guarantee
     assert stated is not None
+    assert stated["epsilon_delta"] == pytest.approx(float(alone.accountant.epsilon(1e-5)))
     assert 0 < stated["epsilon_delta"] < shared.epsilon(1e-5) / 2
 
 
