@@ -1,6 +1,7 @@
 """Of whatever users make, no public attribute can be changed that a guarantee rests on."""
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import calls
@@ -52,7 +53,10 @@ def attributes(thing: object) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
-def test_no_attribute_that_a_guarantee_rests_on_can_be_assigned() -> None:
+def test_no_attribute_that_a_guarantee_rests_on_can_be_assigned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for the files that calls write
     things, writable = made(), []
     assert {"PSRL", "QLearning", "NoisyCounts", "PersonStream", "Policy", "Ledger"} <= {*things}
     assert len(things) > 60
