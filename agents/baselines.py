@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.schedules import Schedule
@@ -27,7 +27,7 @@ class _Baseline(TabularAgent):
         *,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,
@@ -51,9 +51,6 @@ class _Baseline(TabularAgent):
 
     def _plan_to_deploy(self) -> IntArray:
         return self.behaviour
-
-    def _guarantee(self) -> None:
-        """Promise nothing: nothing was released, and others may have charged its accountant."""
 
 
 class Oracle(_Baseline):
@@ -81,7 +78,7 @@ class Oracle(_Baseline):
         policy: ArrayLike,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

@@ -183,7 +183,7 @@ def load(
         )
     try:
         _accountant(agent).resume(costs, numbers)
-        types = (*_POSTERIORS, *counted_types(), *_own_types(agent))
+        types = (*_COSTS, *_POSTERIORS, *counted_types(), *_own_types(agent))
         PutBack(arrays, types, known).inside(agent, parts)
     except BaseException as error:
         agent._half_loaded = True  # it may remember a part, and is not to go on from that

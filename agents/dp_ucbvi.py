@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
+from privrl._fixed import fixed
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule
@@ -62,6 +63,8 @@ class DPUCBVI(CountsAgent):
     for once in place of the binary mechanism with Laplace noise.
     """
 
+    bonus_scale: float = fixed()
+
     def __init__(
         self,
         n_states: int,
@@ -73,7 +76,7 @@ class DPUCBVI(CountsAgent):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._typing import IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule
@@ -49,7 +49,7 @@ class ExploreThenPlan(CountsAgent):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel
 from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
@@ -49,7 +49,7 @@ class CountsAgent(TabularAgent, ABC):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

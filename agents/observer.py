@@ -11,7 +11,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_count, check_does, check_truth
+from privrl._checks import check_count, check_does, check_truth, plain_array
+from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
@@ -67,6 +68,13 @@ class Observer:
     n_states, n_actions, horizon, rewards, rng, batch_shape, terminates, support
         See `privrl.agents.TabularAgent`.
     """
+
+    n_states: int = fixed()
+    n_actions: int = fixed()
+    horizon: int = fixed()
+    batch_shape: tuple[int, ...] = fixed()
+    terminates: bool = fixed()
+    support: Support | None = fixed()
 
     remembered: ClassVar[tuple[str, ...]] = (
         "_rng", "_rewards", "_step", "_here", "_ended", "_new",
@@ -187,6 +195,8 @@ class Observer:
             the next state and the relation does not say what that means for them. Then none of
             it is remembered.
         """
+        counts, reward = plain_array("counts", counts), plain_array("reward", reward)
+        ends = None if ends is None else plain_array("ends", ends)
         old, table = self._new, self._new.transitions.shape
         if ends is not None:
             fits = ends.shape == (self.n_states,) and ends.dtype == np.bool_
@@ -268,7 +278,17 @@ class Observer:
             range, or self-loops are damped and a step does not start where the one before it
             ended. Then none of it is remembered.
         """
-        arrays = state, action, next_state, reward, observed, terminated
+        state, action, next_state, reward, observed, terminated = arrays = [
+            plain_array(name, values)
+            for name, values in (
+                ("state", state),
+                ("action", action),
+                ("next_state", next_state),
+                ("reward", reward),
+                ("observed", observed),
+                ("terminated", terminated),
+            )
+        ]
         shape, kinds = observed.shape, "".join(array.dtype.kind for array in arrays)
         if {array.shape for array in arrays} != {shape} or shape[2:] != self.batch_shape:
             raise ValueError(
@@ -306,8 +326,8 @@ class Observer:
             ("next_state", following, self.n_states),
         ):
             if index.size:
-                _check_index(name, index.min(), size)
-                _check_index(name, index.max(), size)
+                check_index(name, index.min(), size)
+                check_index(name, index.max(), size)
         following = np.where(terminated[observed] & self.terminates, self.n_states, following)
         paid = reward[observed].astype(np.float64)
         encoded = self._rewards.encode(state, action, paid, following, self._rng)
@@ -384,6 +404,8 @@ def _damps(cost: Cost | None) -> bool:
 
 def _plain(seen: Transition) -> Transition:
     """Return a step in plain numbers: arrays could be written to later, and would broadcast."""
+    for name, value in zip(Transition._fields, seen, strict=True):
+        plain_array(name, value)
     state, action, reward, next_state, terminated = seen
     try:
         whole = [as_int(each) for each in (state, action, next_state)]
@@ -402,7 +424,8 @@ def _plain(seen: Transition) -> Transition:
     return Transition(whole[0], whole[1], float(reward), whole[2], bool(terminated))
 
 
-def _check_index(name: str, index: int, size: int) -> None:
+def check_index(name: str, index: int, size: int) -> None:
+    """Check the number of a state or action, without showing it."""
     if not 0 <= index < size:
         raise _no_such(name, size)
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count, plain_array, shown
 from privrl._files import read_bytes, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._sharing import check_said, judge_by
@@ -76,7 +76,7 @@ class Policy:
         check_count("n_actions", self.n_actions)
         for name in ("first_state", "first_action"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
-        actions = np.array(self.actions)
+        actions = plain_array("actions", self.actions)
         if actions.dtype.kind not in "iu" or actions.ndim != 2 or not actions.size:
             raise ValueError(
                 "actions must be whole numbers of shape (steps, states), got "
@@ -188,7 +188,7 @@ class Policy:
                 "an environment in privrl.envs.numbered has such observations."
             )
         if episode_start is not None:
-            step = np.where(np.asarray(episode_start, np.bool_), 0, step)
+            step = np.where(plain_array("episode_start", episode_start).astype(np.bool_), 0, step)
         number = here.astype(np.int64) - self.first_state
         if not ((number >= 0) & (number < self.n_states)).all():
             last = self.first_state + self.n_states - 1
@@ -331,7 +331,7 @@ class Policy:
 
 def _array(values: ArrayLike) -> NDArray[Any]:
     try:
-        return np.asarray(values)
+        return plain_array("observation and state", values)
     except ValueError:  # of parts that differ in shape, as what a Tuple shows
         return np.empty(0, object)
 

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers
+from privrl._checks import check_between, check_count, check_numbers, plain_array
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -151,7 +151,7 @@ def policy_value(mdp: TabularMDP, policy: ArrayLike) -> FloatArray:
     ValueError
         If the shape is another.
     """
-    policy = np.asarray(policy, np.float64)
+    policy = plain_array("policy", policy).astype(np.float64)
     shape = (mdp.n_states, mdp.n_actions)
     if policy.shape[-2:] != shape:
         raise ValueError(

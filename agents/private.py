@@ -8,6 +8,7 @@ from gymnasium.vector import VectorEnv
 from privrl._checks import check_count, check_is, check_positive, shown
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
+from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.agents.rewards import HatRewards, reward_loops
@@ -35,6 +36,7 @@ def private_agent(
     order: float = 2.0,
     relation: Relation | None = None,
     support: Support | None = None,
+    accountant: KeepsJournal | None = None,
     rng: Rng = None,
 ) -> SparsePSRL:
     """Return the agent to start with: all that can be chosen is, from public facts alone.
@@ -63,6 +65,13 @@ def private_agent(
         whole episode.
     support : Support, optional
         Which next states are possible, if that is public.
+    accountant : RdpAccountant, PldAccountant or LedgerAccountant, optional
+        Is charged for the run before its first draw, for instance a ledger's:
+        ``Ledger().accountant("patients")``. The noise is calibrated to ``epsilon`` and ``delta`` as
+        always, and the agent's statements are about this run alone. The accountant's own budget
+        decides whether there is enough left for the run: if not, the first draw raises
+        `BudgetExceeded`, and nothing is spent. By default an accountant of this run alone, whose
+        budget is ``epsilon``.
     rng : numpy.random.Generator, int or None
         The agent's randomness; by default secret, see `privrl.secret_rng`.
 
@@ -135,12 +144,12 @@ def private_agent(
         sampler=transitions,
         rewards=HatRewards(rewards, low=low, high=high),
         schedule=schedule,
-        accountant=RdpAccountant(budget=budget),
+        accountant=RdpAccountant(budget=budget) if accountant is None else accountant,
         terminates=facts.terminates,
         support=support,
         rng=rng,
     )
-    agent.env = env
+    agent.env, agent._target = env, budget
     return agent
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
+from privrl._fixed import fixed
 from privrl._typing import IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.private import private_agent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
@@ -41,7 +42,7 @@ class PSRL(TabularAgent):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,
@@ -54,6 +55,7 @@ class PSRL(TabularAgent):
         )  # fmt: skip
         self.resamples = None if resamples is None else check_schedule("resamples", resamples)
 
+    resamples: Schedule | None = fixed()
     private = staticmethod(private_agent)  # the agent to start with, a `SparsePSRL`
 
     def starts(self, episodes: int) -> Sequence[int]:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_count
+from privrl._fixed import fixed
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting.rdp import RdpAccountant
-from privrl.agents.observer import Transition
+from privrl.accounting.journal import KeepsJournal
+from privrl.agents.observer import Transition, check_index
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.schedules import Once
 from privrl.agents.tabular import TabularAgent
@@ -40,6 +41,7 @@ class QLearning(TabularAgent):
     """
 
     remembered = ("_random", "_values", "_visits")
+    episodes: int = fixed()
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class QLearning(TabularAgent):
         *,
         episodes: int,
         rng: Rng = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,
@@ -83,10 +85,14 @@ class QLearning(TabularAgent):
         del step
         if self.batch_shape:
             raise ValueError("act is for a single run; train batches with play.")
+        check_index("state", state, self.n_states)
         return int(self._choose(np.array([state]))[0])
 
     def observe(self, seen: Transition) -> None:
         """Learn from one step of a single run."""
+        check_index("state", seen.state, self.n_states)
+        check_index("action", seen.action, self.n_actions)
+        check_index("next_state", seen.next_state, self.n_states)
         state, action, paid, following = (np.array([each]) for each in seen[:4])
         self._learn(state, action, paid, following, np.array([seen.terminated]))
 

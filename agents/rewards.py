@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import as_floats, check_count, check_is
+from privrl._fixed import fixed
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
@@ -72,7 +73,6 @@ class KnownRewards:
         Expected reward of each state and action.
     """
 
-    width = 0
     remembered = ()
 
     def __init__(self, reward: ArrayLike) -> None:
@@ -82,6 +82,11 @@ class KnownRewards:
                 "reward must be finite, one number for each state and action, got shape "
                 f"{self._reward.shape}; TabularMDP.expected_reward has it."
             )
+
+    @property
+    def width(self) -> int:
+        """0: nothing is kept."""
+        return 0
 
     @property
     def cost(self) -> None:
@@ -152,7 +157,6 @@ class BetaRewards:
         If the range is empty, or the sampler's release is of another table.
     """
 
-    width = 2
     remembered = ("_sampler",)
 
     def __init__(self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0) -> None:
@@ -168,6 +172,11 @@ class BetaRewards:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._sampler!r}, low={self._low}, high={self._high})"
+
+    @property
+    def width(self) -> int:
+        """2: successes and failures."""
+        return 2
 
     @property
     def cost(self) -> Cost | None:
@@ -347,16 +356,22 @@ class HatRewards(NoisyRewards):
         As for `NoisyRewards`, or if there are too few points or the loops are for another number.
     """
 
+    loops: BoolArray | None = fixed()
+
     def __init__(
         self, sampler: Sampler, *, low: float = 0.0, high: float = 1.0, points: int = _POINTS
     ) -> None:
         self._points = check_count("points", points, least=2)
-        self.loops: BoolArray | None = getattr(sampler, "loops", None)
-        self.width = self._points * (1 if self.loops is None else 2)
+        self.loops = getattr(sampler, "loops", None)
         super().__init__(sampler, low=low, high=high)
 
     def _with(self, sampler: Sampler) -> Self:
         return type(self)(sampler, low=self._low, high=self._high, points=self._points)
+
+    @property
+    def width(self) -> int:
+        """How many points there are, with those of their own for steps that stay."""
+        return self._points * (1 if self.loops is None else 2)
 
     @property
     def grid(self) -> FloatArray:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._fixed import fixed
 from privrl._typing import IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule
@@ -46,6 +47,8 @@ class RLSVI(CountsAgent):
     / 2``, the same at all steps: the model is one for all of them, where Russo has one for each.
     """
 
+    variance_scale: float = fixed()
+
     def __init__(
         self,
         n_states: int,
@@ -57,7 +60,7 @@ class RLSVI(CountsAgent):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

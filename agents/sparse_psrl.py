@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from privrl._checks import check_count
+from privrl._fixed import fixed
 from privrl._typing import IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
 from privrl.agents.schedules import Geometric, Schedule
 from privrl.agents.sparse_model import SparseModel
@@ -80,6 +81,7 @@ class SparsePSRL(TabularAgent):
     """
 
     remembered = ("_episode",)
+    episodes: int = fixed()
     derived = ("_model",)
 
     def __init__(
@@ -93,7 +95,7 @@ class SparsePSRL(TabularAgent):
         rewards: HatRewards,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_is, check_rng, check_truth, shown
+from privrl._checks import as_floats, check_count, check_is, check_rng, check_truth
+from privrl._fixed import fixed
 from privrl._html import table
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting.journal import USUAL_DELTA
+from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
 from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
-from privrl.costs.base import Cost
+from privrl.costs.base import Cost, is_fixed, together
 from privrl.costs.relations import PaperStep, ReplaceEpisode
 from privrl.envs.planning import best_actions, plan_support
 from privrl.envs.support import Support
@@ -41,6 +42,8 @@ if TYPE_CHECKING:  # they train agents
     from privrl.agents.training import Callback, Environment
 
 _STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache
+Paid = tuple[tuple[Cost, int], ...]
+"""What draws cost, and how many in a row cost the same."""
 
 
 class TabularAgent(Observer, ABC):
@@ -58,9 +61,9 @@ class TabularAgent(Observer, ABC):
         All of the agent's randomness.
     schedule : Schedule
         Before which episodes to draw.
-    accountant : RdpAccountant, optional
-        Is told of every draw before it is made, and holds the budget. By default one without
-        a budget.
+    accountant : RdpAccountant, PldAccountant or LedgerAccountant, optional
+        Is charged for every draw before the draw is made, and holds the budget. By default one
+        without a budget. Several agents may share it: each adds to the same total.
     batch_shape : tuple of int
         Leading axes of independent runs, each with data of its own (two runs on the same data
         would spend twice) and its own policy; the samplers' axes come first among them.
@@ -98,10 +101,12 @@ class TabularAgent(Observer, ABC):
     """
 
     remembered: ClassVar[tuple[str, ...]] = (
-        "_streams", "_sampler", "_draws", "_numbers", "_released", "_behaviour", "_free", "_policy",
-        "episodes_done",
+        "_streams", "_sampler", "_draws", "_numbers", "_paid", "_released", "_behaviour", "_free",
+        "_policy", "episodes_done",
     )  # fmt: skip
     derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
+    schedule: Schedule = fixed()
+    accountant: KeepsJournal = fixed()
 
     def __init__(
         self,
@@ -113,7 +118,7 @@ class TabularAgent(Observer, ABC):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,
@@ -131,12 +136,15 @@ class TabularAgent(Observer, ABC):
         )
         self.schedule = check_schedule("schedule", EveryEpisode() if schedule is None else schedule)
         self.accountant = RdpAccountant() if accountant is None else accountant
+        check_is("accountant", self.accountant, KeepsJournal, hint="RdpAccountant() is one")
         check_table("sampler", sampler, "transitions")
         self._sampler = sampler.fresh()
         self._check_relation(self._sampler.cost, self._rewards.cost)
         self._damped |= self._check_loops(sampler)
         self._known_rows = None if known_rows is None else self._check_rows(known_rows)
         self._draws, self._numbers = 0, 0  # those made, and those that have a number
+        self._paid: Paid = ()
+        self._target: Target | None = None  # what its noise is calibrated to, if that is known
         self._released: tuple[Posterior, Posterior] | None = None
         self._behaviour: IntArray | None = None
         self._free: BoolArray | None = None
@@ -295,8 +303,10 @@ class TabularAgent(Observer, ABC):
     def to_policy(self) -> Policy:
         """Return `policy` apart from the agent, in its environment's numbers, to be saved.
 
-        It says what all that the agent's accountant was charged comes to, as (epsilon, delta): at
-        the delta of the budget, or 1e-5.
+        It states what this agent's own draws cost together, as (epsilon, delta): at the delta that
+        the agent was made for, or that of its accountant's budget, or else 1e-5. What others
+        charged to the same accountant is not part of it. If they released the same data, the total
+        is ``agent.accountant.epsilon(delta)``.
 
         Raises
         ------
@@ -314,16 +324,20 @@ class TabularAgent(Observer, ABC):
         return Policy.of(self.policy, self.n_actions, self.env, guarantee=guarantee)
 
     def _guarantee(self) -> dict[str, Any] | None:
-        """Return what the policy cost, as statements have it; None before the first draw."""
-        spent = self.accountant
-        relation, budget = spent.relation, spent.budget
-        if not self._draws or relation is None or self.batch_shape:
-            return None  # what others charged its accountant says nothing of it
-        delta = budget.delta if isinstance(budget, ApproxDP) else USUAL_DELTA
-        epsilon = float(spent.epsilon(delta))
+        """Return what the policy cost, as statements have it; None if nothing was released."""
+        if not self._paid or self.batch_shape:
+            return None
+        target = self._target or self.accountant.budget
+        delta = target.delta if isinstance(target, ApproxDP) else USUAL_DELTA
+        own = self.accountant.unlimited()
+        _charge_all(own, self._paid)
+        epsilon = float(own.epsilon(delta))
         order, divergence = None, None
-        if isinstance(budget, Rdp):
-            order, divergence = budget.order, float(spent.spent(budget.order))
+        if isinstance(target, Rdp):
+            at_order = RdpAccountant(orders=[target.order])
+            _charge_all(at_order, self._paid)
+            order, divergence = target.order, float(at_order.spent(target.order))
+        relation = self._paid[0][0].relation
         too_small = isinstance(relation, PaperStep)
         return {
             "relation": str(relation),
@@ -353,7 +367,16 @@ class TabularAgent(Observer, ABC):
         """
         self._check_made_here()
         with self._lock:  # a number is one draw's: two with one number would have one noise
-            self._begin_episode(episode)
+            number, paid = self._numbers, self._paid
+            if not self.batch_shape:  # of which there is no statement
+                # Before the draw, after which a sampler tells no cost. If a draw is interrupted,
+                # the statement includes it: it is never too small.
+                self._paid = _with(paid, self._sampler.cost, self._rewards.cost)
+            try:
+                self._begin_episode(episode)
+            finally:
+                if self._numbers == number:  # nothing was drawn
+                    self._paid = paid
 
     def _begin_episode(self, episode: int) -> None:
         self._begin()
@@ -402,11 +425,13 @@ class TabularAgent(Observer, ABC):
                 )
             self._actions = self.behaviour.tolist()
         try:
+            if state < 0 or step < 0:  # Python would count from the end
+                raise IndexError
             action = self._actions[step][state]
         except (IndexError, TypeError):
             raise ValueError(
-                f"state and step must be numbers below {self.n_states} and {self.horizon}, got "
-                f"{shown(state)} and {shown(step)}."
+                f"state and step must be whole numbers in 0..{self.n_states - 1} and "
+                f"0..{self.horizon - 1}, and one is not."
             ) from None
         return self._any_of(state) if action < 0 else action
 
@@ -466,7 +491,7 @@ class TabularAgent(Observer, ABC):
         return best_actions(rows[..., : self.n_states], reward, self.horizon)
 
     def _check_rows(self, known_rows: ArrayLike) -> FloatArray:
-        rows = np.array(known_rows, np.float64)
+        rows = as_floats("known_rows", known_rows).copy()
         shape = self._new.counts.shape[-3:]
         if rows.shape != shape:
             raise ValueError(f"known_rows must have shape {shape}, got {rows.shape}.")
@@ -585,9 +610,9 @@ class TabularAgent(Observer, ABC):
             "released twice and paid for once. Make another one, which pays anew."
         )
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other.__dict__.update(vars(self) | {"accountant": copy(self.accountant)})
         other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
-        other.accountant, other._rng = copy(self.accountant), self._rng.spawn(1)[0]
+        other._rng = self._rng.spawn(1)[0]
         other._new, other._lock = self._nothing(), RLock()
         other._streams, other._entered = Streams(other._rng), None
         other._deployed = None
@@ -601,6 +626,22 @@ class TabularAgent(Observer, ABC):
             "agent must not be pickled: all that are loaded from one file would have the same "
             "noise, and their difference would show what it hides. Make it where it is used."
         )
+
+
+def _with(paid: Paid, *costs: Cost | None) -> Paid:
+    """Return what was paid, and a draw of these costs."""
+    charged = [cost for cost in costs if cost is not None]
+    if not charged:
+        return paid
+    cost = together(charged)
+    if paid and is_fixed(cost) and paid[-1][0] == cost:
+        return (*paid[:-1], (cost, paid[-1][1] + 1))
+    return (*paid, (cost, 1))
+
+
+def _charge_all(accountant: KeepsJournal, paid: Paid) -> None:
+    for cost, count in paid:
+        accountant.compose(cost, count)
 
 
 def self_loops(

@@ -13,7 +13,7 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count, plain_array, shown
 from privrl._typing import FloatArray
 from privrl.agents.observer import Transition
 from privrl.agents.q_learning import QLearning
@@ -251,12 +251,14 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
     # Plain integers: the agent compares and looks up several at each step.
     first_state = int(env.observation_space.start)  # type: ignore[attr-defined] # Discrete
     first_action = int(env.action_space.start)  # type: ignore[attr-defined] # Discrete
-    state = int(env.reset(seed=seed)[0]) - first_state
-    if not 0 <= state < agent.n_states:  # those that follow are checked by the agent
-        raise ValueError(
-            f"env must begin in a state of its observation space {env.observation_space}, and "
-            f"{env} does not; look into its reset."
-        )
+    n_states = agent.n_states
+    # What cannot be converted must not be shown either: Python's own errors show it.
+    try:
+        state = int(env.reset(seed=seed)[0]) - first_state
+    except (TypeError, ValueError, OverflowError):
+        state = -1
+    if not 0 <= state < n_states:
+        raise _no_state(env, env.observation_space)
     earned, act, observe, move = 0.0, agent.act, agent.observe, env.step
     for step in range(agent.horizon):
         action = act(state, step)
@@ -266,7 +268,12 @@ def _one_episode(agent: TabularAgent, env: gym.Env[Any, Any], seed: int | None) 
                 f"{env} ended an episode before the horizon; make the agent with "
                 "terminates=True so that it can learn where episodes end."
             )
-        following, paid = int(following) - first_state, float(reward)
+        try:
+            following, paid = int(following) - first_state, float(reward)
+        except (TypeError, ValueError, OverflowError):
+            raise _no_state(env, env.observation_space) from None
+        if not 0 <= following < n_states:
+            raise _no_state(env, env.observation_space)
         observe(_seen((state, action, paid, following, terminated)))
         earned += paid
         state = following
@@ -343,14 +350,14 @@ def _one_round(
         Sum of the rewards of each episode that counts.
     """
     mode = env.metadata["autoreset_mode"]
-    first_state, first_action = env.single_observation_space.start, env.single_action_space.start  # type: ignore[attr-defined] # Discrete
+    first_action = env.single_action_space.start  # type: ignore[attr-defined] # Discrete
     policy = np.moveaxis(agent.behaviour, -2, 0).reshape(agent.horizon, -1)
     offset = np.arange(env.num_envs) * agent.n_states if agent.batch_shape else 0
     shape = agent.horizon, env.num_envs
     state, action, following = (np.zeros(shape, np.intp) for _ in range(3))
     observed, terminated = (np.zeros(shape, np.bool_) for _ in range(2))
     reward = np.zeros(shape)
-    here = env.reset()[0] - first_state
+    here = _states_of(env, env.reset()[0])
     for step in range(agent.horizon):
         state[step], observed[step] = here, playing
         wanted = policy[step].take(offset + here)
@@ -359,10 +366,9 @@ def _one_round(
             run = torn if agent.batch_shape else np.zeros_like(torn)
             wanted[torn] = any_action(agent.n_actions, run, here[torn], agent.free, rng)
         action[step] = wanted
-        seen, reward[step], terminated[step], truncated, infos = env.step(
-            action[step] + first_action
-        )
-        following[step] = here = seen - first_state
+        seen, paid, terminated[step], truncated, infos = env.step(action[step] + first_action)
+        following[step] = here = _states_of(env, seen)
+        reward[step] = _rewards_of(env, paid)
         ended = terminated[step] | truncated
         if not ended.any():
             continue
@@ -372,12 +378,12 @@ def _one_round(
                 "terminates=True so that it can learn where episodes end."
             )
         if mode == AutoresetMode.SAME_STEP:
-            following[step, ended] = _final_states(infos, ended) - first_state
+            following[step, ended] = _final_states(env, infos, ended)
         playing = playing & ~ended
         if not playing.any():
             break
         if mode == AutoresetMode.DISABLED:
-            here = env.reset(options={"reset_mask": ended})[0] - first_state
+            here = _states_of(env, env.reset(options={"reset_mask": ended})[0])
     columns = len(observed), -1, *agent.batch_shape  # a run in each, or all of them of one
     agent.observe_steps(
         state.reshape(columns),
@@ -390,14 +396,47 @@ def _one_round(
     return np.where(observed, reward, 0.0).sum(axis=0)
 
 
-def _final_states(infos: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _states_of(env: VectorEnv[Any, Any, Any], seen: object) -> NDArray[np.intp]:
+    """Return observations as states counted from 0, before an error of others could show one."""
+    space: Any = env.single_observation_space  # Discrete
+    try:
+        numbers = plain_array("observations", seen)
+    except ValueError:  # of parts that differ in shape
+        numbers = np.empty(0)
+    if (
+        numbers.dtype.kind not in "iu"
+        or not ((numbers >= space.start) & (numbers < space.start + space.n)).all()
+    ):
+        raise _no_state(env, space)
+    return numbers.astype(np.intp) - int(space.start)
+
+
+def _rewards_of(env: VectorEnv[Any, Any, Any], paid: object) -> NDArray[Any]:
+    """Return rewards, likewise."""
+    numbers = plain_array("rewards", paid)
+    if numbers.dtype.kind not in "biuf":
+        raise _no_state(env, env.single_observation_space)
+    return numbers
+
+
+def _no_state(env: object, space: object) -> ValueError:
+    """Return the error of an environment that shows something else, which is not repeated."""
+    return ValueError(
+        f"env must show states of its observation space {space} and pay numbers, and {env} did "
+        "not; look into its reset and step."
+    )
+
+
+def _final_states(
+    env: VectorEnv[Any, Any, Any], infos: dict[str, Any], ended: NDArray[np.bool_]
+) -> NDArray[np.intp]:
     """Return the observations that episodes ended with, where a step resets by itself."""
     if "final_obs" not in infos:
         raise ValueError(
             "env must give infos['final_obs'] where an episode has ended, as its autoreset mode "
             "'SameStep' says, and does not; the observation it returns is of the next episode."
         )
-    return np.array([infos["final_obs"][i] for i in np.flatnonzero(ended)], np.intp)
+    return _states_of(env, [infos["final_obs"][i] for i in np.flatnonzero(ended)])
 
 
 def _check_arrival(agent: TabularAgent, env: Playable) -> None:

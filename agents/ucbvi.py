@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import check_positive
+from privrl._fixed import fixed
 from privrl._typing import FloatArray, IntArray
-from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import BetaPosterior, RewardModel
 from privrl.agents.schedules import Schedule
@@ -87,6 +88,7 @@ class UCBVI(CountsAgent):
     """
 
     remembered = ("_upper_values",)
+    bonus: float = fixed()
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class UCBVI(CountsAgent):
         rewards: RewardModel,
         rng: Rng = None,
         schedule: Schedule | None = None,
-        accountant: RdpAccountant | None = None,
+        accountant: KeepsJournal | None = None,
         batch_shape: tuple[int, ...] = (),
         terminates: bool = False,
         support: Support | None = None,

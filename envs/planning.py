@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is
+from privrl._checks import as_floats, check_count, check_is, plain_array
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
 from privrl.numerics.compiled import Compiled
@@ -181,7 +181,7 @@ def as_policy(
     ValueError
         If it does not hold integers, its shape is wrong or an action does not exist.
     """
-    policy = np.asarray(policy)
+    policy = plain_array("policy", policy)
     if policy.dtype.kind not in "iu":
         raise ValueError(
             f"policy must hold integer actions, got {policy.dtype}; "

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from privrl._checks import plain_array
 from privrl._html import InHtml
 from privrl._plain import listed
 from privrl._typing import BoolArray, FloatArray
@@ -334,7 +335,7 @@ def check_labels(name: str, labels: Iterable[str], size: int | None = None) -> t
 def _table(name: str, what: str, values: Any, shape: tuple[int, int], kinds: str) -> Any:
     """Return a read-only copy of an array with that shape and kind of entries."""
     try:
-        array = np.array(values)
+        array = plain_array(name, values).copy()
     except ValueError:  # rows of unequal lengths
         array = np.empty(0, object)
     if array.dtype.kind not in kinds or array.shape != shape:

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl._typing import BoolArray, IntArray
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -44,7 +44,7 @@ class Support:
     n_next: int
 
     def __post_init__(self) -> None:
-        next_states = np.array(self.next_states)
+        next_states = plain_array("next_states", self.next_states)
         if next_states.dtype.kind not in "iu" or next_states.ndim != 3 or not next_states.size:
             raise ValueError(
                 "next_states must be integers of shape (S, A, W) with S, A, W >= 1, got "
@@ -86,7 +86,7 @@ class Support:
         ValueError
             If the shape is another, the mask is not boolean or a row has no next state.
         """
-        mask = np.asarray(mask)
+        mask = plain_array("mask", mask)
         if mask.dtype != np.bool_ or mask.ndim != 3 or not mask.size:
             raise ValueError(
                 "mask must be booleans of shape (S, A, N) with S, A >= 1, got "
@@ -132,7 +132,7 @@ class Support:
         ValueError
             If the shape is another, or padding is not 0.
         """
-        compact = np.asarray(compact)
+        compact = plain_array("compact", compact)
         self.check_compact("compact", compact)
         batch = compact.shape[:-3]
         size = self.next_states[..., 0].size * self.n_next

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl._typing import BoolArray, FloatArray
 from privrl.envs.riverswim import riverswim
 from privrl.envs.riverswim_render import rgb_array
@@ -163,7 +163,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
             If an environment has not been reset.
         """
         over = self._waiting() if self._clock >= self._next_end else None
-        actions = np.asarray(actions)
+        actions = plain_array("actions", actions)
         if actions.shape != self._row.shape or actions.dtype.kind not in "iu":
             raise ValueError(
                 f"actions must be integers of shape {self._row.shape}, got {actions.dtype} of "

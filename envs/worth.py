@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_is
+from privrl._checks import check_is, plain_array
 from privrl._html import InHtml
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.arrival import tables_hold
@@ -44,7 +44,7 @@ def worth(env: gym.Env[Any, Any], policy: IntArray) -> Worth | None:
         Action at each step and state; -1 for any, uniformly at random.
     """
     check_is("env", env, gym.Env)
-    check_is("policy", policy, np.ndarray)
+    policy = plain_array("policy", policy)
     start = getattr(env.unwrapped, "initial_state_distrib", None)
     if start is None or not tables_hold(env):
         return None

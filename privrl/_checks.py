@@ -2,6 +2,7 @@
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,10 +74,30 @@ def check_does(name: str, value: object, what: str, *methods: str) -> None:
         raise ValueError(f"{name} must be {what}, got {got}.")
 
 
+def plain_array(name: str, values: object) -> NDArray[Any]:
+    """Return an argument as an array of NumPy's own type, whose checks see what it holds.
+
+    Masked arrays are refused, also inside lists: comparisons pass over masked entries, so that
+    checks would not see what is then computed with.
+    """
+    if _is_masked(values):
+        raise ValueError(
+            f"{name} must be a plain array, got a masked array; leave out the masked entries, or "
+            "fill them."
+        )
+    return np.asarray(values)
+
+
+def _is_masked(values: object) -> bool:
+    if isinstance(values, np.ndarray):
+        return hasattr(values, "mask")  # numpy.ma's, and other packages'
+    return isinstance(values, list | tuple) and any(map(_is_masked, values))
+
+
 def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return numbers as floats, if they are public and such."""
     try:
-        array = np.asarray(values)
+        array = plain_array(name, values)
         if array.dtype.kind != "c":  # NumPy would drop what is imaginary
             return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
@@ -105,9 +126,7 @@ def check_numbers(name: str, data: ArrayLike) -> NDArray[np.float64]:
     """
     kind = type(data).__name__
     try:
-        array = np.asarray(data)
-        if isinstance(data, np.ma.MaskedArray):
-            raise TypeError
+        array = plain_array(name, data)
         if array.dtype.kind == "O":
             if any(isinstance(x, bool) or not isinstance(x, Real) for x in array.flat):
                 raise TypeError

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs import icu_sepsis, icu_sepsis_choices
 
@@ -152,7 +152,7 @@ class World:
         numpy.linalg.LinAlgError
             If nothing is discounted and episodes never end.
         """
-        policy = np.asarray(policy)
+        policy = plain_array("policy", policy)
         chances = self.chances(policy) if policy.dtype.kind in "iu" else policy
         self._check_policy("policy", chances)
         by_step = chances.reshape(-1, *self.admissible.shape)

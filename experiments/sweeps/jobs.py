@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import Rdp
 from privrl.agents import TabularAgent
 from privrl.agents.training import Callback, learn_counts
@@ -209,7 +210,9 @@ def run_abreast(
     at[-1] = so_far[-1]  # without the rounding of the interpolation
     spent = epsilon = np.full(len(jobs), math.inf)
     if job.method.is_private:
-        spent, epsilon = agent.accountant.spent(job.order), agent.accountant.epsilon(job.delta)
+        accountant = agent.accountant
+        assert isinstance(accountant, RdpAccountant)
+        spent, epsilon = accountant.spent(job.order), accountant.epsilon(job.delta)
     settings = _settings(agent)
     seconds = (perf_counter() - began) / len(jobs)
     return [

@@ -10,6 +10,7 @@ import pandas as pd
 
 from privrl._checks import check_count, check_is
 from privrl._html import InHtml
+from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents.policies import Policy
 from privrl.agents.resuming import Checkpoint
@@ -213,6 +214,7 @@ def run_training(
     finally:
         env.close()
     spent, delta = agent.accountant, _REPORTED if spec.delta is None else spec.delta
+    assert isinstance(spent, RdpAccountant)
     guarantee = {
         "relation": str(relation),
         "order": spec.order,

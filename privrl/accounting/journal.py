@@ -19,6 +19,7 @@ from privrl._html import table
 from privrl._processes import this_process
 from privrl.costs.base import Cost, Together, is_fixed
 from privrl.costs.relations import Relation
+from privrl.numerics.special import FloatArray
 
 #: At which an accountant shows what was spent if no budget says.
 USUAL_DELTA = 1e-5
@@ -279,6 +280,14 @@ class KeepsJournal(ABC):
     @abstractmethod
     def budget(self) -> object:
         """What may be spent in all."""
+
+    @abstractmethod
+    def unlimited(self) -> "KeepsJournal":
+        """Return an accountant without charges or a budget that adds costs up as this one does."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> FloatArray:
+        """Return epsilon (nats) of all that was recorded, at ``delta`` in (0, 1)."""
 
     @abstractmethod
     def _spent_in_words(self) -> str:

@@ -109,6 +109,10 @@ class PldAccountant(KeepsJournal):
         """The neighbouring relation of everything composed; None before the first cost."""
         return next((cost.relation for cost in self._spent.counts), None)
 
+    def unlimited(self) -> "PldAccountant":
+        """Return an accountant by loss distributions, without charges or a budget."""
+        return PldAccountant()
+
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Record a cost ``count`` times, before anything that it pays for is drawn.

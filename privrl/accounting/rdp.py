@@ -132,6 +132,10 @@ class RdpAccountant(KeepsJournal):
         """The neighbouring relation of everything composed; None before the first cost."""
         return self._relation
 
+    def unlimited(self) -> "RdpAccountant":
+        """Return an accountant of the same orders, without charges or a budget."""
+        return RdpAccountant(orders=self._orders)
+
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:
         """Record a cost ``count`` times, before anything that it pays for is drawn.

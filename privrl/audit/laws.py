@@ -41,7 +41,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_between, check_is, check_numbers, check_positive
+from privrl._checks import (
+    as_floats,
+    check_between,
+    check_is,
+    check_numbers,
+    check_positive,
+    plain_array,
+)
 from privrl._html import InHtml
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
@@ -293,10 +300,10 @@ class _NoiseLaw(Law):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the centre."""
-        return np.shape(self.centre)
+        return plain_array("centre", self.centre).shape
 
     def _noise(self, draws: FloatArray) -> FloatArray:
-        return (draws - np.asarray(self.centre)).reshape(len(draws), -1)
+        return (draws - plain_array("centre", self.centre)).reshape(len(draws), -1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -357,7 +364,7 @@ class GaussianLaw(_NoiseLaw):
         return self._whitened(draws) / self.sigma
 
     def _whitened(self, draws: FloatArray) -> FloatArray:
-        noise = draws - np.asarray(self.centre)
+        noise = draws - plain_array("centre", self.centre)
         if self.covariance is not None:
             factor = np.linalg.cholesky(np.asarray(self.covariance, np.float64))
             noise = noise @ np.linalg.inv(factor).T
@@ -439,7 +446,7 @@ class _DiscreteLaw(_NoiseLaw):
             If they are not, or as for `Law.check`.
         """
         checked = super().check(draws)
-        noise = checked - np.asarray(self.centre)
+        noise = checked - plain_array("centre", self.centre)
         if not (noise == np.rint(noise)).all():
             raise ValueError("draws must differ from centre by whole numbers; noise is discrete.")
         return checked

@@ -295,6 +295,7 @@ class GaussianBulk:
         return order * self._square / cost.sigma / cost.sigma / 2
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LaplaceCost(_PureCost):
     """A table of counts with independent Laplace noise on every cell.
 
@@ -330,6 +331,7 @@ class LaplaceCost(_PureCost):
         return +pairs
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DiscreteLaplaceCost(_PureCost):
     """A table of whole counts with independent discrete Laplace noise on every cell.
 

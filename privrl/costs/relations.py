@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from privrl._checks import check_count, check_is, check_positive, check_truth
+from privrl._fixed import fixed
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]
@@ -195,10 +196,11 @@ class ReplaceStep(Relation):
     Parameters
     ----------
     arrival_rewards : bool
-        Whether the reward of a transition depends on its next state. Then replacing a state
-        also changes the reward that was paid on arriving there, and rewards change like
-        transitions do; otherwise only the reward of the replaced action does. Where such a
-        reward is random, it is taken to be the same unless the state is replaced.
+        Whether the reward of a transition depends on its next state. Then replacing a state by
+        another one also replaces the reward that was paid for arriving there, by any other, and
+        rewards change like transitions do. Otherwise only the reward of the replaced action
+        changes. If the state stays the same and only the action or its reward is replaced, the
+        reward for arriving there stays the same, even where it is random.
 
     Notes
     -----
@@ -254,7 +256,7 @@ class ReplaceEpisode(Relation):
     spread over the cells of a row makes no norm larger.
     """
 
-    horizon: int
+    horizon: int = fixed()
 
     def __init__(self, horizon: int) -> None:
         object.__setattr__(self, "horizon", check_count("horizon", horizon))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
+from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.base import Cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger.budgets import Budget
@@ -66,6 +67,10 @@ class LedgerAccountant(KeepsJournal):
     def receipt(self) -> "Receipt | None":
         """What was entered last through this accountant; None before the first cost."""
         return self._receipt
+
+    def unlimited(self) -> RdpAccountant:
+        """Return an accountant in memory, without charges or a budget, that enters nothing."""
+        return RdpAccountant()
 
     @one_at_a_time
     def compose(self, cost: Cost, count: int = 1) -> None:

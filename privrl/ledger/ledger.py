@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from privrl._checks import check_count, check_is
+from privrl._fixed import fixed
 from privrl._sharing import judge_alone
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.costs.base import Cost, check_cost, check_delta
@@ -164,6 +165,8 @@ class Ledger:
     ...
     privrl.accounting.rdp.BudgetExceeded: ...
     """
+
+    path: Path = fixed()
 
     def __init__(self, path: Path | str | None = None) -> None:
         self.path = default_path() if path is None else Path(path)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._checks import check_between, check_count, check_positive_array
+from privrl._fixed import fixed
 from privrl.costs.base import check_delta
 from privrl.mechanisms.certificate import ALL, BLOCK, IntArray, Outputs
 from privrl.numerics.scipy_lazily import special
@@ -65,6 +66,12 @@ class Posteriors:
     compute. A linear function may be taken off L: tangents do, and leave numbers small.
     """
 
+    prior: tuple[float, ...] = fixed()
+    n: int = fixed()
+    counts: IntArray = fixed()
+    pairs: IntArray = fixed()
+    rounding: float = fixed()
+
     def __init__(self, prior: ArrayLike, n: int) -> None:
         self.prior, self.n = check_size(prior, n)
         m = len(self.prior)
@@ -76,7 +83,7 @@ class Posteriors:
         fewer = _compositions(n - 1, m)
         ranks = np.stack([self.rank(fewer + cell) for cell in np.eye(m, dtype=np.intp)])
         pairs = np.concatenate([ranks[[b, a]].T for a, b in combinations(range(m), 2)])
-        self.pairs: IntArray = pairs[np.lexsort(pairs.T[::-1])]
+        self.pairs = pairs[np.lexsort(pairs.T[::-1])]
         self.counts.flags.writeable = self.pairs.flags.writeable = False
         self._make_tables([_cell_table(alpha, n) for alpha in self.prior])
 
@@ -224,6 +231,9 @@ class ExponentialLaw:
     coefficients : array, shape (n_candidates,)
         The c of each x, > 0.
     """
+
+    posteriors: Posteriors = fixed()
+    coefficients: FloatArray = fixed()
 
     def __init__(self, posteriors: Posteriors, coefficients: FloatArray) -> None:
         self.posteriors = posteriors

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_is
+from privrl._checks import check_between, check_is, plain_array
 from privrl._html import InHtml
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
@@ -337,7 +337,7 @@ def _ratios(log: LogSpace, action: Any, behaviour: Any, admissible: Any) -> Floa
             "admissible must be given with behaviour='uniform', got None; "
             f"np.ones({shape}, bool) if all actions are admissible everywhere."
         )
-    action = np.asarray(action)
+    action = plain_array("action", action)
     by_step = log.most_steps, log.n_states
     if action.dtype.kind not in "iu" or action.shape not in {shape[:1], by_step}:
         raise ValueError(

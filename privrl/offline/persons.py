@@ -34,6 +34,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from privrl._checks import shown
+from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting import gate
@@ -75,6 +76,8 @@ class PersonStream:
         If the cost is of something else, or of noise that cannot be drawn, or ``rng`` is no
         generator of this process; nothing is charged.
     """
+
+    cost: PersonCost = fixed()
 
     def __init__(
         self,

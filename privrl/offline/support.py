@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import as_floats, check_between, check_is, shown
+from privrl._checks import as_floats, check_between, check_is, plain_array, shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import LogSpace
 
@@ -40,7 +40,7 @@ def check_support(
     check_is("log", log, LogSpace)
     shape = log.n_states, log.n_actions
     if admissible is not None:
-        admissible = np.asarray(admissible)
+        admissible = plain_array("admissible", admissible)
         if admissible.dtype != np.bool_ or admissible.shape != shape:
             raise ValueError(
                 f"admissible must be booleans of shape {shape}, got {admissible.dtype} of shape "

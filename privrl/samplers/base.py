@@ -325,7 +325,7 @@ def check_batch(
         If a count is negative, not finite or between two multiples of the grid, a sum too large
         to be exact, or the shape not that of the runs or of the batches before.
     """
-    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "biuf":
+    if type(counts) is not np.ndarray or counts.dtype.kind not in "biuf":  # nor masked
         raise ValueError(f"counts must be an array of numbers, got {type(counts).__name__}.")
     if counts.ndim <= len(runs) or counts.shape[: len(runs)] != runs:
         raise ValueError(

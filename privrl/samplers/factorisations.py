@@ -19,7 +19,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
 from privrl.samplers.buffered import BufferedFactorisation
@@ -126,7 +126,7 @@ class Factorisation:
 
     def __post_init__(self) -> None:
         for name in ("left", "right"):  # shared by all samplers of a size, so read-only
-            copied = np.array(getattr(self, name), np.float64)
+            copied = plain_array(name, getattr(self, name)).astype(np.float64)
             copied.flags.writeable = False
             object.__setattr__(self, name, copied)
 

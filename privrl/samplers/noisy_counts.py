@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_is, check_positive, check_rng
+from privrl._checks import check_is, check_positive, check_rng, plain_array
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
@@ -422,7 +422,7 @@ def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
     and at most so many stand before it as there are states before. Of a row's rewards the second
     half is.
     """
-    mask = np.array(loops)
+    mask = plain_array("loops", loops).copy()
     if mask.dtype != np.bool_ or mask.ndim < 1:
         raise ValueError(f"loops must be an array of bool, got {mask.dtype} of shape {mask.shape}.")
     mask.flags.writeable = False

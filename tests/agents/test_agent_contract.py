@@ -235,8 +235,8 @@ def test_a_policy_is_a_function_of_released_tables(make: Make, monkeypatch) -> N
 def test_a_batch_is_independent_runs(make: Make) -> None:
     """Runs that see the same differ (their own noise), and each keeps its own counts."""
     learner = make(batch_shape=(2, 3))
-    if isinstance(learner, ExploreThenPlan):
-        learner.schedule = Once(10)  # a plan at once, of nothing, is the same for all
+    if isinstance(learner, ExploreThenPlan):  # a plan at once, of nothing, is the same for all
+        learner = make(batch_shape=(2, 3), schedule=Once(10))
     record = train(learner, MDP, 20, np.random.default_rng(2))
     assert learner.behaviour.shape == (2, 3, 6, 4)
     assert record["run"].nunique() == 6
@@ -580,11 +580,20 @@ def test_a_draw_does_not_depend_on_whether_there_are_data() -> None:
 
 
 def test_a_refused_draw_keeps_its_counts_for_later(monkeypatch) -> None:
-    learner = ALL_AGENTS["diffuse"](accountant=RdpAccountant(budget=Rdp(2, 1e-9)))
+    class Refuses(RdpAccountant):
+        refuses = True
+
+        def compose(self, cost, count=1) -> None:
+            if self.refuses:
+                raise BudgetExceeded("later")
+            super().compose(cost, count)
+
+    accountant = Refuses()
+    learner = ALL_AGENTS["diffuse"](accountant=accountant)
     learner.observe_counts(np.ones((4, 2, 4), np.int64), np.zeros((4, 2, 1)))
     with pytest.raises(BudgetExceeded):
         learner.begin_episode(0)
-    learner.accountant = RdpAccountant()
+    accountant.refuses = False
     seen = _drawn_counts(learner, monkeypatch)
     learner.begin_episode(0)
     assert seen == [32, 32]

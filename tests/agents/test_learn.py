@@ -100,8 +100,8 @@ def test_more_than_was_planned_is_refused_before_anything_is_spent() -> None:
 
 def test_the_budget_holds_over_calls() -> None:
     """A stream that is paid for once, and an accountant that another agent used up."""
-    first, second = private(river()), private(river())
-    second.accountant = first.accountant
+    first = private(river())
+    second = PSRL.private(river(), epsilon=1, episodes=40, accountant=first.accountant)
     first.learn()
     with pytest.raises(BudgetExceeded):
         second.learn()

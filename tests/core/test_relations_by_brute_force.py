@@ -9,9 +9,18 @@ from itertools import product
 import numpy as np
 import pytest
 
+from privrl.agents import (
+    PSRL,
+    HatRewards,
+    NoisyRewards,
+    Transition,
+    reward_loops,
+    self_loops,
+)
 from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
+from privrl.samplers import NoisyCounts
 
 SIZES = [(2, 2, 3), (3, 2, 3)]  # states, actions, horizon
 Trajectory = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -410,3 +419,81 @@ def test_lowering_a_change_is_never_dearer(cost, vector, lower, size: float) -> 
         if len(vector) <= 2:
             blur = 1e-3 if len(vector) == 2 else 1e-9  # two cells by convolution, of some noises
             assert (lowered.delta(epsilons) <= highest.delta(epsilons) * (1 + blur)).all(), change
+
+
+# Tables of agents, in which all of it comes together ------------------------------------------
+
+
+def paid_for(sampler: NoisyCounts) -> float:
+    """Squared norm of a change that a sampler's noise is calibrated to."""
+    cost = sampler.cost
+    assert isinstance(cost, GaussianCost)
+    return max(sum(m * m for m in vector) for vector in cost.changes)
+
+
+def with_arrivals(here: Trajectory, n_states: int, n_actions: int) -> Iterator[Trajectory]:
+    """A replaced step; if its state is another one, the reward for reaching it may be, too."""
+    for states, actions, rewards in with_another_step(here, n_states, n_actions):
+        yield states, actions, rewards
+        for i in range(1, len(states)):
+            if states[i] != here[0][i]:
+                yield states, actions, put(rewards, i - 1, 1 - rewards[i - 1])
+
+
+def both_rewards(here: Trajectory) -> Iterator[Trajectory]:
+    """The state and the action stay, and both rewards are replaced: no neighbour."""
+    states, actions, rewards = here
+    for i in range(1, len(rewards)):
+        both = put(put(rewards, i - 1, 1 - rewards[i - 1]), i, 1 - rewards[i])
+        yield states, actions, both
+
+
+REWARDS = {"noisy": NoisyRewards, "hats": HatRewards, "damped hats": HatRewards}
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_tables_of_agents_change_by_no_more_than_is_paid_for(name: str) -> None:
+    """What agents enter of all neighbouring episodes, in both tables, and what they pay."""
+    n_states, n_actions, horizon = SIZES[0]
+    relation = relations.ReplaceStep(arrival_rewards=True)
+    damped = name == "damped hats"
+    loops = self_loops(n_states, n_actions) if damped else None
+    moves = NoisyCounts(sigma=5.0, updates=1, relation=relation, loops=loops)
+    paid = NoisyCounts(
+        sigma=5.0, updates=1, relation=relation, table="rewards",
+        loops=reward_loops(relation) if damped else None,
+    )  # fmt: skip
+
+    def entered(trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
+        agent = PSRL(
+            n_states, n_actions, horizon, sampler=moves, rewards=REWARDS[name](paid), rng=0
+        )
+        states, actions, rewards = trajectory
+        for i, action in enumerate(actions):
+            agent.observe(Transition(states[i], action, float(rewards[i]), states[i + 1]))
+        agent._count_steps()
+        tables = []
+        for table, sampler in ((agent._new.counts, moves), (agent._new.rewards, paid)):
+            quieter = 1 if sampler.loops is None else np.where(sampler.loops, np.sqrt(0.5), 1)
+            tables.append((table * quieter).ravel())
+        return tables[0], tables[1]
+
+    each = list(trajectories(n_states, n_actions, horizon))
+    place = {trajectory: i for i, trajectory in enumerate(each)}
+    tables = [np.array(table) for table in zip(*map(entered, each), strict=True)]
+
+    def squares(neighbours: list[Iterator[Trajectory]]) -> np.ndarray:
+        """Of each pair and each table."""
+        pairs = np.array(
+            [(i, place[there]) for i, all_of in enumerate(neighbours) for there in all_of]
+        )
+        moved = [table[pairs[:, 0]] - table[pairs[:, 1]] for table in tables]
+        return np.stack([(each**2).sum(axis=1) for each in moved])
+
+    worst = squares([with_arrivals(here, n_states, n_actions) for here in each]).max(axis=1)
+    claimed = [paid_for(moves), paid_for(paid)]
+    np.testing.assert_allclose(worst, claimed, rtol=1e-12)  # attained, and never more
+    np.testing.assert_allclose(claimed, [4, 4] if damped else [6, 6], rtol=1e-12)
+    # Why the reward for reaching a state that stays is no part of a step.
+    beyond = squares([both_rewards(here) for here in each]).max(axis=1)
+    np.testing.assert_allclose(beyond, [0, 4 if damped else 8], atol=1e-12)

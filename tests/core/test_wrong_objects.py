@@ -251,7 +251,7 @@ def test_states_and_steps_that_there_are_not(call: str) -> None:
         rng=np.random.default_rng(0),
     )  # fmt: skip
     agent.begin_episode(0)
-    with pytest.raises(ValueError, match="state and step must be numbers below 2 and 3"):
+    with pytest.raises(ValueError, match=r"state and step must be whole numbers in 0..1 and 0..2"):
         eval(f"agent.{call}")
 
 

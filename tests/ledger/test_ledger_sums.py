@@ -348,8 +348,7 @@ def test_models_samplers_and_agents_take_it(book: Ledger) -> None:
     plan.fit(frame, rng, accountant=records)
     assert total(book, "records").releases == 2
     env = gym.make("privrl.envs:privrl/RiverSwim-v0")
-    agent = PSRL.private(env, epsilon=1, episodes=30)
-    agent.accountant = book.accountant("users")  # type: ignore[assignment] # does as well
+    agent = PSRL.private(env, epsilon=1, episodes=30, accountant=book.accountant("users"))
     train(agent, env, 30, rng)
     (account,) = (each for each in book.accounts() if each.dataset == "users")
     assert account.total.releases == sum(each.count for each in agent.accountant.journal) > 0

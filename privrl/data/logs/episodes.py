@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl._typing import FloatArray, IntArray
 from privrl.data.logs.log import Log
 from privrl.data.logs.schema import check_reward_bounds
@@ -229,7 +229,7 @@ def _array(values: Any, kinds: str) -> Any:
     ValueError
         If they are something else.
     """
-    array = np.asarray(() if values is None else values)
+    array = plain_array("values", () if values is None else values)
     if array.ndim != 1 or (len(array) and array.dtype.kind not in kinds):
         raise ValueError
     return array

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl._typing import BoolArray, FloatArray, IntArray
 
 _LARGEST: Final = 1e100  # of rewards: where sums of squares of whatever persons do are floats
@@ -125,7 +125,7 @@ class Log(LogSpace):
         super().__post_init__()
         for name in _ARRAYS:
             # One type each, whatever it came as: small ones overflow where places are worked out.
-            value = np.asarray(getattr(self, name))
+            value = plain_array(name, getattr(self, name))
             if value.ndim != 1 or (len(value) and value.dtype.kind not in _KINDS[name == "reward"]):
                 raise ValueError("arrays must be of one axis and of whole numbers; rewards of any.")
             value = value.astype(np.float64 if name == "reward" else np.intp, copy=False).view()

@@ -12,7 +12,7 @@ import pandas as pd
 import tomli_w
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count, plain_array, shown
 from privrl._plain import check_writable
 from privrl._typing import IntArray
 from privrl.data.schema.entries import (
@@ -299,7 +299,7 @@ def heading(name: object) -> str:
 
 def _codes(codes: Any, size: int) -> IntArray:
     """Return numbers of cells, checked; without any, of any type."""
-    array = np.asarray(codes)
+    array = plain_array("codes", codes)
     whole = array.dtype.kind in "iu" or not array.size
     if array.ndim != 1 or not whole or ((array < 0) | (array >= size)).any():
         raise ValueError(f"codes must be a list of cell numbers, whole ones from 0 to {size - 1}.")

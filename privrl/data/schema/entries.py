@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from pandas.api.extensions import ExtensionArray
 
+from privrl._checks import plain_array
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.schema.others import as_column
 
@@ -132,15 +133,13 @@ def entries_of(values: "ArrayLike | pd.Series[Any]", called: str) -> Entries:
         if not isinstance(column.dtype, np.dtype):
             return _extended(column, called)
         values = column.to_numpy()
-    if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(f"{called} must be a pandas.Series or a plain array, got a masked array.")
     return _plain(_as_array(values, called), called)
 
 
 def _as_array(values: Any, called: str) -> NDArray[Any]:
     """Return an array as it is, and a list as one of objects."""
     if hasattr(values, "__array__"):
-        array = np.asarray(values)
+        array = plain_array(called, values)
         if array.ndim != 1:
             raise ValueError(f"{called} must be of shape (n,), got shape {array.shape}.")
         return array

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from privrl._checks import plain_array
 from privrl._plain import did_you_mean, listed
 from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
@@ -149,7 +150,7 @@ class Schema:
         ValueError
             If ``codes`` are something else.
         """
-        cells = np.asarray(codes)
+        cells = plain_array("codes", codes)
         if cells.dtype.kind not in "iu" or cells.ndim != 2 or cells.shape[1] != len(self.columns):
             raise ValueError(
                 f"codes must be whole numbers of shape (n, {len(self.columns)}), got shape "

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from privrl._fixed import fitted
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -53,6 +54,8 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
     >>> model.fit([[0], [2]] * 500, [0, 1] * 500).classifier_.__class__.__name__
     'PrivateLogisticRegression'
     """
+
+    classifier_: PrivateLogisticRegression | PrivateNaiveBayes = fitted()
 
     def __init__(
         self,

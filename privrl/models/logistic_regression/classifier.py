@@ -9,11 +9,12 @@ from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from privrl._checks import check_count
+from privrl._fixed import fitted
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Rdp, Target, check_target
-from privrl.costs.base import NoPrivacy
+from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
@@ -92,6 +93,11 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
     >>> model.fit(X, y).predict([[2, 1]])
     array(['yes'], dtype='<U3')
     """
+
+    cost_: Cost = fitted()
+    randomness_: str = fitted()
+    naive_bayes_: PrivateNaiveBayes = fitted()
+    n_steps_: int = fitted()
 
     _indent: ClassVar[int | None] = 1
 
@@ -188,6 +194,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.__dict__.update(
             vars(records.seen),
             cost_=cost,
+            _fitted_for=self.target,
             naive_bayes_=begun,
             n_steps_=planned.scores.number + planned.weights.number,
             # What is seeded of it can be undone.

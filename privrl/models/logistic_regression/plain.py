@@ -25,7 +25,11 @@ _ENTRIES = (
 def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     begun = state["naive_bayes_"]
-    if (repr(begun.schema), repr(begun.classes)) != (repr(state["schema"]), repr(state["classes"])):
+    if (repr(begun.schema), repr(begun.classes), state["_fitted_for"]) != (
+        repr(state["schema"]),
+        repr(state["classes"]),
+        state["target"],
+    ):
         raise ValueError(
             "a classifier can be saved with the parameters that it was fitted with; set those "
             "back, or fit again."
@@ -72,6 +76,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         **({} if names is None else {"feature_names_in_": names}),
         "naive_bayes_": begun,
         "classes_": begun.classes_,
+        "_fitted_for": target_of(data["target"]),
         "cost_": GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation),
         "n_steps_": check_count("steps", spent["steps"], least=0),
         "randomness_": randomness_said(data),

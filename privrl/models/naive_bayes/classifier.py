@@ -15,10 +15,12 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no 
 )
 
 from privrl._checks import check_between, check_count, check_positive
+from privrl._fixed import fitted
 from privrl._typing import FloatArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target, check_target
+from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
 from privrl.mechanisms.tables import (
@@ -133,6 +135,11 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
     >>> model.fit(X, y).predict([[2, 1]])
     array(['yes'], dtype='<U3')
     """
+
+    cost_: Cost = fitted()
+    mechanism_: TablesMechanism = fitted()
+    randomness_: str = fitted()
+    n_records_: int = fitted()
 
     _indent: ClassVar[int | None] = 1
     # Whether a row of a feature's table is of a value, over the classes: so DKL prints it.
@@ -524,6 +531,7 @@ def learn_tables(
         vars(records.seen),
         cost_=whole.cost,
         mechanism_=whole,
+        _fitted_for=model.target,
         randomness_=randomness_of(rng),
         classes_=class_array(records.labels),
         n_records_=records.n_records,

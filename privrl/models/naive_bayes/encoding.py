@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
 
-from privrl._checks import check_count
+from privrl._checks import check_count, plain_array
 from privrl._typing import FloatArray, IntArray
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
@@ -132,10 +132,8 @@ def as_table(X: Any) -> Any:
 
 
 def _as_array(X: Any) -> NDArray[Any]:
-    if isinstance(X, np.ma.MaskedArray):
-        raise ValueError("X must be a plain array, got a masked array.")
     if hasattr(X, "__array__"):
-        array = np.asarray(X)
+        array = plain_array("X", X)
         if array.dtype.kind == "c":
             raise ValueError("X must hold real numbers. Complex data not supported.")
         return array

@@ -41,7 +41,11 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
     sizes = _sizes(schema, classes, state["n_features_in_"])
     labels = class_labels(schema, classes)
     shapes = _shapes(labels.size, sizes)
-    if used.shapes != _with_measured(shapes, used) or not _is_made_by(used, state["mechanism"]):
+    if (
+        used.shapes != _with_measured(shapes, used)
+        or not _is_made_by(used, state["mechanism"])
+        or state["target"] != state["_fitted_for"]
+    ):
         raise ValueError(
             "a classifier can be saved with the parameters that it was fitted with; set those "
             "back, or fit again."
@@ -115,6 +119,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         "classes_": class_array(labels),
         **({} if names is None else {"feature_names_in_": _names_of(names, n_features)}),
         "mechanism_": used,
+        "_fitted_for": parameters["target"],
         "cost_": used.cost,
         "randomness_": said,
         "class_log_prior_": prior[order],

@@ -1,0 +1,50 @@
+"""Attributes that are set once, so that nobody can change what a guarantee rests on."""
+
+from typing import Any
+
+
+class _Fixed:
+    """An attribute that a constructor sets, and that nothing changes afterwards.
+
+    It has no ``__get__``: Python then looks into the instance, as fast as for any attribute.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __set__(self, thing: object, value: object) -> None:
+        if self._name in vars(thing):
+            raise self._refusal(thing)
+        vars(thing)[self._name] = value
+
+    def __delete__(self, thing: object) -> None:
+        raise self._refusal(thing)
+
+    def _refusal(self, thing: object) -> AttributeError:
+        kind = type(thing).__name__
+        return AttributeError(
+            f"{self._name} of a {kind} is read-only: guarantees rest on it. Make another {kind}."
+        )
+
+
+class _Fitted(_Fixed):
+    """An attribute that a fit alone sets, through ``vars``; before that there is none."""
+
+    def __get__(self, thing: object, owner: type) -> Any:
+        try:
+            return vars(thing)[self._name]
+        except (KeyError, TypeError):  # of the class, or before a fit
+            raise AttributeError(f"{owner.__name__} has no {self._name} before fit") from None
+
+    def __set__(self, thing: object, value: object) -> None:
+        raise self._refusal(thing)
+
+
+def fixed() -> Any:
+    """Return a class attribute whose value each instance sets once: ``horizon: int = fixed()``."""
+    return _Fixed()
+
+
+def fitted() -> Any:
+    """Return a class attribute that only ``fit`` sets, through ``vars(self)``."""
+    return _Fitted()

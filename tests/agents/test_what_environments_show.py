@@ -1,0 +1,138 @@
+"""What an environment shows or pays is checked before an error of others could show it."""
+
+import traceback
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from privrl.agents import PSRL, KnownRewards, QLearning, Transition
+from privrl.samplers import NonPrivate
+
+SECRET = 4711
+ACCEPTED = "env must show states of its observation space Discrete\\(3\\) and pay numbers"
+#: An observation, or a reward, that is none.
+STATES = [SECRET, -SECRET, -1, 3, np.int64(SECRET), float("nan"), 2.0**70, str(SECRET), [SECRET, 1]]
+REWARDS = [f"{SECRET} EUR", [SECRET, 1.0], {"of": SECRET}]
+
+
+class Bad(gym.Env):
+    """Shows or pays something odd at a step; at step 0 when it is reset."""
+
+    observation_space, action_space = Discrete(3), Discrete(2)
+    arrival_rewards = False
+
+    def __init__(self, at: int, state: Any, reward: Any) -> None:
+        self.at, self.state, self.reward = at, state, reward
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.step_number = 0
+        return (self.state if self.at == 0 else 1), {}
+
+    def step(self, action):
+        self.step_number += 1
+        odd = self.step_number == self.at
+        return (self.state if odd else 1), (self.reward if odd else 0.5), False, False, {}
+
+
+class BadVector(VectorEnv):
+    """Two side by side, of which the second shows or pays something odd at a step."""
+
+    num_envs, single_observation_space, single_action_space = 2, Discrete(3), Discrete(2)
+    observation_space, action_space = (batch_space(Discrete(n), 2) for n in (3, 2))
+    arrival_rewards = False
+
+    def __init__(self, at: int, state: Any, reward: Any, mode: AutoresetMode) -> None:
+        self.at, self.state, self.reward = at, state, reward
+        self.metadata = {"autoreset_mode": mode}
+
+    def reset(self, *, seed=None, options=None):
+        self.step_number = 0
+        return self.of(1, self.state if self.at == 0 else 1), {}
+
+    def step(self, action):
+        self.step_number += 1
+        odd, over = self.step_number == self.at, np.zeros(2, np.bool_)
+        return (
+            self.of(1, self.state if odd else 1), self.of(0.5, self.reward if odd else 0.5),
+            over, over.copy(), {},
+        )  # fmt: skip
+
+    @staticmethod
+    def of(*values):
+        try:
+            return np.array(values)
+        except ValueError:
+            return np.array(values, object)
+
+
+class LastObservations(BadVector):
+    """Ends every episode at once, and shows something odd as what it ended with."""
+
+    def step(self, action):
+        seen, paid, _, over, _ = super().step(action)
+        infos = {"final_obs": np.array([1, self.state], object)}
+        return seen, paid, over, np.ones(2, np.bool_), infos
+
+
+def agent() -> PSRL:
+    return PSRL(3, 2, 4, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), rng=1)
+
+
+def check(error: BaseException) -> None:
+    assert str(SECRET) not in "".join(traceback.format_exception_only(error))
+    assert error.__cause__ is None
+    assert error.__context__ is None or error.__suppress_context__
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("state", STATES, ids=repr)
+def test_no_error_shows_a_state(state: Any, at: int) -> None:
+    for env in (Bad(at, state, 0.5), BadVector(at, state, 0.5, AutoresetMode.NEXT_STEP)):
+        for learner in (agent(), QLearning(3, 2, 4, episodes=9, rng=1)):
+            if isinstance(learner, QLearning) and isinstance(env, VectorEnv):
+                continue  # it is told of single steps alone
+            with pytest.raises(ValueError, match=ACCEPTED) as caught:
+                learner.learn(2, env=env)
+            check(caught.value)
+            if isinstance(env, VectorEnv):
+                assert not learner._new.counts.any()
+
+
+@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("reward", REWARDS, ids=repr)
+def test_no_error_shows_a_reward(reward: Any, at: int) -> None:
+    for env in (Bad(at, 1, reward), BadVector(at, 1, reward, AutoresetMode.DISABLED)):
+        with pytest.raises(ValueError, match=ACCEPTED) as caught:
+            agent().learn(2, env=env)
+        check(caught.value)
+
+
+@pytest.mark.parametrize("state", STATES, ids=repr)
+def test_no_error_shows_what_an_episode_ended_with(state: Any) -> None:
+    env = LastObservations(9, state, 0.5, AutoresetMode.SAME_STEP)
+    with pytest.raises(ValueError, match=ACCEPTED) as caught:
+        agent().learn(2, env=env)
+    check(caught.value)
+
+
+@pytest.mark.parametrize("make", [agent, lambda: QLearning(3, 2, 4, episodes=9)])
+def test_no_error_of_an_agent_shows_a_state(make: Any) -> None:
+    learner = make()
+    learner.begin_episode(0)
+    for state in (SECRET, -SECRET, -1):
+        calls = [
+            lambda state=state: learner.act(state, 0),
+            lambda state=state: learner.observe(Transition(state, 0, 0.5, 1)),
+            lambda state=state: learner.observe(Transition(0, state, 0.5, 1)),
+            lambda state=state: learner.observe(Transition(0, 0, 0.5, state)),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match=r"must be (in|whole numbers in) 0\.\.") as caught:
+                call()
+            check(caught.value)

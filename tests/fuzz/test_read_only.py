@@ -1,0 +1,107 @@
+"""Of whatever users make, no public attribute can be changed that a guarantee rests on."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import calls
+import gymnasium as gym
+import pytest
+
+from privrl.accounting import Rdp
+from privrl.costs import LaplaceCost, ReplaceEpisode
+from privrl.ledger import Ledger
+from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+
+#: What can be assigned, by the class that has it, since no statement rests on it.
+WRITABLE = {
+    "TabularAgent": {"env", "episodes_done"},
+    # scikit-learn sets parameters. To save a model that was fitted with others is refused.
+    "PrivateNaiveBayes": {
+        "alpha", "classes", "mechanism", "random_state", "schema", "shares", "target",
+        "temperature",
+    },
+    "PrivateLogisticRegression": {"classes", "random_state", "schema", "target"},
+    "PrivateClassifier": {"classes", "model", "random_state", "schema", "target"},
+}  # fmt: skip
+#: Read from the class alone, whatever an instance has.
+OF_CLASSES = {"derived", "fixed", "outlives_processes", "remembered"}
+
+
+def made() -> dict[str, Any]:
+    """An object of each public class that has a valid call, but environments."""
+    found: dict[str, Any] = {"Ledger": Ledger("nowhere")}
+    for name, call in calls.table().items():
+        if inspect.isclass(call.function) or name.startswith("Ledger"):
+            thing = call.function(**call.given())
+            if type(thing).__module__.startswith("privrl") and not isinstance(thing, gym.Env):
+                found.setdefault(type(thing).__name__, thing)
+    return found
+
+
+def attributes(thing: object) -> set[str]:
+    """Public attributes that are no methods."""
+    kinds = {name: inspect.getattr_static(type(thing), name) for name in dir(type(thing))}
+    of_class = {
+        name
+        for name, kind in kinds.items()
+        if not callable(kind)
+        and not isinstance(kind, classmethod | staticmethod)
+        and not name.startswith("set_")  # scikit-learn's
+    }
+    return {name for name in of_class | {*getattr(thing, "__dict__", {})} if name[0] != "_"}
+
+
+@pytest.mark.filterwarnings("ignore::privrl.costs.relations.PaperStepWarning")
+def test_no_attribute_that_a_guarantee_rests_on_can_be_assigned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # for the files that calls write
+    things, writable = made(), []
+    assert {"PSRL", "QLearning", "NoisyCounts", "PersonStream", "Policy", "Ledger"} <= {*things}
+    assert len(things) > 60
+    for name, thing in things.items():
+        free = set().union(*(WRITABLE.get(base.__name__, ()) for base in type(thing).__mro__))
+        for each in attributes(thing) - free - OF_CLASSES:
+            for change in (lambda t, a: setattr(t, a, 0.123), delattr):
+                try:
+                    change(thing, each)
+                except AttributeError:
+                    continue
+                writable.append(f"{name}.{each}")
+    assert not writable
+
+
+def test_a_relation_is_about_episodes_as_long_as_it_says() -> None:
+    """An agent of longer ones took it for theirs after an assignment."""
+    relation = ReplaceEpisode(5)
+    with pytest.raises(AttributeError):
+        relation.horizon = 30
+    assert (relation.horizon, relation.changes()) == (5, ((5.0, -5.0),))
+
+
+def test_a_stream_draws_the_noise_that_was_charged() -> None:
+    call = calls.table()["PersonStream"]
+    stream = call.function(**call.given())
+    with pytest.raises(AttributeError, match="cost of a PersonStream is read-only"):
+        stream.cost = LaplaceCost(scale=1e-3, relation=stream.cost.relation)
+
+
+@pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
+def test_a_fitted_model_states_what_its_fit_cost(kind: type) -> None:
+    model = kind([3, 2], classes=[0, 1], target=Rdp(2, 1))
+    with pytest.raises(AttributeError):
+        _ = model.classifier_ if kind is PrivateClassifier else model.cost_
+    model.fit([[0, 0], [1, 0], [2, 1], [2, 1]] * 50, [0, 0, 1, 1] * 50)
+    saved = model.classifier_ if kind is PrivateClassifier else model
+    before = saved.to_dict()
+    for name in ("cost_", "mechanism_", "randomness_", "naive_bayes_", "n_records_", "n_steps_"):
+        if hasattr(saved, name):
+            with pytest.raises(AttributeError, match="read-only"):
+                setattr(saved, name, None)
+    assert saved.to_dict() == before
+    saved.target = Rdp(2, 0.01)
+    with pytest.raises(ValueError, match="saved with the parameters that it was fitted with"):
+        saved.to_dict()
+    saved.target = Rdp(2, 1)
+    assert saved.to_dict() == type(saved).from_dict(before).to_dict() == before
