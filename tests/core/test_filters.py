@@ -1,0 +1,288 @@
+"""Budgets are privacy filters: the exact delta of adaptive strategies, against every accountant.
+
+A strategy is a tree. *Gates* split it: each returns a bit, and what is released next depends on it.
+Every path ends with as large a *final* release as the accountant lets through. The adversary knows
+the accountants' rules, and makes gates and finals of which different Rényi orders are the best, so
+that an accountant that picks the best order afterwards pays the whole of delta on every path.
+
+The exact delta of a tree is the sum over its leaves of ``max(0, P(leaf) - exp(epsilon) Q(leaf))``;
+of releases on the real line, after they were rounded to cells, which is post-processing.
+"""
+
+import math
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privrl.accounting import ApproxDP, BudgetExceeded, Rdp, RdpAccountant
+from privrl.costs.base import BatchCost, Cost
+from privrl.costs.conversion import DEFAULT_ORDERS
+from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost, LaplaceCost
+from privrl.costs.relations import AddRemoveRecord, Relation
+from privrl.ledger import Budget, Ledger
+from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, pure_of
+
+RELATION = AddRemoveRecord()
+N_STRATEGIES = 1000
+_CELLS = 64
+
+
+@dataclass(frozen=True)
+class Bit:
+    """A plug-in cost, of randomised response: a bit that is 1 with probability p or q."""
+
+    p: float
+    q: float
+    relation: Relation = RELATION
+    fixed: ClassVar[bool] = True
+
+    def laws(self) -> np.ndarray:
+        return np.array([[1 - self.p, self.p], [1 - self.q, self.q]])
+
+    def rdp(self, orders: Any) -> np.ndarray:
+        return bits_rdp(np.array([self.p]), np.array([self.q]), np.asarray(orders, float))[0]
+
+    def delta(self, epsilon: Any) -> np.ndarray:
+        (p, q), times = self.laws(), np.exp(np.asarray(epsilon, float))[..., None]
+        there, back = np.maximum(p - times * q, 0), np.maximum(q - times * p, 0)
+        return np.maximum(there.sum(-1), back.sum(-1))
+
+    def epsilon(self, delta: float) -> np.ndarray:
+        (p, q) = self.laws()
+        grid = np.append(0.0, np.geomspace(1e-3, 100, 2000))
+        fits = self.delta(grid) <= delta
+        return np.asarray(grid[fits.argmax()] if fits.any() else np.inf)
+
+
+def bits_rdp(p: np.ndarray, q: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Return the larger of both divergences of bits, shape (n, *orders.shape), rounded up."""
+    p, q = (each.reshape(-1, *(1,) * orders.ndim) for each in (p, q))
+    both = [
+        np.logaddexp(
+            orders * np.log(a) + (1 - orders) * np.log(b),
+            orders * np.log1p(-a) + (1 - orders) * np.log1p(-b),
+        )
+        for a, b in ((p, q), (q, p))
+    ]
+    return np.maximum(np.maximum(*both), 0) / (orders - 1) * (1 + 1e-12)
+
+
+def final_bits(path_loss: float, beyond: float, epsilon: float) -> tuple[list[Cost], np.ndarray]:
+    """Return ever rarer bits with which a path's loss is a little beyond epsilon."""
+    p = np.geomspace(0.5, 1e-9, 160)
+    q = p * math.exp(-max(epsilon + beyond - path_loss, 0.01))
+    costs: list[Cost] = [Bit(*pair) for pair in zip(p.tolist(), q.tolist(), strict=True)]
+    return costs, bits_rdp(p, q, DEFAULT_ORDERS)
+
+
+def noise(kind: str, size: float) -> Cost:
+    """Return a cost of the library; ``size`` is about the privacy loss."""
+    match kind:
+        case "gaussian":
+            return GaussianCost(sigma=1 / size, relation=RELATION)
+        case "laplace":
+            return LaplaceCost(scale=1 / size, relation=RELATION)
+    return DirichletCost(weight=size, alpha=2.0, relation=RELATION)
+
+
+def laws(cost: Cost, cells: int) -> np.ndarray:
+    """Return both laws of a release that is rounded to cells, shape (2, cells)."""
+    if isinstance(cost, Bit):
+        return cost.laws()
+    match cost:
+        case GaussianCost():
+            one, other = stats.norm(1, cost.sigma), stats.norm(0, cost.sigma)
+        case LaplaceCost():
+            one, other = stats.laplace(1, cost.scale), stats.laplace(0, cost.scale)
+        case DirichletCost():
+            one, other = stats.gamma(cost.alpha + cost.weight), stats.gamma(cost.alpha)
+    ends = [other.ppf(1e-9), one.isf(1e-9)]
+    edges = np.linspace(*ends, cells - 1) if cells > 2 else np.array([one.isf(0.05)])
+    return np.diff([np.r_[0, each.cdf(edges), 1] for each in (one, other)], axis=1)
+
+
+KINDS = ("gaussian", "laplace", "dirichlet")
+NOISES = {kind: [noise(kind, s) for s in np.geomspace(8, 1e-3, 40)] for kind in KINDS}
+CURVES = {
+    kind: np.array([cost.rdp(DEFAULT_ORDERS) for cost in costs]) for kind, costs in NOISES.items()
+}
+
+
+def free_at(budget: ApproxDP) -> np.ndarray:
+    """Return the divergence that each order allows."""
+    more = DEFAULT_ORDERS - 1
+    own = np.log(more) - DEFAULT_ORDERS * np.log1p(-1 / DEFAULT_ORDERS)
+    return budget.epsilon + (math.log(budget.delta) + own) / more
+
+
+class InMemory:
+    """An accountant that was told of the releases of one path."""
+
+    def __init__(self, accountant: Any) -> None:
+        self.accountant = accountant
+
+    def accepts(self, cost: Cost) -> bool:
+        try:
+            self.accountant.compose(cost)
+        except BudgetExceeded:
+            return False
+        return True
+
+    def fork(self) -> "InMemory":
+        return type(self)(copy(self.accountant))
+
+
+class InBatch(InMemory):
+    """The same, with other runs beside it that have budgets of their own."""
+
+    def accepts(self, cost: Cost) -> bool:
+        return super().accepts(BatchCost([GaussianCost(sigma=1e4, relation=RELATION), cost, cost]))
+
+
+class InLedger:
+    """What a ledger's budget says of the sums of one path."""
+
+    def __init__(self, budget: Budget, total: Amount | None = None) -> None:
+        self.budget = budget
+        self.total = Amount.nothing(ORDERS) if total is None else total
+
+    def accepts(self, cost: Cost) -> bool:
+        curve = curve_from_bytes(curve_of(cost, ORDERS).astype("<f8").tobytes())
+        after = self.total + Amount(ORDERS, curve, pure_of(cost), 1)
+        if not self.budget.admits(after, cost if after.releases == 1 else None):
+            return False
+        self.total = after
+        return True
+
+    def fork(self) -> "InLedger":
+        return InLedger(self.budget, self.total)
+
+
+class InFile:
+    """A ledger's file: every path is a data set of its own, of which all is charged anew."""
+
+    def __init__(self, ledger: Ledger, budget: Budget, path: tuple[Cost, ...] = ()) -> None:
+        self.ledger, self.budget, self.path = ledger, budget, ()
+        name = f"path {len(ledger.budgets()) if ledger.is_there else 0}"
+        ledger.set_budget(name, budget)
+        self.accountant = ledger.accountant(name)
+        for cost in path:
+            assert self.accepts(cost)
+
+    def accepts(self, cost: Cost) -> bool:
+        try:
+            self.accountant.compose(cost)
+        except BudgetExceeded:
+            return False
+        self.path = (*self.path, cost)
+        return True
+
+    def fork(self) -> "InFile":
+        return InFile(self.ledger, self.budget, self.path)
+
+
+ORDERS = tuple(DEFAULT_ORDERS.tolist())
+
+
+class Strategy:
+    """Chooses each release by the outcomes before it, at random and as large as it may be."""
+
+    def __init__(self, budget: ApproxDP, rng: np.random.Generator, plug_in: bool) -> None:
+        self.budget, self.rng, self.plug_in = budget, rng, plug_in
+        self.free = free_at(budget)
+        self.depth = int(rng.integers(2, 5))
+        # Gates decide between finals of ever smaller best orders.
+        self.best = np.sort(1 + np.exp(rng.uniform(-0.7, 4, self.depth)))[::-1]
+
+    def gate(self, level: int) -> Cost:
+        if not self.plug_in and self.rng.random() < 0.5:
+            return NOISES[str(self.rng.choice(KINDS))][int(self.rng.integers(10, 35))]
+        high, low = self.best[level] - 1, self.best[level + 1] - 1
+        loss = self.rng.uniform(0.3, 0.9) * self.budget.epsilon * self.rng.random()
+        # Its cost is large at the one order and small at the next.
+        rate = -loss * (low + (high - low) * self.rng.uniform(0.3, 0.8))
+        p = min(math.exp(max(rate, -25.0)), 0.4)
+        return Bit(p, p * math.exp(-loss))
+
+    def finals(self, level: int, path_loss: float, spent: np.ndarray, first: Cost) -> list[Cost]:
+        """Return releases that may fit, the largest first: by any order, or by the first one's."""
+        if self.plug_in or self.rng.random() < 0.4:
+            beyond = -math.log1p(-1 / self.best[level])
+            costs, curves = final_bits(path_loss, beyond, self.budget.epsilon)
+        else:
+            kind = str(self.rng.choice(KINDS))
+            costs, curves = NOISES[kind], CURVES[kind]
+        left = self.free - spent
+        any_order = (curves <= left).any(axis=1)
+        usable = self.free > 0
+        shares = first.rdp(DEFAULT_ORDERS)[usable] / self.free[usable]
+        order = np.flatnonzero(usable)[shares.argmin()]
+        one_order = curves[:, order] <= left[order]
+        chosen = [int(fits.argmax()) for fits in (any_order, one_order) if fits.any()]
+        return [costs[i] for at in chosen for i in (at, min(at + 1, len(costs) - 1))]
+
+    def delta(self, play: Any) -> float:
+        """Play against an accountant and return the exact delta of all that it lets through."""
+        leaves: list[np.ndarray] = []  # of each, both probabilities
+        path, spent, first = np.ones(2), np.zeros_like(DEFAULT_ORDERS), None
+        for level in range(self.depth):
+            gate = self.gate(level) if level < self.depth - 1 else None
+            if gate is None or not play.fork().accepts(gate):
+                leaves.append(self.end(play, level, path, spent, first))
+                break
+            first = gate if first is None else first
+            play = play.fork()
+            play.accepts(gate)
+            spent = spent + gate.rdp(DEFAULT_ORDERS)
+            split = laws(gate, 2)
+            taken = play.fork()
+            leaves.append(self.end(taken, level, path * split[:, 1], spent, first))
+            path = path * split[:, 0]
+        probabilities = np.concatenate(leaves, axis=1)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+        times = math.exp(self.budget.epsilon)
+        there, back = probabilities, probabilities[::-1]
+        return max(float(np.maximum(p - times * q, 0).sum()) for p, q in (there, back))
+
+    def end(
+        self, play: Any, level: int, path: np.ndarray, spent: np.ndarray, first: Cost | None
+    ) -> np.ndarray:
+        """Make the largest final release that is let through; return its leaves."""
+        loss = math.log(path[0] / path[1])
+        tried = self.finals(level, loss, spent, Bit(0.5, 0.4) if first is None else first)
+        made = next((cost for cost in tried if play.fork().accepts(cost)), None)
+        return path[:, None] if made is None else path[:, None] * laws(made, _CELLS)
+
+
+def budget_of(rng: np.random.Generator) -> ApproxDP:
+    return ApproxDP(float(rng.uniform(1, 10)), float(10 ** rng.uniform(-7, -3)))
+
+
+def worst_share(make: Any, n: int, seed: int) -> float:
+    """Return the largest share of its budget's delta that a strategy reaches."""
+    rng = np.random.default_rng(seed)
+    shares = []
+    for i in range(n):
+        budget = budget_of(rng)
+        strategy = Strategy(budget, rng, plug_in=i % 2 == 0)
+        shares.append(strategy.delta(make(budget)) / budget.delta)
+    print(np.quantile(shares, [0.5, 0.9, 0.99, 1]), np.mean(np.array(shares) > 1.001))
+    return max(shares)
+
+
+ACCOUNTANTS = {
+    "renyi": lambda budget: InMemory(RdpAccountant(budget=budget)),
+    "batch": lambda budget: InBatch(RdpAccountant(budget=[None, Rdp(2, 1e9), budget])),
+    "ledger": lambda budget: InLedger(Budget(budget.epsilon, budget.delta)),
+}
+
+
+@pytest.mark.parametrize("name", ACCOUNTANTS)
+def test_no_strategy_exceeds_a_budget(name: str) -> None:
+    worst = worst_share(ACCOUNTANTS[name], N_STRATEGIES, seed=1)
+    assert 0.5 < worst <= 1  # and the adversary is a strong one
