@@ -444,7 +444,10 @@ def test_a_plan_must_be_one_within_the_budget() -> None:
         ([(RELEASE, 0)], "count in plan must be"),
         ([RELEASE], "plan must be a list of pairs of a cost and a count"),
         ([], "plan must be a list of pairs"),
-        ([(RELEASE, 1), (replace(RELEASE, relation=STEP), 1)], "plan must be about one neighbouring relation"),
+        (
+            [(RELEASE, 1), (replace(RELEASE, relation=STEP), 1)],
+            "plan must be about one neighbouring relation",
+        ),
     ):
         with pytest.raises(ValueError, match=match):
             PldAccountant(budget=budget, plan=plan)
