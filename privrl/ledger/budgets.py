@@ -20,7 +20,7 @@ rule does not.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -110,6 +110,15 @@ class Budget:
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
         """Return the budget of such data."""
         return cls(data["epsilon"], data["delta"])
+
+
+def strictest(budgets: Sequence[Budget]) -> Budget:
+    """Return a budget that is within each of some: their least epsilon, at their least delta."""
+    if len(budgets) == 1:
+        return budgets[0]
+    deltas = [each.delta for each in budgets if each.delta is not None]
+    pure = len(deltas) < len(budgets)
+    return Budget(min(each.epsilon for each in budgets), None if pure else min(deltas))
 
 
 @lru_cache(maxsize=64)

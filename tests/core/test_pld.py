@@ -27,7 +27,6 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 RECORD = relations.ReplaceRecord()
-STEP = relations.ReplaceStep()
 RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
 
 
@@ -438,14 +437,14 @@ def test_a_plan_is_let_through_in_any_order_and_nothing_else(
 
 
 def test_a_plan_must_be_one_within_the_budget() -> None:
-    budget = ApproxDP(1.0, 1e-6)
+    budget, other = ApproxDP(1.0, 1e-6), relations.AddRemoveRecord()
     for plan, match in (
         ([(RELEASE, 10_000)], r"plan must be within the budget .* got one of epsilon [0-9]"),
         ([(RELEASE, 0)], "count in plan must be"),
         ([RELEASE], "plan must be a list of pairs of a cost and a count"),
         ([], "plan must be a list of pairs"),
         (
-            [(RELEASE, 1), (replace(RELEASE, relation=STEP), 1)],
+            [(RELEASE, 1), (replace(RELEASE, relation=other), 1)],
             "plan must be about one neighbouring relation",
         ),
     ):
