@@ -13,9 +13,9 @@ divergences of the releases made so far, each given the outcomes before it. Then
 enforced, ``E_P exp((λ − 1) L) <= exp((λ − 1) r)``, which is what the conversion of one order to
 (epsilon, delta) assumes (Feldman and Zrnic, 2021, *Individual privacy accounting via a Rényi
 filter*; Whitehouse, Ramdas, Rogers and Wu, 2023, *Fully adaptive composition in differential
-privacy*). `RdpAccountant` takes the order that is best for the plan, or, without one, for the first
-release repeated until the budget is full. Both are chosen before there is an outcome. A run that
-keeps to its plan therefore loses nothing, because no other order admits more of it.
+privacy*). `RdpAccountant` takes an order that admits the plan as often as any order does, or,
+without a plan, the first release. Both are chosen before there is an outcome. So a run that keeps
+to its plan, or repeats its first release, loses nothing.
 
 **A plan.** Fix how often each cost may be charged, such that all charges together are within the
 budget by whatever accounting. Then they may be made in any order, or not at all, and outcomes may
@@ -47,6 +47,7 @@ from privrl.numerics.special import FloatArray
 Plan = Sequence[tuple[Cost, int]]
 
 UNDECIDED = -1
+_ROUNDING = 1e-9  # relative, of how often a calibrated release just fits
 
 
 def check_plan(plan: Any) -> tuple[tuple[Cost, int], ...]:
@@ -84,9 +85,11 @@ def allowed(budget: Target, orders: FloatArray) -> FloatArray:
 
 
 def deciding_order(budget: Target | None, orders: FloatArray, rdp: FloatArray) -> int:
-    """Return the index of the order that lets a curve be spent most often.
+    """Return the index of the order at which a budget is kept that is to be spent on a curve.
 
-    `UNDECIDED` where the curve is zero, so that it has no best order.
+    Of the orders that let the curve be spent as often as any does, it is the one nearest to the
+    best for Gaussian noise, which leaves most for other releases. `UNDECIDED` where the curve is
+    zero.
     """
     if budget is None:
         return 0
@@ -95,8 +98,13 @@ def deciding_order(budget: Target | None, orders: FloatArray, rdp: FloatArray) -
     if not rdp.any():
         return UNDECIDED
     limits = allowed(budget, orders)
-    usable = limits > 0
-    return int(np.where(usable, rdp / np.where(usable, limits, 1.0), np.inf).argmin())
+    with np.errstate(divide="ignore"):
+        times = np.where(limits > 0, limits / rdp, 0.0)
+    most = float(times.max())
+    whole = max(math.floor(most * (1 + _ROUNDING)), 1) if most < math.inf else math.inf
+    gaussian = orders[(limits / orders).argmax()]
+    off = np.abs(np.log((orders - 1) / (gaussian - 1)))
+    return int(np.where(times >= min(whole, most), off, np.inf).argmin())
 
 
 def is_kept(budget: Target, order: float, rdp: float) -> bool:

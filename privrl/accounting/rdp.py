@@ -66,9 +66,8 @@ class RdpAccountant(KeepsJournal):
         `BatchCost`; a release is refused if any row cannot afford it.
     plan : sequence of (Cost, int), optional
         What is to be charged in all: each cost, and how often. It decides at which Rényi order an
-        `ApproxDP` budget is kept, and limits nothing. By default that is the order which is best
-        for the first release, repeated until the budget is full. Give a plan if later releases
-        are of another kind than the first.
+        `ApproxDP` budget is kept, and limits nothing. By default the first release is planned,
+        repeated until the budget is full. Give a plan if later releases are of another kind.
 
     Notes
     -----
@@ -120,14 +119,14 @@ class RdpAccountant(KeepsJournal):
         # Not where a cost could overflow, or be compared with several budgets.
         self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
         self._plan = None if plan is None else check_plan(plan)
-        planned = np.zeros_like(self._orders)
-        for each, count in self._plan or ():
-            planned = planned + product_up(count, each.rdp(self._orders))
-        self._decides = self._deciding(planned)  # of each row, the order's index
         only_one = self._budgets[0] if len(self._budgets) == 1 else None
         self._limit = None if only_one is None else _Limit(only_one)
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
+        planned = np.zeros_like(self._orders)
+        for each, count in self._plan or ():
+            planned = planned + product_up(count, self._rdp_of(each))
+        self._decides = self._deciding(planned)  # of each row, the order's index
 
     @property
     def orders(self) -> FloatArray:
@@ -374,7 +373,7 @@ class RdpAccountant(KeepsJournal):
         self._decides = decides
 
     def _deciding(self, curve: FloatArray) -> Indices:
-        """Return for each row the index of the order that is best for a curve, repeated."""
+        """Return for each row the index of the order that decides if a curve is planned."""
         rows = curve if curve.ndim > 1 else curve[None]
         n_rows, n_budgets = len(rows), len(self._budgets)
         return np.array(

@@ -21,6 +21,7 @@ import pytest
 from scipy import stats
 
 from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
+from privrl.accounting.filters import deciding_order
 from privrl.costs.base import BatchCost, Cost
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.dirichlet import DirichletCost
@@ -219,9 +220,8 @@ class Strategy:
 
     def finals(self, level: int, path_loss: float, spent: np.ndarray, first: Cost) -> list[Cost]:
         """Return releases that may fit, the largest first: by any order, or by the first one's."""
-        left, usable = self.free - spent, self.free > 0
-        shares = first.rdp(ORDERS)[usable] / self.free[usable]
-        at = int(np.flatnonzero(usable)[shares.argmin()])
+        left = self.free - spent
+        at = deciding_order(self.budget, ORDERS, first.rdp(ORDERS))
         if self.plug_in or self.rng.random() < 0.4:
             beyond = -math.log1p(-1 / self.best[level])
             return final_bits(max(self.budget.epsilon + beyond - path_loss, 0.01), left, at)
@@ -336,3 +336,76 @@ def _next(play: InMemory, path: np.ndarray, cost: Cost) -> list[tuple[InMemory, 
     if not play.accepts(cost):
         return [(play, path)]
     return [(play.fork(), path * part) for part in np.split(laws(cost, 2), 2, axis=1)]
+
+
+# What is stated --------------------------------------------------------------------------------
+
+FIRST = Bit(0.00038612329824953747, 8.909242493473887e-05)
+AFTER = (  # what is released next, if the first bit is 0 and if it is 1
+    Bit(5.699546076534534e-06, 3.7282317340130497e-10),
+    Bit(0.08634337095724277, 3.3638237115295754e-05),
+)
+ATTACKED = ApproxDP(9.261728198673865, 1.7935119876602662e-06)
+
+
+def test_a_known_attack_is_refused() -> None:
+    """Three bits whose delta is twice the budget's; the best orders of both paths are far apart."""
+    first = RdpAccountant(budget=ATTACKED)
+    first.compose(FIRST)
+    assert sum(InMemory(copy(first)).accepts(cost) for cost in AFTER) < 2
+    planned = RdpAccountant(budget=ATTACKED, plan=[(FIRST, 1), (AFTER[0], 1)])
+    planned.compose(FIRST)
+    with pytest.raises(
+        BudgetExceeded, match=r"kept at Rényi order 3\.\d+, as fixed before the first"
+    ):
+        copy(planned).compose(AFTER[1])
+    planned.compose(AFTER[0])
+
+
+def test_an_epsilon_of_what_was_spent_is_for_planned_costs() -> None:
+    """Either path alone has that epsilon; both, chosen by the first bit, have not."""
+    stated, exact = [], 0.0
+    for bit, cost in enumerate(AFTER):
+        accountant = RdpAccountant()
+        accountant.compose(FIRST)
+        accountant.compose(cost)
+        stated.append(float(accountant.epsilon(ATTACKED.delta)))
+        p, q = FIRST.laws()[:, bit, None] * cost.laws()
+        exact += np.maximum(p - math.exp(ATTACKED.epsilon) * q, 0).sum()
+    assert max(stated) <= ATTACKED.epsilon
+    assert exact > 1.9 * ATTACKED.delta
+
+
+def test_a_plan_that_is_kept_to_loses_nothing() -> None:
+    """The order that is best for all of it decides, and not the first release's."""
+    plan = [(NOISES["laplace"][12], 1), (NOISES["gaussian"][20], 30), (Bit(0.6, 0.3), 2)]
+    free = RdpAccountant()
+    for cost, count in plan:
+        free.compose(cost, count)
+    budget = ApproxDP(float(free.epsilon(1e-5)) * (1 + 1e-9), 1e-5)
+    kept = RdpAccountant(budget=budget, plan=plan)
+    for cost, count in reversed(plan):
+        kept.compose(cost, count)
+    with pytest.raises(BudgetExceeded, match=r"to epsilon .*, over the budget .* 100 % of it"):
+        kept.compose(Bit(0.6, 0.3))
+
+
+def test_a_large_first_release_leaves_room_for_others() -> None:
+    """Half of a budget for one Laplace release, whose own best order is infinite."""
+    accountant = RdpAccountant(budget=ApproxDP(1, 1e-5))
+    accountant.compose(LaplaceCost(scale=1 / 0.55, relation=RELATION))
+    accountant.compose(GaussianCost(sigma=20, relation=RELATION))
+
+
+def test_rows_of_a_batch_have_orders_of_their_own() -> None:
+    costs = [NOISES["laplace"][14], NOISES["gaussian"][14]]
+    budgets = []
+    for cost in costs:
+        free = RdpAccountant()
+        free.compose(cost, 7)
+        budgets.append(ApproxDP(float(free.epsilon(1e-5)) * (1 + 1e-9), 1e-5))
+    accountant = RdpAccountant(budget=budgets)
+    for _ in range(7):
+        accountant.compose(BatchCost(costs))
+    with pytest.raises(BudgetExceeded, match="in row 0"):
+        accountant.compose(BatchCost(costs))
