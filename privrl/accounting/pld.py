@@ -107,8 +107,7 @@ class PldAccountant(KeepsJournal):
             self._spent.epsilon(budget.delta)
         self._plan = None if plan is None else check_plan(plan)
         for cost, count in self._plan or ():
-            self._check_kind(cost)
-            self._affordable[cost] += count
+            self._affordable[self._checked(cost)] += count
         if budget is not None and self._plan is not None:
             epsilon = _Spent(self._affordable).epsilon(budget.delta)
             if not epsilon <= budget.epsilon:
@@ -149,9 +148,8 @@ class PldAccountant(KeepsJournal):
         self._check_made_here()
         check_count("count", count)
         check_cost(cost)
-        if not isinstance(cost, Hashable) or cost not in self._spent.counts:
-            self._check_kind(cost)
-        spent = _Spent(self._spent.counts + Counter({cost: count}))
+        kind = self._checked(cost)
+        spent = _Spent(self._spent.counts + Counter({kind: count}))
         self._check_budget(spent)
         self._spent = spent
         self._book.add(cost, count)
@@ -177,12 +175,15 @@ class PldAccountant(KeepsJournal):
         delta = USUAL_DELTA if self._budget is None else self._budget.delta
         return f"epsilon {up(self._spent.epsilon(delta))} at delta {delta:g}"
 
-    def _check_kind(self, cost: Cost) -> None:
+    def _checked(self, cost: Cost) -> _Kind:
+        """Return a cost that can be counted, and is about neighbours that can be."""
         if not isinstance(cost, Hashable):
             raise ValueError(
                 f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
                 "accounted for together."
             )
+        if cost in self._spent.counts:
+            return cost
         relation = cost.relation
         if self.relation is not None and relation != self.relation:
             raise ValueError(
@@ -200,6 +201,7 @@ class PldAccountant(KeepsJournal):
                 f"cost must be of one run, got {cost!r}; use one accountant for each run, or "
                 "RdpAccountant."
             )
+        return cost
 
     def _check_budget(self, spent: "_Spent") -> None:
         if self._budget is None or spent.counts <= self._affordable:

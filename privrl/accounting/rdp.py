@@ -111,7 +111,8 @@ class RdpAccountant(KeepsJournal):
                 )
         points = [b.order for b in self._budgets if isinstance(b, Rdp)]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
-        self._budget = budget
+        # A copy: whoever writes to a list that was given changes no statement.
+        self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None
         self._sum: FloatArray = np.zeros_like(self._orders)
         self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum

@@ -1,7 +1,8 @@
 """What may be spent of a data set: a budget, kept whatever is released next and for what reason.
 
-Who reads a release chooses the next one by it, so a budget has to be a filter: what is let through
-keeps it though costs depend on earlier releases. Three rules are such, and may stand side by side.
+Whoever reads a release may choose the next one by it, so a budget has to be a privacy filter: all
+that is let through keeps it although costs depend on the outcomes of earlier releases. Three rules
+are filters, also side by side (`privrl.accounting.filters` has the proof of one order).
 
 **Pure.** The epsilons of pure privacy sum to at most the budget's. Then the loss of all releases is
 at most epsilon, along every path of what came out.

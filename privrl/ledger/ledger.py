@@ -150,7 +150,7 @@ class _State:
         if entry.get("one_spelling"):  # it was said of all of them
             whole = {each: self.budget(name, each) for each in self.relations(name)}
             kept = {each: known for each, known in whole.items() if known is not None}
-            spellings = {name: {**kept, relation: budget}}
+            spellings: Mapping[str, Budgets] = {name: {**kept, relation: budget}}
         else:
             own = entry["dataset"]
             spellings = {**before, own: {**before.get(own, {}), relation: budget}}
@@ -196,7 +196,8 @@ class Ledger:
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
-        self.path = default_path() if path is None else Path(path)
+        # Absolute, lest another folder, or a process that starts in one, has a ledger of its own.
+        self.path = (default_path() if path is None else Path(path)).absolute()
         self._file = LedgerFile(self.path)
         self._state: _State | None = None
 
