@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from privrl._checks import check_count
+from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import ApproxDP
@@ -58,13 +59,16 @@ class PldAccountant(KeepsJournal):
     ----------
     budget : ApproxDP, optional
         What may be spent.
+    plan : sequence of (Cost, int), optional
+        What may be charged under the budget: each cost, and how often at most. By default only the
+        first cost, as often as the budget allows.
 
     Raises
     ------
     ImportError
         If the dp-accounting package is not installed.
     ValueError
-        If the budget is not an `ApproxDP`, or its delta is under 1e-12.
+        If the budget is not an `ApproxDP`, or its delta is under 1e-12, or the plan exceeds it.
 
     Notes
     -----
@@ -81,11 +85,14 @@ class PldAccountant(KeepsJournal):
 
     Threads may share an accountant, as they may an `RdpAccountant`.
 
-    This is no filter: which releases come next, and their parameters, must not depend on what
-    earlier ones returned. `RdpAccountant` allows that.
+    Sums of loss distributions are no privacy filter if outcomes choose the next cost. Therefore
+    nothing but the plan is let through under a budget, in any order and with outcomes deciding
+    (`privrl.accounting.filters` has the proof). `RdpAccountant` lets through costs that nobody
+    planned. `epsilon` and `delta` are those of what was spent; they hold if costs and number of
+    releases (not the data) were settled beforehand. After adaptive choices, state the budget.
     """
 
-    def __init__(self, *, budget: ApproxDP | None = None) -> None:
+    def __init__(self, *, budget: ApproxDP | None = None, plan: Plan | None = None) -> None:
         super().__init__()
         _pld_pmf()
         if budget is not None and not isinstance(budget, ApproxDP):
@@ -98,6 +105,21 @@ class PldAccountant(KeepsJournal):
         self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
         if budget is not None:
             self._spent.epsilon(budget.delta)
+        self._plan = None if plan is None else check_plan(plan)
+        for cost, count in self._plan or ():
+            self._affordable[self._checked(cost)] += count
+        if budget is not None and self._plan is not None:
+            epsilon = _Spent(self._affordable).epsilon(budget.delta)
+            if not epsilon <= budget.epsilon:
+                raise ValueError(
+                    f"plan must be within the budget {budget}, got one of epsilon "
+                    f"{up(epsilon, 6)}; plan for fewer releases, or make each more private."
+                )
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """Budget, and the plan if there is one."""
+        return (self._budget,) if self._plan is None else (self._budget, self._plan)
 
     @property
     def budget(self) -> ApproxDP | None:
@@ -130,14 +152,8 @@ class PldAccountant(KeepsJournal):
         self._check_made_here()
         check_count("count", count)
         check_cost(cost)
-        if not isinstance(cost, Hashable):
-            raise ValueError(
-                f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
-                "accounted for together."
-            )
-        if cost not in self._spent.counts:
-            self._check_new(cost)
-        spent = _Spent(self._spent.counts + Counter({cost: count}))
+        kind = self._checked(cost)
+        spent = _Spent(self._spent.counts + Counter({kind: count}))
         self._check_budget(spent)
         self._spent = spent
         self._book.add(cost, count)
@@ -163,7 +179,15 @@ class PldAccountant(KeepsJournal):
         delta = USUAL_DELTA if self._budget is None else self._budget.delta
         return f"epsilon {up(self._spent.epsilon(delta))} at delta {delta:g}"
 
-    def _check_new(self, cost: _Kind) -> None:
+    def _checked(self, cost: Cost) -> _Kind:
+        """Return a cost that can be counted, and is about neighbours that can be."""
+        if not isinstance(cost, Hashable):
+            raise ValueError(
+                f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
+                "accounted for together."
+            )
+        if cost in self._spent.counts:
+            return cost
         relation = cost.relation
         if self.relation is not None and relation != self.relation:
             raise ValueError(
@@ -181,11 +205,19 @@ class PldAccountant(KeepsJournal):
                 f"cost must be of one run, got {cost!r}; use one accountant for each run, or "
                 "RdpAccountant."
             )
+        return cost
 
     def _check_budget(self, spent: "_Spent") -> None:
         if self._budget is None or spent.counts <= self._affordable:
             return
         wanted, delta = self._budget.epsilon, self._budget.delta
+        if self._plan is not None or len(spent.counts) > 1:
+            raise BudgetExceeded(
+                f"the release is not among those for which the budget {self._budget} was planned: "
+                f"{self._planned_in_words()}; nothing was spent. Losses add up under adaptive "
+                "choices for a plan alone: name every cost in plan= of a new accountant, or use "
+                "RdpAccountant."
+            )
         epsilon = spent.epsilon(delta)
         if not epsilon <= wanted:
             raise BudgetExceeded(
@@ -199,6 +231,12 @@ class PldAccountant(KeepsJournal):
         ahead = more.counts > spent.counts and more.smallest_delta <= delta
         fits = ahead and more.epsilon(delta) <= 0.999 * wanted
         self._affordable = more.counts if fits else spent.counts
+
+    def _planned_in_words(self) -> str:
+        if self._plan is None:
+            return "the first one, again"
+        left = self._affordable - self._spent.counts
+        return f"{left.total()} of {self._affordable.total()} are left"
 
 
 class _Spent:

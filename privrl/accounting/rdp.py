@@ -10,6 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl._checks import as_floats, check_count, check_orders
+from privrl.accounting.filters import (
+    UNDECIDED,
+    Plan,
+    allowed,
+    check_plan,
+    deciding_order,
+    is_kept,
+    kept_alone,
+)
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.pending import Indices, Pending
 from privrl.accounting.targets import ApproxDP, Rdp, Target
@@ -55,6 +64,10 @@ class RdpAccountant(KeepsJournal):
     budget : Rdp or ApproxDP or sequence of them, optional
         What may be spent. A sequence holds one budget (or None) for each row of a
         `BatchCost`; a release is refused if any row cannot afford it.
+    plan : sequence of (Cost, int), optional
+        What is to be charged in all: each cost, and how often. It decides at which Rényi order an
+        `ApproxDP` budget is kept, and limits nothing. By default the first release is planned,
+        repeated until the budget is full. Give a plan if later releases are of another kind.
 
     Notes
     -----
@@ -62,10 +75,14 @@ class RdpAccountant(KeepsJournal):
     its Rényi curve.
 
     Sums are kept in twice the working precision, so that a thousand small releases add up to
-    a thousand times one of them. With an `Rdp` budget the accountant is a Rényi filter: weights,
-    priors and the moment of stopping may depend on what earlier releases returned (Feldman and
-    Zrnic, 2021). An `ApproxDP` budget, and `epsilon` and `delta`, take the best order at the
-    end; they hold if the costs (not the data) were settled beforehand, as by a public schedule.
+    a thousand times one of them.
+
+    Every budget is a privacy filter: which release comes next, its cost and the moment of stopping
+    may depend on what earlier releases returned, and all releases together stay within the budget
+    (`privrl.accounting.filters` has the proof). An `ApproxDP` budget is kept at one Rényi order,
+    which is fixed by the plan or by the first release. `epsilon` and `delta` take the best order
+    of what was spent; they hold if costs and number of releases (not the data) were settled
+    beforehand, as by a public schedule. After adaptive choices, state the budget.
 
     Threads may share an accountant: to check a cost against the budget and to record it is one
     step, whoever else charges. Processes may not, and are refused: each would have a copy of its
@@ -80,6 +97,7 @@ class RdpAccountant(KeepsJournal):
         *,
         orders: ArrayLike | None = None,
         budget: Target | Sequence[Target | None] | None = None,
+        plan: Plan | None = None,
     ) -> None:
         super().__init__()
         wanted = DEFAULT_ORDERS if orders is None else check_orders(orders).ravel()
@@ -93,17 +111,23 @@ class RdpAccountant(KeepsJournal):
                 )
         points = [b.order for b in self._budgets if isinstance(b, Rdp)]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
-        self._budget = budget
+        # A copy: whoever writes to a list that was given changes no statement.
+        self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
         self._relation: Relation | None = None
         self._sum: FloatArray = np.zeros_like(self._orders)
         self._lost: FloatArray = np.zeros_like(self._orders)  # what rounding took from the sum
         self._pending = Pending(self._orders)  # composed too, but not yet in the sum
         # Not where a cost could overflow, or be compared with several budgets.
         self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
+        self._plan = None if plan is None else check_plan(plan)
         only_one = self._budgets[0] if len(self._budgets) == 1 else None
-        self._limit = None if only_one is None else _Limit(only_one, self._orders)
+        self._limit = None if only_one is None else _Limit(only_one)
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
+        planned = np.zeros_like(self._orders)
+        for each, count in self._plan or ():
+            planned = planned + product_up(count, self._rdp_of(each))
+        self._decides = self._deciding(planned)  # of each row, the order's index
 
     @property
     def orders(self) -> FloatArray:
@@ -119,8 +143,9 @@ class RdpAccountant(KeepsJournal):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Budget and orders."""
-        return self._budget, self._orders
+        """Budget and orders, and the plan if there is one."""
+        own = (self._budget, self._orders)
+        return own if self._plan is None else (*own, self._plan)
 
     @property
     def budget(self) -> Target | Sequence[Target | None] | None:
@@ -169,7 +194,7 @@ class RdpAccountant(KeepsJournal):
             if self._budget is not None or curve.ndim > 1:
                 self._settle()
             total, lost = two_sum(self._sum, self._lost, curve)
-            self._check_budget(sum_up(total, lost), only)
+            self._check_budget(sum_up(total, lost), curve, only)
             self._sum, self._lost = total, lost
             if self._limit is not None:
                 self._limit.spent = math.inf  # to be worked out again
@@ -197,7 +222,11 @@ class RdpAccountant(KeepsJournal):
 
     @one_at_a_time
     def epsilon(self, delta: float) -> FloatArray:
-        """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order."""
+        """Return epsilon (nats) at ``delta`` in (0, 1), shape (...), at the best order.
+
+        It is what these costs come to if they, and their number, were settled beforehand. Where
+        outcomes chose them, the guarantee is the budget, which holds in any case.
+        """
         delta = check_delta(delta)
         if self._search_pays:
             at, rdp = self._best(partial(epsilon_by_order, self._orders, delta=delta))
@@ -207,7 +236,10 @@ class RdpAccountant(KeepsJournal):
 
     @one_at_a_time
     def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """Return delta at each epsilon >= 0 (nats), shape ``(..., *epsilon.shape)``."""
+        """Return delta at each epsilon >= 0 (nats), shape ``(..., *epsilon.shape)``.
+
+        It holds as `epsilon` does.
+        """
         epsilon = check_epsilons(epsilon)
         if self._search_pays:
             return np.reshape([self._delta_by_search(e) for e in epsilon.flat], epsilon.shape)
@@ -223,13 +255,10 @@ class RdpAccountant(KeepsJournal):
     def _search_pays(self) -> bool:
         return self._pending.waiting > _FEW and self._sum.ndim == 1
 
-    def _best(
-        self, objective: Callable[[FloatArray], FloatArray], more: ArrayLike = 0.0
-    ) -> tuple[Indices, FloatArray]:
-        """Return indices of orders, the best among them, and what is spent there with ``more``."""
-        more = np.broadcast_to(more, self._orders.shape)
-        at = self._pending.best(self._sum + self._lost + more, objective)
-        return at, sum_up(*two_sum(*self._spent_at(at), more[at]))
+    def _best(self, objective: Callable[[FloatArray], FloatArray]) -> tuple[Indices, FloatArray]:
+        """Return indices of orders, the best among them, and what is spent there."""
+        at = self._pending.best(self._sum + self._lost, objective)
+        return at, sum_up(*self._spent_at(at))
 
     def _spent_at(self, at: Indices) -> tuple[FloatArray, FloatArray]:
         """Return the sum at the orders of some indices, and what rounding took from it."""
@@ -294,44 +323,70 @@ class RdpAccountant(KeepsJournal):
 
         What is sure to fit, by a quick bound on its cost at one order, is let through at once.
         """
-        if parts == limit.last:
-            bound = count * limit.cost
-        else:
-            bound = count * sum(self._pending.at_most(part, limit.order) for part in parts)
-        spent = limit.spent + bound * (1 + _MARGIN)
-        if spent <= limit.allowed:
-            limit.spent = spent
+        if limit.at != UNDECIDED:
+            if parts == limit.last:
+                bound = count * limit.cost
+            else:
+                bound = count * sum(self._pending.at_most(part, limit.order) for part in parts)
+            spent = limit.spent + bound * (1 + _MARGIN)
+            if spent <= limit.allowed:
+                limit.spent = spent
+                return
+        at = self._decides
+        if at[0] == UNDECIDED:
+            at = self._deciding(_rdp_of_all(parts, 1, self._orders))
+        if at[0] == UNDECIDED:  # they cost nothing
             return
-        budget = limit.budget
-        if isinstance(budget, Rdp):
-            at = np.searchsorted(self._orders, [budget.order])
-            more = _rdp_of_all(parts, count, self._orders[at])
-            rdp = sum_up(*two_sum(*self._spent_at(at), more))
-        else:
-            curve = _rdp_of_all(parts, count, self._orders)
-            at, rdp = self._best(limit.share, curve)
-            more = curve[at]
-        if not _is_affordable(budget, self._orders[at], rdp, only):
-            if isinstance(budget, ApproxDP):
-                by_order = partial(epsilon_by_order, self._orders, delta=budget.delta)
-                at, rdp = self._best(by_order, curve)
-            raise _exceeded(budget, self._orders[at], rdp)
+        more = _rdp_of_all(parts, count, self._orders[at])
+        before = self._spent_at(at)
+        rdp = sum_up(*two_sum(*before, more))
+        order = float(self._orders[at[0]])
+        if not (
+            is_kept(limit.budget, order, float(rdp[0]))
+            or (only is not None and kept_alone(limit.budget, only))
+        ):
+            raise _exceeded(limit.budget, order, float(rdp[0]), float(sum_up(*before)[0]))
+        self._decides = at
         limit.last = ()  # what it cost at another order must not outlive an interrupt
-        limit.use(at, rdp)
-        limit.cost, limit.last = float(more[at == limit.at][0]) / count, parts
+        limit.use(int(at[0]), order, float(rdp[0]))
+        limit.cost, limit.last = float(more[0]) / count, parts
 
-    def _check_budget(self, rdp: FloatArray, only: Cost | None) -> None:
+    def _check_budget(self, rdp: FloatArray, curve: FloatArray, only: Cost | None) -> None:
+        """Refuse a cost, with which ``rdp`` would be spent, if a row's budget does not cover it."""
         rows = rdp if rdp.ndim > 1 else rdp[None]
         if self._budget is not None and len(self._budgets) not in (1, len(rows)):
             raise ValueError(
                 f"budget must be one target, or one for each of the {len(rows)} rows of the "
                 f"cost, got {len(self._budgets)}."
             )
+        decides = self._decides
+        if len(decides) < len(rows):
+            decides = np.repeat(decides, len(rows))
+        if (decides == UNDECIDED).any():
+            decides = np.where(decides == UNDECIDED, self._deciding(curve), decides)
         for i, row in enumerate(rows):
-            budget = self._budgets[i % len(self._budgets)]
-            if budget is not None and not _is_affordable(budget, self._orders, row, only, i):
+            budget, at = self._budgets[i % len(self._budgets)], int(decides[i])
+            if budget is None or at == UNDECIDED:
+                continue
+            order = float(self._orders[at])
+            if is_kept(budget, order, float(row[at])):
+                continue
+            if only is None or not kept_alone(budget, only, i):
+                before = np.broadcast_to(sum_up(self._sum, self._lost), rows.shape)
                 where = f" in row {i}" if len(rows) > 1 else ""
-                raise _exceeded(budget, self._orders, row, where)
+                raise _exceeded(budget, order, float(row[at]), float(before[i, at]), where)
+        self._decides = decides
+
+    def _deciding(self, curve: FloatArray) -> Indices:
+        """Return for each row the index of the order that decides if a curve is planned."""
+        rows = curve if curve.ndim > 1 else curve[None]
+        n_rows, n_budgets = len(rows), len(self._budgets)
+        return np.array(
+            [
+                deciding_order(self._budgets[i % n_budgets], self._orders, rows[i % n_rows])
+                for i in range(max(n_rows, n_budgets))
+            ]
+        )
 
 
 def _where(target: Target | None) -> str:
@@ -344,35 +399,19 @@ def _where(target: Target | None) -> str:
 class _Limit:
     """A budget, and at the order that decides how much of it is spent at the most."""
 
-    def __init__(self, budget: Target, orders: FloatArray) -> None:
+    def __init__(self, budget: Target) -> None:
         self.budget = budget
-        self._orders = orders
-        self._allowed = _allowed(budget, orders)
-        self.at, self.order, self.allowed = 0, 2.0, 0.0
+        self.at, self.order, self.allowed = UNDECIDED, 2.0, 0.0
         self.spent = math.inf  # not known yet
         self.last: tuple[InBulk, ...] = ()
         self.cost = 0.0  # of the last ones, exactly
 
-    def share(self, rdp: FloatArray) -> FloatArray:
-        """Return the share of the budget that each order says is spent."""
-        usable = self._allowed > 0
-        return np.where(usable, rdp / np.where(usable, self._allowed, 1.0), np.inf)
-
-    def use(self, at: Indices, rdp: FloatArray) -> None:
-        """Let that of some orders decide from now on by which least of the budget is spent."""
-        known = np.full_like(self._allowed, np.inf)
-        known[at] = rdp
-        self.at = int(self.share(known).argmin())
-        self.order, self.allowed = float(self._orders[self.at]), float(self._allowed[self.at])
-        self.spent = float(known[self.at]) * (1 + _MARGIN)
-
-
-def _allowed(budget: Target, orders: FloatArray) -> FloatArray:
-    """Return the Rényi divergence at each order that by itself says that the budget is kept."""
-    if isinstance(budget, Rdp):
-        return np.where(orders == budget.order, budget.epsilon, 0.0)
-    free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
-    return (np.log(budget.delta) - free) / (orders - 1)
+    def use(self, at: int, order: float, rdp: float) -> None:
+        """Note what is spent at the order that decides."""
+        self.order = order
+        self.allowed = float(allowed(self.budget, np.array([order]))[0])
+        self.spent = rdp * (1 + _MARGIN)
+        self.at = at
 
 
 def _rdp_of_all(parts: Sequence[Cost], count: int, orders: FloatArray) -> FloatArray:
@@ -381,25 +420,24 @@ def _rdp_of_all(parts: Sequence[Cost], count: int, orders: FloatArray) -> FloatA
     )
 
 
-def _is_affordable(
-    budget: Target, orders: FloatArray, rdp: FloatArray, only: Cost | None, row: int = 0
-) -> bool:
-    if isinstance(budget, Rdp):
-        return bool(rdp[np.searchsorted(orders, budget.order)] <= budget.epsilon)
-    # Compared as deltas, like calibration does.
-    if rdp_to_log_delta(orders, rdp, budget.epsilon) <= np.log(budget.delta):
-        return True
-    return only is not None and bool(only.delta(budget.epsilon).ravel()[row] <= budget.delta)
-
-
 def _exceeded(
-    budget: Target, orders: FloatArray, rdp: FloatArray, where: str = ""
+    budget: Target, order: float, rdp: float, before: float, where: str = ""
 ) -> BudgetExceeded:
-    if isinstance(budget, Rdp):
-        spent = rdp[np.searchsorted(orders, budget.order)]
+    """Return the refusal of a release, by what is spent with it and was before it at an order."""
+    epsilon, fixed = rdp, ""
+    if isinstance(budget, ApproxDP):
+        by_order = epsilon_by_order(np.array([order]), np.array([rdp]), budget.delta)
+        epsilon = max(float(by_order[0]), 0.0)
+        if before > 0:
+            share = before / float(allowed(budget, np.array([order]))[0])
+            fixed = (
+                f" The budget is kept at Rényi order {order:.4g}, as fixed before the first "
+                f"release, where {up(100 * share)} % of it is spent."
+            )
     else:
-        spent = rdp_to_epsilon(orders, rdp, budget.delta)
+        fixed = f" Spent before: {up(100 * before / budget.epsilon)} %." if before > 0 else ""
     return BudgetExceeded(
-        f"the release would bring the cost{where} to epsilon {up(float(spent), 6)}, over the "
-        f"budget {budget}; nothing was spent. Plan for fewer releases, or make each more private."
+        f"the release would bring the cost{where} to epsilon {up(epsilon, 6)}, over the "
+        f"budget {budget}; nothing was spent.{fixed} Plan for fewer releases, or make each more "
+        "private."
     )

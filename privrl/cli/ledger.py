@@ -46,11 +46,13 @@ def show_command(
     """Show what was spent of each data set under each relation, and what may be."""
     with friendly(), answering(as_json) as answer:
         from privrl.costs.base import check_delta
+        from privrl.ledger.names import one_spelling
 
         if delta is not None:
             check_delta(delta)
         book = _opened(ledger)
         if dataset is not None:
+            dataset = one_spelling(dataset)
             answer["entries"] = _print_entries(book, dataset, delta)
             return
         _print_accounts(book, delta)
@@ -95,7 +97,9 @@ def budget_command(
     """
     with friendly(), answering(as_json) as answer:
         from privrl.ledger import Budget, Ledger
+        from privrl.ledger.names import one_spelling
 
+        dataset = one_spelling(dataset)
         book, budget = Ledger(ledger), Budget(epsilon, delta)
         accounts = book.accounts() if book.is_there else ()
         budgets = book.budgets() if book.is_there else {}
@@ -196,7 +200,9 @@ def forget_command(
 ) -> None:
     """Erase what was entered of a data set, for data that exist no more."""
     with friendly(), answering(as_json) as answer:
-        book = _opened(ledger)
+        from privrl.ledger.names import one_spelling
+
+        book, dataset = _opened(ledger), one_spelling(dataset)
         if not force:
             raise ValueError(
                 f"what was spent of {dataset!r} would be forgotten, and what is released of it "

@@ -37,7 +37,7 @@ def accountant_of(
 ) -> "LedgerAccountant":
     """Return what enters all that is spent of a file of data, and what for."""
     from privrl.ledger import Ledger
-    from privrl.ledger.ledger import LONGEST
+    from privrl.ledger.names import LONGEST
 
     ledger = Ledger(path)
     was_there = ledger.is_there
@@ -72,6 +72,7 @@ def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
     if before.releases:
         OUT.print(f"  spent before: {told(before, delta)}, by {releases(before)}")
         OUT.print(f"  all together: {told(after, delta)}, by {releases(after)}")
+        OUT.print("  (for planned releases; after adaptive choices, the budget is the guarantee)")
     else:
         OUT.print("  spent before: nothing; another release of these data adds to this one")
     if receipt.budget is not None:

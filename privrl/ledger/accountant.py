@@ -107,8 +107,9 @@ class LedgerAccountant(KeepsJournal):
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).
 
-        Under the accountant's relation; at the best order, so that it holds if the costs (not the
-        data) were settled beforehand. Budgets hold in any case. What was entered through this
+        Under the accountant's relation; at the best order, so that it holds if the costs and the
+        number of releases (not the data) were settled beforehand. Where outcomes chose them, the
+        guarantee is the budget. What was entered through this
         accountant counts though the ledger forgets it; infinite where nobody knows it any more.
         """
         delta, account, known = check_delta(delta), self._account(), self._known

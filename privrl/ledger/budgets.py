@@ -1,7 +1,8 @@
 """What may be spent of a data set: a budget, kept whatever is released next and for what reason.
 
-Who reads a release chooses the next one by it, so a budget has to be a filter: what is let through
-keeps it though costs depend on earlier releases. Three rules are such, and may stand side by side.
+Whoever reads a release may choose the next one by it, so a budget has to be a privacy filter: all
+that is let through keeps it although costs depend on the outcomes of earlier releases. Three rules
+are filters, also side by side (`privrl.accounting.filters` has the proof of one order).
 
 **Pure.** The epsilons of pure privacy sum to at most the budget's. Then the loss of all releases is
 at most epsilon, along every path of what came out.
@@ -20,7 +21,7 @@ rule does not.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -110,6 +111,15 @@ class Budget:
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
         """Return the budget of such data."""
         return cls(data["epsilon"], data["delta"])
+
+
+def strictest(budgets: Sequence[Budget]) -> Budget:
+    """Return a budget that is within each of some: their least epsilon, at their least delta."""
+    if len(budgets) == 1:
+        return budgets[0]
+    deltas = [each.delta for each in budgets if each.delta is not None]
+    pure = len(deltas) < len(budgets)
+    return Budget(min(each.epsilon for each in budgets), None if pure else min(deltas))
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,6 @@ another one, and what it knew before is brought up to date within each transacti
 """
 
 import json
-import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger import accountant
 from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, profile_of, pure_of
-from privrl.ledger.budgets import Budget
+from privrl.ledger.budgets import Budget, strictest
 from privrl.ledger.contents import content_of, relation_key
 from privrl.ledger.file import (
     LedgerError,
@@ -39,14 +38,15 @@ from privrl.ledger.file import (
     link_of,
     start_of,
 )
+from privrl.ledger.names import check_line, check_name, one_spelling
 from privrl.numerics.printing import up
 
 _UNNAMED: Final = "data-"  # begins the names of data sets that were given none
 _SHORT: Final = 12  # characters of a digest in them
-LONGEST: Final = 100  # characters of a name
 _SHOWN: Final = 200  # characters of a cost
 _SLACK: Final = timedelta(minutes=1)  # by which clocks are set all the time
 
+Budgets = Mapping[str | None, Budget]  # by relation; None stands for every other one
 Key = tuple[str, str]  # a data set's name, and a digest of a relation
 
 
@@ -57,13 +57,16 @@ class DataSet:
     Attributes
     ----------
     name : str
-        By which budgets and totals are kept.
+        By which budgets and totals are kept, in the one spelling that all equal names have.
     content : str, optional
         The keyed digest of the file that was read.
     """
 
     name: str
     content: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", check_name("dataset", self.name))
 
 
 @dataclass(frozen=True)
@@ -119,18 +122,45 @@ class _State:
     link: str
     time: datetime | None = None
     accounts: Mapping[Key, Account] = field(default_factory=dict)
-    budgets: Mapping[tuple[str, str | None], Budget] = field(default_factory=dict)
+    # Of each name, by the spellings of earlier versions, which kept them apart; and by relation.
+    budgets: Mapping[str, Mapping[str, Budgets]] = field(default_factory=dict)
     contents: Mapping[str, str] = field(default_factory=dict)
     draws: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
-    def budget(self, dataset: str, relation: str) -> Budget | None:
-        """Return that of a relation, or else the one for every relation."""
-        own = self.budgets.get((dataset, relation))
-        return self.budgets.get((dataset, None)) if own is None else own
+    def budget(self, dataset: str, relation: str | None) -> Budget | None:
+        """Return that of a relation, or else the one for every relation.
 
-    def knows(self, dataset: str) -> bool:
-        """Whether something was entered under a name."""
-        return any(dataset == name for name, _ in (*self.accounts, *self.budgets))
+        Of a name with several spellings it is within each of their budgets, and there is none where
+        one spelling has none for the relation.
+        """
+        each = [
+            said.get(relation, said.get(None)) for said in self.budgets.get(dataset, {}).values()
+        ]
+        known = [budget for budget in each if budget is not None]
+        return strictest(known) if known and len(known) == len(each) else None
+
+    def relations(self, dataset: str) -> tuple[str | None, ...]:
+        """Return the relations under which a name has a budget; None stands for every other."""
+        spellings = self.budgets.get(dataset, {}).values()
+        return tuple(dict.fromkeys(relation for said in spellings for relation in said))
+
+    def with_budget(self, entry: Mapping[str, Any]) -> Self:
+        """Return what the entries say together with one of a budget."""
+        name, relation = one_spelling(entry["dataset"]), entry["relation"]
+        before, budget = self.budgets.get(name, {}), Budget.from_plain(entry)
+        if entry.get("one_spelling"):  # it was said of all of them
+            whole = {each: self.budget(name, each) for each in self.relations(name)}
+            kept = {each: known for each, known in whole.items() if known is not None}
+            spellings: Mapping[str, Budgets] = {name: {**kept, relation: budget}}
+        else:
+            own = entry["dataset"]
+            spellings = {**before, own: {**before.get(own, {}), relation: budget}}
+        return replace(self, budgets={**self.budgets, name: spellings})
+
+    @property
+    def names(self) -> set[str]:
+        """Every name under which something was entered."""
+        return {name for name, _ in self.accounts} | set(self.budgets)
 
 
 class Ledger:
@@ -169,7 +199,8 @@ class Ledger:
     path: Path = fixed()
 
     def __init__(self, path: Path | str | None = None) -> None:
-        self.path = default_path() if path is None else Path(path)
+        # Absolute, lest another folder, or a process that starts in one, has a ledger of its own.
+        self.path = (default_path() if path is None else Path(path)).absolute()
         self._file = LedgerFile(self.path)
         self._state: _State | None = None
 
@@ -202,7 +233,7 @@ class Ledger:
         """
         check_is("data", data, Path)
         if name is not None:
-            _check_name("dataset", name)
+            name = check_name("dataset", name)
         state = self._opened()
         if name is not None and not (data.is_file() or data.is_dir()):
             return self._checked(state, DataSet(name))
@@ -233,7 +264,6 @@ class Ledger:
             age"``; entries show it.
         """
         chosen = dataset if isinstance(dataset, DataSet) else DataSet(dataset)
-        _check_name("dataset", chosen.name)
         return accountant.LedgerAccountant(self, chosen, relation, delta=delta, about=about)
 
     def spend(
@@ -261,7 +291,7 @@ class Ledger:
         check_is("dataset", dataset, DataSet)
         check_cost(cost)
         if about is not None:
-            _check_name("about", about)
+            check_line("about", about)
         count = check_count("count", count)
         profile = profile_of(cost) if count == 1 else None
         alone = None
@@ -313,17 +343,18 @@ class Ledger:
         relation : Relation or str, optional
             Under which relation. By default under each that has no budget of its own, one by one.
         """
-        _check_name("dataset", dataset)
+        chosen = DataSet(dataset)
         check_is("budget", budget, Budget)
         if relation is not None:
             check_is("relation", relation, Relation, str)
         with self._writing() as (transaction, current):
             state = current
-            self._checked(state, DataSet(dataset))
+            self._checked(state, chosen)
             entry = {
                 "what": "budget",
                 "time": self._now(state),
-                "dataset": dataset,
+                "dataset": chosen.name,
+                "one_spelling": True,
                 "relation": None if relation is None else str(relation),
                 **budget.to_plain(),
             }
@@ -382,7 +413,8 @@ class Ledger:
 
     def account(self, dataset: str, relation: Relation) -> Account | None:
         """Return what was spent of a data set under a relation; None if nothing was."""
-        return self._read().accounts.get((dataset, relation_key(relation)))
+        check_is("dataset", dataset, str)
+        return self._read().accounts.get((one_spelling(dataset), relation_key(relation)))
 
     def accounts(self) -> tuple[Account, ...]:
         """Return what was spent of each data set under each relation, in order of first entry."""
@@ -394,13 +426,18 @@ class Ledger:
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
         """Return what may be spent, by data set and relation; None stands for every other one."""
-        return MappingProxyType(dict(self._read().budgets))
+        state, known = self._read(), {}
+        for name, spellings in state.budgets.items():
+            for relation in state.relations(name):
+                said = [each[relation] for each in spellings.values() if relation in each]
+                known[name, relation] = strictest(said)
+        return MappingProxyType(known)
 
     def entries(self) -> tuple[dict[str, Any] | None, ...]:
         """Return all entries as plain data; None for those that were forgotten."""
         with self._reading() as (transaction, _):
             return tuple(
-                None if text is None else json.loads(text) | {"number": number}
+                None if text is None else _named(json.loads(text)) | {"number": number}
                 for number, text, *_ in transaction.rows(1)
             )
 
@@ -409,11 +446,12 @@ class Ledger:
 
         Empty where none was entered.
         """
-        found = {}
+        check_is("dataset", dataset, str)
+        found, name = {}, one_spelling(dataset)
         with self._reading() as (transaction, state):
             for number, text, *_ in transaction.rows(1):
-                entry = {} if text is None else json.loads(text)
-                if entry.get("what") == "spend" and entry["dataset"] == dataset:
+                entry = {} if text is None else _named(json.loads(text))
+                if entry.get("what") == "spend" and entry["dataset"] == name:
                     curve = transaction.curve(entry["curve"])
                     found[number] = _amount(entry, curve, state.orders)
         return found
@@ -429,13 +467,15 @@ class Ledger:
         ValueError
             If there is no such data set.
         """
+        check_is("dataset", dataset, str)
         with self._writing() as (transaction, state):
             parsed = {
-                number: json.loads(text)
+                number: _named(json.loads(text))
                 for number, text, *_ in transaction.rows(1)
                 if text is not None
             }
-            gone = [n for n, entry in parsed.items() if entry.get("dataset") == dataset]
+            name = one_spelling(dataset)
+            gone = [n for n, entry in parsed.items() if entry.get("dataset") == name]
             if not gone:
                 raise ValueError(f"dataset must be one of the ledger's, got {dataset!r}.")
             kept = {parsed[n]["curve"] for n in parsed if n not in gone and "curve" in parsed[n]}
@@ -558,14 +598,21 @@ class Ledger:
     @staticmethod
     def _checked(state: _State, dataset: DataSet) -> DataSet:
         """Check that a name is one, and that data have only one."""
-        name, content = _check_name("dataset", dataset.name), dataset.content
+        name, content, names = dataset.name, dataset.content, state.names
         known = None if content is None else state.contents.get(content)
         if known is not None and known != name:
             raise ValueError(
                 f"dataset must be {known!r}, as which these data were entered before, got "
                 f"{name!r}; leave it out, or say so."
             )
-        unnamed = name.startswith(_UNNAMED) and not state.knows(name)
+        if name not in names:
+            alike = sorted(each for each in names if each.casefold() == name.casefold())
+            if alike:
+                raise ValueError(
+                    f"dataset must be {alike[0]!r}, which the ledger knows, or differ from it in "
+                    f"more than upper and lower case, got {name!r}."
+                )
+        unnamed = name.startswith(_UNNAMED) and name not in names
         if unnamed and (content is None or name != f"{_UNNAMED}{content[:_SHORT]}"):
             raise ValueError(
                 f"dataset must be one that the ledger knows where it begins with {_UNNAMED!r}, got "
@@ -580,7 +627,7 @@ class Ledger:
         dataset, relation = entry["dataset"], entry["relation"]
         budget = state.budget(dataset, relation)
         if budget is None:
-            others = sorted({str(words) for name, words in state.budgets if name == dataset})
+            others = sorted(map(str, state.relations(dataset)))
             if not others:
                 return None
             raise BudgetExceeded(
@@ -655,8 +702,7 @@ def _entered(state: _State, entry: Mapping[str, Any], transaction: Transaction) 
         case "spend":
             return _spent(state, entry, transaction.curve(entry["curve"]))
         case "budget":
-            key = entry["dataset"], entry["relation"]
-            return replace(state, budgets={**state.budgets, key: Budget.from_plain(entry)})
+            return state.with_budget(entry)
         case "draw":
             key = str(entry["agent"]), check_count("draw", entry["draw"], least=0)
             return replace(state, draws={**state.draws, key: str(entry["digest"])})
@@ -667,7 +713,7 @@ def _entered(state: _State, entry: Mapping[str, Any], transaction: Transaction) 
 
 def _spent(state: _State, entry: Mapping[str, Any], curve: bytes) -> _State:
     assert state.time is not None
-    key = entry["dataset"], entry["relation_key"]
+    key = one_spelling(entry["dataset"]), entry["relation_key"]
     before = state.accounts.get(key)
     amount = _amount(entry, curve, state.orders)
     if before is None:
@@ -677,7 +723,7 @@ def _spent(state: _State, entry: Mapping[str, Any], curve: bytes) -> _State:
         account = replace(before, total=before.total + amount, last=state.time)
     contents = state.contents
     if entry["content"] is not None:
-        contents = {**contents, entry["content"]: entry["dataset"]}
+        contents = {**contents, entry["content"]: key[0]}
     return replace(state, accounts={**state.accounts, key: account}, contents=contents)
 
 
@@ -688,15 +734,9 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
     return once.times(check_count("count", entry["count"]))
 
 
-def _check_name(argument: str, name: str) -> str:
-    """Return what something is called if it can be shown on one line."""
-    fits = isinstance(name, str) and 0 < len(name) <= LONGEST and name == name.strip()
-    if not fits or any(unicodedata.category(each)[0] == "C" for each in name):
-        raise ValueError(
-            f"{argument} must be a name of 1 to {LONGEST} characters that can be printed, without "
-            f"blanks around it, got {_cut(repr(name))}."
-        )
-    return name
+def _named(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry with the one spelling of its data set's name, if it has one."""
+    return entry | {"dataset": one_spelling(entry["dataset"])} if "dataset" in entry else entry
 
 
 def _cut(text: str) -> str:

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -397,7 +397,8 @@ def test_budget_is_spent_to_the_last_release() -> None:
         accountant.compose(RELEASE)
     with pytest.raises(BudgetExceeded):
         accountant.compose(RELEASE, 1000)
-    accountant.compose(pair(1e-6, 10))  # what is left is enough for it
+    with pytest.raises(BudgetExceeded, match="plan"):
+        accountant.compose(pair(1e-6, 10))  # what is left would be enough, but nobody planned it
 
 
 def test_looking_ahead_spends_nothing() -> None:
@@ -415,10 +416,40 @@ def test_budget_takes_few_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(pld, "_self_compose", counting(pld._self_compose, calls))
     accountant = PldAccountant(budget=ApproxDP(1.0, 1e-6))
-    kinds = [pair(0.02, 10), pair(0.01, 10)]
-    for i in range(600):
-        accountant.compose(kinds[i % 2])
+    for _ in range(600):
+        accountant.compose(pair(0.015, 10))
     assert len(calls) < 60
+
+
+def test_a_plan_is_let_through_in_any_order_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budget, one, other = ApproxDP(1.0, 1e-6), pair(0.02, 10), pair(0.01, 10)
+    accountant = PldAccountant(budget=budget, plan=[(one, 3), (other, 2)])
+    monkeypatch.setattr(pld, "_self_compose", None)  # all was worked out before
+    for cost in (other, one, one, other):
+        accountant.compose(cost)
+    for cost, count in ((other, 1), (one, 2), (pair(1e-6, 10), 1)):
+        with pytest.raises(BudgetExceeded, match=r"1 of 5 are left; nothing was spent"):
+            accountant.compose(cost, count)
+    accountant.compose(one)
+    assert [entry.count for entry in accountant.journal] == [1, 2, 1, 1]
+
+
+def test_a_plan_must_be_one_within_the_budget() -> None:
+    budget, other = ApproxDP(1.0, 1e-6), relations.AddRemoveRecord()
+    for plan, match in (
+        ([(RELEASE, 10_000)], r"plan must be within the budget .* got one of epsilon [0-9]"),
+        ([(RELEASE, 0)], "count in plan must be"),
+        ([RELEASE], "plan must be a list of pairs of a cost and a count"),
+        ([], "plan must be a list of pairs"),
+        (
+            [(RELEASE, 1), (replace(RELEASE, relation=other), 1)],
+            "plan must be about one neighbouring relation",
+        ),
+    ):
+        with pytest.raises(ValueError, match=match):
+            PldAccountant(budget=budget, plan=plan)
 
 
 def counting(function: Callable, calls: list) -> Callable:

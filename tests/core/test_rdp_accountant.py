@@ -313,6 +313,15 @@ def test_rows_and_budgets_are_equally_many() -> None:
             accountant.compose(BatchCost(rows))
 
 
+def test_a_list_of_budgets_is_copied() -> None:
+    budgets = [Rdp(2, 0.1), Rdp(2, 0.1)]
+    accountant = RdpAccountant(budget=budgets)
+    budgets[:] = [Rdp(2, 100.0), Rdp(2, 100.0)]
+    assert list(accountant.budget) == [Rdp(2, 0.1), Rdp(2, 0.1)]
+    with pytest.raises(BudgetExceeded):
+        accountant.compose(BatchCost([DirichletCost(weight=9, alpha=3, relation=RECORD)] * 2))
+
+
 @pytest.mark.parametrize("cost", [np.nan, -1.0])
 def test_a_cost_that_is_none_is_refused(cost: float) -> None:
     class Wrong:

@@ -178,7 +178,13 @@ def table() -> dict[str, Valid]:
     add("ApproxDP", accounting.ApproxDP, epsilon=1.0, delta=1e-5)
     add("Rdp", accounting.Rdp, order=2.0, epsilon=1.0)
     add("Journal", accounting.Journal, entries=())
-    add("RdpAccountant", accounting.RdpAccountant, orders=[2.0, 4.0], budget=rdp)
+    add(
+        "RdpAccountant",
+        accounting.RdpAccountant,
+        orders=[2.0, 4.0],
+        budget=rdp,
+        plan=[(noise, 1)],
+    )
     add(
         "RdpAccountant.compose",
         lambda **k: accounting.RdpAccountant().compose(**k),
@@ -200,7 +206,7 @@ def table() -> dict[str, Valid]:
         lambda **k: _used(accounting.RdpAccountant(), draw).spent(**k),
         order=2.0,
     )
-    add("PldAccountant", accounting.PldAccountant, budget=target)
+    add("PldAccountant", accounting.PldAccountant, budget=target, plan=[(noise, 1)])
     add(
         "PldAccountant.compose",
         lambda **k: accounting.PldAccountant().compose(**k),

@@ -328,3 +328,19 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     assert "must be an export" in said(run("ledger", "verify", "--against", "export.json"))
     Path("export.json").write_text("[" * 9999)
     assert "nested" in said(run("ledger", "verify", "--against", "export.json"))
+
+
+def test_commands_know_a_name_in_every_spelling(folder: Path) -> None:
+    """Composed or decomposed, and with a blank that does not break: one budget, one account."""
+    name, other = "visite\u0301 1", "visit\xe9\xa01"
+    told = said(run("ledger", "budget", name, "--epsilon", 1, "--delta", 1e-5, "--json"))
+    assert json.loads(told)["dataset"] == "visit\xe9 1"
+    command = ["histogram", *PEOPLE, "--column", "age"]
+    assert run(*command, "--dataset", other, "--out", "a").exit_code == 0
+    for spelling in (name, other):
+        result = run(*command, "--dataset", spelling, "--out", "b")
+        assert result.exit_code != 0
+        assert "nothing was spent" in said(result)
+        assert len(json.loads(run("ledger", "show", spelling, "--json").output)["entries"]) == 2
+    assert run("ledger", "verify").exit_code == 0
+    assert "2 entries" in said(run("ledger", "forget", other, "--force"))

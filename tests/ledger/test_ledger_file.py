@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import sqlite3
 import stat
@@ -411,3 +412,19 @@ def test_another_thread_may_enter_something_while_this_one_looks(tmp_path, monke
         patch.setattr(LedgerFile, "reading", slow)
         assert {name for name, _ in book.budgets()} == {"people"}
     assert {name for name, _ in book.budgets()} == {"people", "others"}
+
+
+def test_another_folder_has_no_ledger_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path is meant in the folder where it was given, also in another process."""
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    Ledger("ledger.sqlite").set_budget("d", Budget(1.0))
+    ledger = Ledger("ledger.sqlite")
+    sent = pickle.dumps(ledger)
+    monkeypatch.chdir(elsewhere)
+    for each in (ledger, pickle.loads(sent)):
+        assert each.budgets() == {("d", None): Budget(1.0)}
+        each.set_budget("d", Budget(1.0))
+    assert not list(elsewhere.iterdir())

@@ -3,6 +3,8 @@
 import copy
 import math
 import pickle
+import unicodedata
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -33,6 +35,8 @@ from privrl.experiments import train
 from privrl.ledger import Amount, Budget, DataSet, Ledger, LedgerAccountant
 from privrl.ledger.amounts import curve_from_bytes, profile_of
 from privrl.ledger.budgets import _filters
+from privrl.ledger.file import Transaction
+from privrl.ledger.names import one_spelling
 from privrl.mechanisms import GaussianMechanism
 from privrl.models import PrivateBayesNet, histogram
 from privrl.numerics.special import FloatArray
@@ -390,3 +394,133 @@ def test_what_an_accountant_entered_is_not_forgotten_by_it(book: Ledger) -> None
     book.path.unlink()
     assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
     assert book.accountant("d", UNIT).epsilon(1e-5) == 0
+
+
+# One name, one budget ---------------------------------------------------------------------------
+
+SPELLINGS = [
+    ("visité", "visite\u0301"),  # composed and decomposed
+    ("my data", "my\u00a0data"),  # a blank that does not break
+    ("my data", "my\u2003 data"),
+    ("file", "\ufb01le"),  # a ligature
+    ("data1", "ｄａｔａ１"),  # full width
+    ("ab", "a\u034fb"),  # an invisible mark
+    ("ab", "a\u3164b"),  # an invisible letter
+    ("ab", "a\ufe0fb"),
+]
+
+
+@pytest.mark.parametrize(("name", "other"), SPELLINGS)
+def test_spellings_of_a_name_share_one_budget(
+    book: Ledger, name: str, other: str, tmp_path: Path
+) -> None:
+    book.set_budget(name, Budget(1.5))
+    book.accountant(other).compose(laplace(1.0))
+    for each in (name, other, DataSet(other)):
+        with pytest.raises(BudgetExceeded):
+            book.accountant(each).compose(laplace(1.0))
+        with pytest.raises(BudgetExceeded):
+            book.spend(DataSet(name if each == other else other), laplace(1.0))
+    (account,) = book.accounts()
+    assert account.dataset == name
+    assert book.account(other, UNIT) == book.account(name, UNIT)
+    assert book.amounts(other) == book.amounts(name) != {}
+    (path := tmp_path / "file").write_text("1")
+    assert book.dataset(path, other).name == name
+    assert book.verify(book.export())[0] == 2
+    assert {entry["dataset"] for entry in book.entries() if entry} == {name}
+    assert book.forget(other) == 2
+
+
+@given(st.text(max_size=12))
+def test_the_spelling_of_a_spelling_is_itself(name: str) -> None:
+    known = one_spelling(name)
+    assert one_spelling(known) == known
+    assert one_spelling(unicodedata.normalize("NFD", name)) == known
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u200bb", "a\u00adb", "a\ufeffb", "a\u202eb", "\u3164", "ﷺ" * 9]
+)
+def test_marks_that_cannot_be_printed_are_refused(book: Ledger, name: str) -> None:
+    for enter in (lambda: book.set_budget(name, Budget(1.0)), lambda: book.accountant(name)):
+        with pytest.raises(ValueError, match="dataset must be a name of 1 to 100 characters"):
+            enter()
+
+
+def test_names_differ_in_more_than_upper_and_lower_case(book: Ledger) -> None:
+    book.set_budget("Visits", Budget(1.0))
+    with pytest.raises(ValueError, match="dataset must be 'Visits', which the ledger knows"):
+        book.accountant("visits").compose(laplace(0.5))
+    with pytest.raises(ValueError, match="got 'VISITS'"):
+        book.set_budget("VISITS", Budget(9.0))
+    assert not book.accounts()
+
+
+def spelled(name: str) -> str:
+    """Keep a name as it is, as earlier versions did."""
+    return name
+
+
+@pytest.fixture
+def earlier(
+    book: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[Ledger], None]], None]:
+    """Enter something as a version did that kept spellings apart."""
+
+    def enter(something: Callable[[Ledger], None]) -> None:
+        add = Transaction.add
+
+        def unmarked(self, before, number, entry):
+            return add(
+                self, before, number, {k: v for k, v in entry.items() if k != "one_spelling"}
+            )
+
+        with monkeypatch.context() as patched:
+            for module in ("ledger", "names"):
+                patched.setattr(f"privrl.ledger.{module}.one_spelling", spelled)
+            patched.setattr(Transaction, "add", unmarked)
+            something(Ledger(book.path))
+
+    return enter
+
+
+def test_a_ledger_of_two_spellings_adds_them_up(book: Ledger, earlier) -> None:
+    name, other = SPELLINGS[0]
+
+    def enter(old: Ledger) -> None:
+        for each, epsilon in ((name, 5.0), (other, 3.0)):
+            old.set_budget(each, Budget(epsilon))
+            old.accountant(each).compose(laplace(1.0))
+        assert len(old.accounts()) == 2
+
+    earlier(enter)
+    (account,) = Ledger(book.path).accounts()
+    assert (account.total.pure, account.total.releases) == (2, 2)
+    assert account.budget == Budget(3.0)  # the strictest
+    assert book.budgets() == {(name, None): Budget(3.0)}
+    book.accountant(name).compose(laplace(1.0))
+    with pytest.raises(BudgetExceeded):
+        book.accountant(name).compose(laplace(1.0))
+    book.set_budget(other, Budget(4.5))  # in place of both
+    book.accountant(name).compose(laplace(1.0))
+    with pytest.raises(BudgetExceeded):
+        book.accountant(name).compose(laplace(1.0))
+    assert book.verify()[0] == 7
+
+
+def test_a_spelling_without_a_budget_for_a_relation_is_no_way_around_one(
+    book: Ledger, earlier
+) -> None:
+    name, other = SPELLINGS[0]
+
+    def enter(old: Ledger) -> None:
+        old.set_budget(name, Budget(1.0, 1e-5))
+        old.set_budget(other, Budget(5.0), UNIT)
+
+    earlier(enter)
+    book.accountant(name).compose(laplace(0.9))
+    with pytest.raises(BudgetExceeded):  # of the other spelling
+        book.accountant(name).compose(laplace(0.2))
+    with pytest.raises(BudgetExceeded, match="no budget under 'add or remove one record'"):
+        book.accountant(name).compose(LaplaceCost(scale=9.0, relation=AddRemoveRecord()))

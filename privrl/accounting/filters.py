@@ -1,0 +1,123 @@
+"""What makes a budget hold although each release may be chosen by the outcomes of earlier ones.
+
+An accountant that refuses what would exceed (epsilon, delta) is a *privacy filter* if everything
+that it lets through is (epsilon, delta)-differentially private, whatever rule chooses the next
+release. "The best order of what was spent is within the budget" is no such rule: different
+outcomes may lead to different best orders, and their deltas add up. Three rules are filters. Write
+``P`` and ``Q`` for the laws of all that is released under two neighbours, ``L = log(P / Q)`` and
+``delta = E_P max(0, 1 - exp(epsilon - L))``.
+
+**One order.** Fix an order ``λ`` before anything is released. Let ``R`` be the sum of the Rényi
+divergences of the releases made so far, each given the outcomes before it. Then
+``exp((λ − 1)(L − R))`` is a supermartingale under ``P`` that starts at 1. Where ``R <= r`` is
+enforced, ``E_P exp((λ − 1) L) <= exp((λ − 1) r)``, which is what the conversion of one order to
+(epsilon, delta) assumes (Feldman and Zrnic, 2021, *Individual privacy accounting via a Rényi
+filter*; Whitehouse, Ramdas, Rogers and Wu, 2023, *Fully adaptive composition in differential
+privacy*). `RdpAccountant` takes an order that admits the plan as often as any order does, or,
+without a plan, the first release. Both are chosen before there is an outcome. So a run that keeps
+to its plan, or repeats its first release, loses nothing.
+
+**A plan.** Fix how often each cost may be charged, such that all charges together are within the
+budget by whatever accounting. Then they may be made in any order, or not at all, and outcomes may
+decide. For each cost there is a pair of distributions that dominates it. Draw one sample for every
+planned charge in advance: each release is a randomised function of the sample of its cost and of
+the earlier releases. So everything released is post-processing of the samples, which are
+independent (concurrent composition). `PldAccountant` keeps to a plan; without one, the plan is the
+first cost as often as it fits.
+
+**Alone.** A first release may be within the budget by its own privacy profile while one order says
+that it is not. Divergences are never negative, so no other release with a cost is let through
+after it. Then the two rules never both apply to one run: delta is that of the profile, or that of
+the order.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privrl._checks import check_count, shown
+from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.costs.base import Cost, check_cost
+from privrl.costs.conversion import log_delta_by_order
+from privrl.numerics.special import FloatArray
+
+#: The releases that are planned: each cost, and how often it is to be charged.
+Plan = Sequence[tuple[Cost, int]]
+
+UNDECIDED = -1
+_ROUNDING = 1e-9  # relative, of how often a calibrated release just fits
+
+
+def check_plan(plan: Any) -> tuple[tuple[Cost, int], ...]:
+    """Return a plan if it lists costs under one relation, each with a count.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    fits = isinstance(plan, Sequence) and not isinstance(plan, str | bytes) and len(plan) > 0
+    if not fits or not all(isinstance(each, tuple) and len(each) == 2 for each in plan):
+        raise ValueError(
+            f"plan must be a list of pairs of a cost and a count, got {shown(plan)}; such as "
+            "[(mechanism.cost, 10)]."
+        )
+    for cost, count in plan:
+        check_cost(cost)
+        check_count("count in plan", count)
+        if cost.relation != plan[0][0].relation:
+            raise ValueError(
+                "plan must be about one neighbouring relation, got "
+                f"{str(plan[0][0].relation)!r} and {str(cost.relation)!r}; use another accountant "
+                "for the second."
+            )
+    return tuple(plan)
+
+
+def allowed(budget: Target, orders: FloatArray) -> FloatArray:
+    """Return the Rényi divergence at each order that by itself keeps the budget; <= 0 if none."""
+    if isinstance(budget, Rdp):
+        return np.where(orders == budget.order, budget.epsilon, 0.0)
+    free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
+    return (math.log(budget.delta) - free) / (orders - 1)
+
+
+def deciding_order(budget: Target | None, orders: FloatArray, rdp: FloatArray) -> int:
+    """Return the index of the order at which a budget is kept that is to be spent on a curve.
+
+    Of the orders that let the curve be spent as often as any does, it is the one nearest to the
+    best for Gaussian noise, which leaves most for other releases. `UNDECIDED` where the curve is
+    zero.
+    """
+    if budget is None:
+        return 0
+    if isinstance(budget, Rdp):
+        return int(np.searchsorted(orders, budget.order))
+    if not rdp.any():
+        return UNDECIDED
+    limits = allowed(budget, orders)
+    with np.errstate(divide="ignore"):
+        times = np.where(limits > 0, limits / rdp, 0.0)
+    most = float(times.max())
+    whole = max(math.floor(most * (1 + _ROUNDING)), 1) if most < math.inf else math.inf
+    gaussian = orders[(limits / orders).argmax()]
+    off = np.abs(np.log((orders - 1) / (gaussian - 1)))
+    return int(np.where(times >= min(whole, most), off, np.inf).argmin())
+
+
+def is_kept(budget: Target, order: float, rdp: float) -> bool:
+    """Whether a Rényi divergence, at the order that decides, is within the budget."""
+    if isinstance(budget, Rdp):
+        return rdp <= budget.epsilon
+    # Compared as deltas, like calibration does.
+    log_delta = log_delta_by_order(np.array([order]), np.array([rdp]), budget.epsilon)
+    return bool(log_delta[0] <= math.log(budget.delta))
+
+
+def kept_alone(budget: Target, first: Cost, row: int = 0) -> bool:
+    """Whether the first release is within the budget by its own privacy profile."""
+    if not isinstance(budget, ApproxDP):
+        return False
+    return bool(first.delta(budget.epsilon).ravel()[row] <= budget.delta)
