@@ -206,7 +206,12 @@ def table() -> dict[str, Valid]:
         lambda **k: _used(accounting.RdpAccountant(), draw).spent(**k),
         order=2.0,
     )
-    add("PldAccountant", accounting.PldAccountant, budget=accounting.ApproxDP(9, 1e-5), plan=[(noise, 1)])
+    add(
+        "PldAccountant",
+        accounting.PldAccountant,
+        budget=accounting.ApproxDP(9, 1e-5),
+        plan=[(noise, 1)],
+    )
     add(
         "PldAccountant.compose",
         lambda **k: accounting.PldAccountant().compose(**k),
