@@ -135,6 +135,7 @@ def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sec
     is_linear = isinstance(made, PrivateLogisticRegression)
     begun, schema, target = made.naive_bayes_ if is_linear else made, made.schema, made.classes
     assert isinstance(schema, Schema)
+    assert isinstance(target, str)
     classes = class_labels(schema, target)
     names = made.feature_names_in_.tolist()
     asked = (

@@ -95,8 +95,8 @@ def schema_command(
         names = words(columns or "")
         if csv is not None:
             said_of = (numeric, categories, missing)
-            known = None if header else {*names, *_named(said_of), *_there(out)}
-            found = _names_of(csv, between, documented, known)
+            typed = None if header else {*names, *_named(said_of), *_there(out)}
+            found = _names_of(csv, between, documented, typed)
             for name in names:
                 check_name("columns", name, found)
             names = names or _in_use(found, out, said_of)

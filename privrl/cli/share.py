@@ -74,7 +74,8 @@ def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
     """Print what was released at which epsilon and delta, and of which unit."""
     from privrl.numerics.printing import up
 
-    order, epsilon, pair = (guarantee.get(each) for each in ("order", "epsilon", "epsilon_delta"))
+    order, pair = guarantee.get("order"), guarantee.get("epsilon_delta")
+    epsilon: Any = guarantee.get("epsilon")
     parts = []
     if order is not None:
         parts.append(f"Rényi divergence of order {order:g} at most {up(epsilon)}")

@@ -77,7 +77,9 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
     total = both(cost, begun) if before else cost
-    _check_guarantee(data["guarantee"], _guarantee(total, target_of(data["target"])))
+    target = target_of(data["target"])
+    assert target is not None  # the parameters were checked before
+    _check_guarantee(data["guarantee"], _guarantee(total, target))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
