@@ -6,7 +6,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is loaded
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +13,6 @@ from typing import Any, Protocol
 
 import pytest
 from peers import CLOCK, Peer
-from rounds import disagree, repeat
 
 PEERS = ("diffprivlib", "rlberry")
 _PACKAGES = (
@@ -106,13 +104,6 @@ def pytest_benchmark_update_json(
         "python": ".".join(map(str, sys.version_info[:3])),
         "versions": {package: _version(package) for package in _PACKAGES},
         "load": _loads(),
-        "disagree": sorted(
-            {
-                f"{each.extra_info['group']}: {each.extra_info['what']}"
-                for each in benchmarks
-                if each.stats is not None and disagree(each.stats.data)
-            }
-        ),
         "peers": {
             name: {"variable": p.variable, "versions": p.versions, "missing": p.missing}
             for name, p in peers.items()
@@ -153,10 +144,6 @@ def measure(benchmark: Any, request: pytest.FixtureRequest, quick: bool) -> Meas
                 rounds=counted,
                 warmup_rounds=0 if quick and (rounds or 5) < 3 else 1,
             )
-        if not quick:
-            marker = request.node.get_closest_marker("benchmark")
-            clock = marker.kwargs.get("timer", time.perf_counter) if marker else time.perf_counter
-            repeat(benchmark.stats, function, setup, clock)
         benchmark.extra_info["peak"] = peak() if peak else _peak(function, setup)
 
     return run

@@ -1,9 +1,10 @@
 """Copies of what may be shared, of folders that commands wrote: `privrl._sharing` says what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from privrl import _files, _sharing
 from privrl._plain import parse_json
@@ -21,12 +22,15 @@ class Copy:
     verdicts : dict
         For each file that is in the folder, or that a statement there is about, whether it is
         shared, and why.
+    guarantees : dict
+        What the release cost, by the name of each statement of the copy.
     is_whole : bool
         Whether the folder is such a copy itself, with nothing else in it.
     """
 
     files: dict[str, bytes]
     verdicts: dict[str, Verdict]
+    guarantees: dict[str, Mapping[str, Any]]
     is_whole: bool
 
 
@@ -57,6 +61,7 @@ def copy_of(folder: Path) -> Copy:
     files: dict[str, bytes] = {}
     statements: dict[str, bytes] = {}
     verdicts: dict[str, Verdict] = {}
+    guarantees: dict[str, Mapping[str, Any]] = {}
     whole = True
     for name in about:
         with _named(name):
@@ -64,6 +69,7 @@ def copy_of(folder: Path) -> Copy:
             here = _sharing.verdicts_of(said)
             names = [each for each, verdict in here.items() if verdict.shareable]
             if names:
+                guarantees[name] = said["guarantee"]
                 statements[name] = _files.statement_text(_sharing.shared(name, said, names))
         for each in names:
             with _named(each):
@@ -73,7 +79,7 @@ def copy_of(folder: Path) -> Copy:
         whole &= _sharing.is_copy(said)
     others = {each: _sharing.judge_alone(each) for each in there if each not in verdicts}
     files |= statements
-    return Copy(files, verdicts | others, is_whole=whole and set(there) == set(files))
+    return Copy(files, verdicts | others, guarantees, is_whole=whole and set(there) == set(files))
 
 
 def check_place(to: Path, folder: Path, *, force: bool) -> None:

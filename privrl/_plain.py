@@ -76,9 +76,9 @@ def check_writable(name: str, text: str) -> None:
         ) from None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return the end of a message about a name that is not known: the nearest one, if any is."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = difflib.get_close_matches(name, list(known), n=1) if isinstance(name, str) else []
     return f"; did you mean {near[0]!r}?" if near else "."
 
 

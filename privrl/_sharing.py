@@ -47,6 +47,10 @@ _PLAYED = Verdict(
 _MODEL = Verdict(True, "what was released, and what is made of it")
 _POLICY = Verdict(True, "planned from what was released")
 
+#: Epsilon of a release above which `privrl share` copies it only if it is told to: beyond it, one
+#: person can change the odds of an outcome by a factor of more than 22,000.
+MOST_EPSILON: Final = 10.0
+
 #: Every file that is known: whether a release makes it shareable, and why.
 ARTEFACTS: Final[Mapping[str, Verdict]] = {
     "histogram.json": _MODEL,
@@ -144,6 +148,12 @@ def judge_by(name: str, statement: Mapping[str, Any]) -> Verdict:
         randomness=guarantee.get("randomness"),
         caveats=guarantee.get("caveats"),
     )
+
+
+def epsilon_of(guarantee: Mapping[str, Any]) -> float:
+    """Return the largest epsilon that a guarantee of something shareable states."""
+    said = (guarantee.get(entry) for entry in ("epsilon", "epsilon_delta"))
+    return max(float(each) for each in said if isinstance(each, int | float))
 
 
 def judge_alone(name: str) -> Verdict:

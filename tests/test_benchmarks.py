@@ -26,7 +26,6 @@ maker = _load(ROOT / "docs" / "make" / "benchmarks.py")
 
 
 ratios = _load(ROOT / "docs" / "make" / "ratios.py")
-rounds = _load(ROOT / "benchmarks" / "rounds.py")
 growth = _load(ROOT / "docs" / "make" / "growth.py")
 
 
@@ -53,7 +52,7 @@ def test_no_benchmark_looks_like_a_test() -> None:
 def _entry(group, what, at, work, seconds):
     return {
         "extra_info": {"group": group, "what": what, "at": at, "work": work},
-        "stats": {"min": seconds},
+        "stats": {"median": seconds},
     }
 
 
@@ -267,38 +266,24 @@ def test_the_page_in_the_repository_has_ratios() -> None:
     assert not ratios.fallen(known, known)
 
 
-class _Rounds:
-    """What pytest-benchmark keeps of a measurement."""
-
-    iterations = 2
-
-    def __init__(self, data) -> None:
-        self.stats, self.data = self, list(data)
-
-    def update(self, seconds) -> None:
-        self.data.append(seconds / self.iterations)
-
-
-@pytest.mark.parametrize(
-    ("before", "takes", "calls"),
-    [
-        ([1.0, 1.1, 1.19], 1.0, 0),
-        ([1.0, 1.3, 1.3], 1.0, 6),
-        ([1.0, 1.3, 1.3], 2.0, 18),
-        ([3], 1, 0),
-    ],
-)
-def test_rounds_that_disagree_are_repeated(before, takes, calls) -> None:
-    now, made = [0.0], []
-
-    def function(given) -> None:
-        made.append(given)
-        now[0] += takes
-
-    kept = _Rounds(before)
-    rounds.repeat(kept, function, lambda: "fresh", lambda: now[0])
-    assert made == ["fresh"] * calls
-    assert kept.data == [*before, *[takes] * (calls // 2)]
+def test_the_page_states_the_range_over_separate_runs(page) -> None:
+    """Ratios are of each run; a target is met where every run meets it."""
+    runs = [
+        _report(
+            _entry("vector", "native", 64, 1000, ours),
+            _entry("vector", "RiverSwim one by one", 64, 1000, other),
+        )
+        for ours, other in ((1e-4, 1e-2), (1.25e-4, 1e-2), (2e-4, 1e-2))
+    ]
+    runs[1]["benchmarks"].append(_entry("models", "fit, scikit-learn", None, 100, 0.25))
+    maker.write(maker.Results(*runs), page)
+    text = page.read_text()
+    assert "| ≥ 8 M steps/s | 5–10 M steps/s | **no** |" in _block(text, "summary")
+    assert "| 100 k steps/s | 50–100 × |" in _block(text, "peers")
+    assert "| scikit-learn | not measured | not measured |" in _block(text, "models")
+    assert "- Separate runs: 3." in _block(text, "machine")
+    (ratio,) = [value for key, value in ratios.ratios(page).items() if key[0] == "peers"]
+    assert ratio == pytest.approx(np.sqrt(50 * 100))
 
 
 # How it grows -------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Measure how fast privrl is, and make the numbers and the pictures of docs/benchmarks.md.
 
-Run with ``python docs/make/benchmarks.py``; it takes a few minutes, and less than one with
-``--quick``. With ``--from results.json`` nothing is measured: the file is what
-``pytest benchmarks --benchmark-json=results.json`` has written. With ``--check`` nothing is
-written: the ratios are compared with those of the page, and what fell by more than a quarter is
-named. That is for before a release, on idle cores.
+Run with ``python docs/make/benchmarks.py`` on two idle cores. It measures in three processes, one
+after the other, and takes about twelve minutes. The page states the range of the runs' medians.
+``--quick`` makes one run of a few small sizes and changes no page: it shows that everything works.
+``--redraw`` measures nothing and uses the stored numbers. ``--check`` writes nothing: ratios are
+compared with those of the page, and what fell by more than a quarter is named.
 """
 
 import argparse
@@ -19,10 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pages
 import ratios
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from privrl.experiments.palette import BLACK, COLOURS, GREY
 
@@ -34,24 +36,32 @@ INKS = (BLACK, *COLOURS[1:])  # blue is a method's
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
+RUNS_APART = 3  # processes, whose medians make a range
+NUMBERS = pages.DOCS / "numbers" / "benchmarks.json"
+
+
 def main() -> None:
-    """Run the suite, unless its results are given, and write page and pictures."""
+    """Run the suite, unless its numbers are stored, and write page and pictures."""
     parser = argparse.ArgumentParser(description="Measure, and write docs/benchmarks.md.")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer rounds")
-    parser.add_argument("--from", dest="results", type=Path, help="results of an earlier run")
+    parser.add_argument("--quick", action="store_true", help="one run of small sizes, shown only")
+    parser.add_argument("--redraw", action="store_true", help="use the stored numbers")
     parser.add_argument("--check", action="store_true", help="compare ratios with the page's")
+    parser.add_argument("-k", dest="only", default="", help="only these, as pytest's -k; no page")
     options = parser.parse_args()
-    path = options.results
-    with tempfile.TemporaryDirectory() as folder:
-        if path is None:
-            path = Path(folder) / "results.json"
-            measure(path, quick=options.quick)
-        results = Results(json.loads(path.read_text()))
-    if options.check:
+    if options.redraw:
+        reports = json.loads(NUMBERS.read_text())
+    else:
+        runs = 1 if options.quick else RUNS_APART
+        reports = [measure(quick=options.quick, only=options.only) for _ in range(runs)]
+    results = Results(*reports)
+    if options.quick or options.only:
+        print(_every(results))
+    elif options.check:
         check(results, pages.DOCS / "benchmarks.md")
-        return
-    write(results, pages.DOCS / "benchmarks.md")
-    draw(results, pages.IMAGES)
+    else:
+        NUMBERS.write_text(json.dumps(reports, indent=1) + "\n")
+        write(results, pages.DOCS / "benchmarks.md")
+        draw(results, pages.IMAGES)
 
 
 def check(results: "Results", page: Path) -> None:
@@ -71,16 +81,36 @@ def check(results: "Results", page: Path) -> None:
         raise SystemExit("Fell by more than a quarter:\n" + "\n".join(worse))
 
 
-def measure(path: Path, *, quick: bool) -> None:
-    """Run all benchmarks in one process, on one core, and keep the results as JSON."""
+def measure(*, quick: bool, only: str = "") -> dict[str, Any]:
+    """Run all benchmarks in a process of its own, on one core, and return what was measured."""
     if importlib.util.find_spec("pytest_benchmark") is None:
         raise SystemExit("pytest-benchmark is not installed; pip install 'privrl[bench]' has it.")
-    command = [sys.executable, "-m", "pytest", pages.DOCS.parent / "benchmarks", "-q", "-rs"]
-    command += ["-p", "no:cacheprovider", f"--benchmark-json={path}"]
-    if quick:
-        command += ["--quick", "--benchmark-max-time=0.03", "--benchmark-min-rounds=1"]
-    one_core = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    subprocess.run(command, env={**os.environ, **one_core}, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.json"
+        command = [sys.executable, "-m", "pytest", pages.DOCS.parent / "benchmarks", "-q", "-rs"]
+        command += ["-p", "no:cacheprovider", f"--benchmark-json={path}", "-k", only]
+        command += ["--benchmark-min-rounds=3", "--benchmark-max-time=0.2"]
+        if quick:
+            command += ["--quick", "--benchmark-max-time=0.01", "--benchmark-min-rounds=1"]
+        one_core = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        subprocess.run(command, env={**os.environ, **dict.fromkeys(one_core, "1")}, check=True)
+        return kept(json.loads(path.read_text()))
+
+
+def kept(report: dict[str, Any]) -> dict[str, Any]:
+    """Return of a report of pytest-benchmark's what the page is made of."""
+    return {
+        "about": report["about"],
+        "machine_info": report["machine_info"],
+        "benchmarks": [
+            {"extra_info": each["extra_info"], "stats": {"median": each["stats"]["median"]}}
+            for each in report["benchmarks"]
+        ],
+    }
+
+
+#: A number of each run; None where something was not measured in all of them.
+Measured = NDArray[np.float64] | None
 
 
 class Results:
@@ -88,27 +118,31 @@ class Results:
 
     Parameters
     ----------
-    report : dict
-        pytest-benchmark's, with the entry ``about`` that ``benchmarks/conftest.py`` adds.
+    *reports : dict
+        Of each run pytest-benchmark's report, with the entry ``about`` that
+        ``benchmarks/conftest.py`` adds.
     """
 
-    def __init__(self, report: dict[str, Any]) -> None:
-        self.about = report["about"]
-        self.machine = report["machine_info"]
-        self._times: dict[tuple[str, str, float | None], tuple[float, float]] = {}
+    def __init__(self, *reports: dict[str, Any]) -> None:
+        self.about, self.machine = reports[0]["about"], reports[0]["machine_info"]
+        self.loads = [report["about"]["load"] for report in reports]
+        self._times: dict[tuple[str, str, float | None], tuple[Measured, float]] = {}
         self._peaks: dict[tuple[str, str, float | None], float | None] = {}
-        for each in report["benchmarks"]:
-            info = each["extra_info"]
-            key = info["group"], info["what"], info["at"]
-            self._times[key] = each["stats"]["min"], info["work"]
-            self._peaks[key] = info.get("peak")
+        runs = [{_key(each): each for each in report["benchmarks"]} for report in reports]
+        for key, first in runs[0].items():
+            found = [run[key] for run in runs if key in run]
+            if len(found) == len(runs):
+                medians = np.array([each["stats"]["median"] for each in found], np.float64)
+                self._times[key] = medians, first["extra_info"]["work"]
+                peaks = [each["extra_info"].get("peak") for each in found]
+                self._peaks[key] = max((peak for peak in peaks if peak is not None), default=None)
 
-    def seconds(self, group: str, what: str, at: float | None = None) -> float | None:
-        """Return the least time of a call; None if it was not measured."""
+    def seconds(self, group: str, what: str, at: float | None = None) -> Measured:
+        """Return each run's median time of a call; None if it was not measured."""
         return self._times.get((group, what, at), (None, 0.0))[0]
 
-    def rate(self, group: str, what: str, at: float | None = None) -> float | None:
-        """Return how many units of work are done in a second; None if not measured."""
+    def rate(self, group: str, what: str, at: float | None = None) -> Measured:
+        """Return how many units of work each run did in a second; None if not measured."""
         seconds, work = self._times.get((group, what, at), (None, 0.0))
         return None if seconds is None else work / seconds
 
@@ -137,6 +171,11 @@ class Results:
         return f"not installed: {reason}" if reason else "not measured"
 
 
+def _key(each: dict[str, Any]) -> tuple[str, str, float | None]:
+    info = each["extra_info"]
+    return info["group"], info["what"], info["at"]
+
+
 def write(results: Results, page: Path) -> None:
     """Write the tables between the markers of the page."""
     pages.fill(page, {name: partial(make, results) for name, make in BLOCKS.items()})
@@ -162,19 +201,14 @@ def _machine(results: Results) -> str:
         else:
             there = ", ".join(f"{k} {v}" for k, v in told["versions"].items())
             rows.append(f"- {name} has a Python of its own: {there}.")
-    if about["load"] is not None:
-        start, end = about["load"]
+    loads = [f"{start:.1f} and {end:.1f}" for start, end in filter(None, results.loads)]
+    if loads:
         rows.append(
-            f"- Processes that wanted a core when it started and ended: {start:.1f} and {end:.1f}. "
-            "On a quiet machine it is about 0 and 1; more of them make everything slower."
+            "- Processes that wanted a core when each run started and ended: "
+            f"{'; '.join(loads)}. On a quiet machine it is about 0 and 1; more of them make "
+            "everything slower."
         )
-    if about.get("disagree"):
-        rows.append(
-            "- Rounds that were repeated and still disagree by more than 20 %: "
-            f"{', '.join(about['disagree'])}."
-        )
-    if about["quick"]:
-        rows.append("- **A quick run:** smaller sizes and fewer rounds.")
+    rows.append(f"- Separate runs: {len(results.loads)}.")
     return "\n".join(rows)
 
 
@@ -298,7 +332,7 @@ def _psrl(results: Results) -> str:
     )
     table = pages.table(["runs:", *(f"{at:,}" for at in places)], rows)
     rate = results.rate("psrl", "rlberry")
-    there = results.missing("rlberry") if rate is None else f"{rate:,.0f} steps/s in this run"
+    there = results.missing("rlberry") if rate is None else f"{_digits(rate)} steps/s in these runs"
     return (
         f"{table}\n\nrlberry-research's PSRL, one run: {there}; an earlier measurement, which is "
         f"not of this run, found {RLBERRY_EARLIER:,} steps/s."
@@ -317,7 +351,7 @@ def _profile(results: Results) -> str:
     whole = results.seconds("psrl", "one episode")
     times = [results.seconds("psrl", part) for part in parts]
     rest = None
-    if whole is not None and None not in times:
+    if whole is not None and all(t is not None for t in times):
         rest = whole - sum(t for t in times if t is not None)
     rows = [
         [part, _micro(time), _percent(_over(time, whole))]
@@ -486,7 +520,7 @@ def _draw_runs(results: Results) -> Figure:
         label = "rlberry-research, one run (earlier measurement)"
         axes.axhline(RLBERRY_EARLIER, color=GREY, ls=":", lw=1, label=label)
     else:
-        axes.axhline(rate, color=GREY, ls=":", lw=1, label="rlberry-research, one run")
+        axes.axhline(_middle(rate), color=GREY, ls=":", lw=1, label="rlberry-research, one run")
     _finish(axes, "A draw and a plan before every episode, RiverSwim 6 × 30")
     return figure
 
@@ -578,23 +612,23 @@ def _any_place(results: Results, what: str) -> float | None:
 def _aim(
     what: str,
     target: float,
-    measured: float | None,
-    say: Callable[[float | None], str],
+    measured: Measured,
+    say: Callable[[Measured], str],
     *,
     most: bool = False,
 ) -> list[str]:
     """Return a row of the summary; the target is the least, or the most, that it may be."""
     if measured is None:
         met = ""
-    else:
-        met = "yes" if (measured <= target if most else measured >= target) else "**no**"
+    else:  # by every run
+        met = "yes" if np.all(measured <= target if most else measured >= target) else "**no**"
     return [what, f"{'≤' if most else '≥'} {say(target)}", say(measured), met]
 
 
 def _worst(values: Any) -> float | None:
     """Return the largest; None if one was not measured."""
     values = list(values)
-    return None if None in values else max(values)
+    return None if any(value is None for value in values) else np.max(values, axis=0)
 
 
 def _faster(ours: float | None, other: float | None) -> float | None:
@@ -605,64 +639,66 @@ def _faster(ours: float | None, other: float | None) -> float | None:
 _over = _faster
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
+def _scaled(value: Measured, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _say(value: float | None, factor: float, unit: str) -> str:
+def _say(value: Measured, factor: float, unit: str) -> str:
     return "not measured" if value is None else f"{_digits(value * factor)}{unit}"
 
 
 def _digits(value: float) -> str:
-    """Return three digits, without an exponent."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    """Return three digits, without an exponent; of several runs the least and the largest."""
+    ends = (float(np.min(value)), float(np.max(value)))
+    texts = [f"{end:,.0f}" if end >= 100 else f"{end:.3g}" for end in ends]
+    return "–".join(dict.fromkeys(texts))
 
 
-def _million_steps(value: float | None) -> str:
+def _million_steps(value: Measured) -> str:
     return _say(value, 1e-6, " M steps/s")
 
 
-def _seconds(value: float | None) -> str:
+def _seconds(value: Measured) -> str:
     return _say(value, 1.0, " s")
 
 
-def _times_as_long(value: float | None) -> str:
+def _times_as_long(value: Measured) -> str:
     return _say(value, 1.0, " × the time")
 
 
-def _times_as_fast(value: float | None) -> str:
+def _times_as_fast(value: Measured) -> str:
     return _say(value, 1.0, " × the speed")
 
 
-def _millions(value: float | None) -> str:
+def _millions(value: Measured) -> str:
     return "" if value is None else _digits(value / 1e6)
 
 
-def _milli(value: float | None) -> str:
+def _milli(value: Measured) -> str:
     return _say(value, 1e3, "")
 
 
-def _micro(value: float | None) -> str:
+def _micro(value: Measured) -> str:
     return _say(value, 1e6, "")
 
 
-def _megabytes(value: float | None) -> str:
+def _megabytes(value: Measured) -> str:
     return "" if value is None else _digits(value / 1e6)
 
 
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}"
+def _percent(value: Measured) -> str:
+    return "" if value is None else f"{_digits(100 * value)} %"
 
 
-def _ratio(value: float | None) -> str:
+def _ratio(value: Measured) -> str:
     return "" if value is None else f"{_digits(value)} ×"
 
 
-def _per_second(value: float | None, unit: str) -> str:
+def _per_second(value: Measured, unit: str) -> str:
     if value is None:
         return "not measured"
     for factor, letter in ((1e6, " M"), (1e3, " k")):
-        if value >= factor:
+        if np.max(value) >= factor:
             return f"{_digits(value / factor)}{letter} {unit}/s"
     return f"{_digits(value)} {unit}/s"
 
@@ -686,14 +722,19 @@ def _lines(
 ) -> None:
     for (label, what), colour, marker in zip(lines.items(), INKS, MARKERS, strict=False):
         places = results.places(group, what)
-        values = [value(results, group, what, at) for at in places]
+        values = [_middle(value(results, group, what, at)) for at in places]
         axes.plot(places, values, color=colour, marker=marker, ms=5, label=label)
 
 
 def _ceiling(axes: Axes, results: Results, group: str, what: str, label: str) -> None:
     places = results.places(group, what)
-    values = [results.rate(group, what, at) for at in places]
+    values = [_middle(results.rate(group, what, at)) for at in places]
     axes.plot(places, values, color=GREY, ls="--", lw=1.2, label=label)
+
+
+def _middle(value: Measured) -> float | None:
+    """Return the median of the runs, which pictures show."""
+    return None if value is None else float(np.median(value))
 
 
 def _finish(axes: Axes, title: str) -> None:

@@ -4,12 +4,13 @@ Ratios are of two things measured in one run, so they tell of privrl where secon
 and the machine. In the cells of a page's tables they end in "×".
 """
 
+import math
 import re
 from pathlib import Path
 
 _FELL = 0.75  # of what it was
 _BLOCK = re.compile(r"<!-- (?!end of )(.+?) -->\n(.*?)<!-- end of \1 -->", re.DOTALL)
-_RATIO = re.compile(r"([\d.,]+) ×( the time)?")
+_RATIO = re.compile(r"([\d.,]+)(?:–([\d.,]+))? ×( the time)?")
 #: Words of a row or column whose ratios are times, of which less is better.
 _TIMES = ("takes, to", "the time", "its own stepping")
 _TIME_BLOCKS = ("single",)
@@ -34,7 +35,8 @@ def ratios(page: Path | str) -> Ratios:
                 header = cells
             for name, cell in zip(header, cells, strict=False):
                 if (ratio := _RATIO.fullmatch(cell)) and name != "target":
-                    value = float(ratio[1].replace(",", ""))
+                    ends = [float(end.replace(",", "")) for end in ratio.groups()[:2] if end]
+                    value = math.prod(ends) ** (1 / len(ends))  # the middle of a range
                     row = _row(header, cells)
                     timed = block in _TIME_BLOCKS or any(w in f"{row}{cell}" for w in _TIMES)
                     found[block, row, name] = 1 / value if timed and value else value

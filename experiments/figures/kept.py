@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_integer_dtype
 
 from privrl import _files
 from privrl._plain import parse_json
@@ -41,15 +42,25 @@ def kept(path: Path, key: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFr
     ------
     ValueError
         If the table is of anything else.
+
+    Notes
+    -----
+    Rows are numbered anew, and a missing text is what this version of pandas makes of None.
     """
     table = _read(path, key)
     if table is None:
-        table = compute()
-        columns = {str(name): _plain(table[name]) for name in table}
-        if not _table(columns).equals(table):
+        made = compute()
+        columns = {str(name): _plain(made[name]) for name in made}
+        # As it is read later: rows numbered anew, and one kind of missing text.
+        table = _table(columns)
+        if (
+            list(table) != list(made)
+            or not is_integer_dtype(made.index)
+            or not (columns == {str(name): _plain(table[name]) for name in table})
+        ):
             raise ValueError(
                 f"table of {path.stem} must be of named columns of numbers, truth values or texts, "
-                f"got {dict(table.dtypes)}; it would not come back as it was."
+                f"got {dict(made.dtypes)}; it would not come back as it was."
             )
         page = {"format": _FORMAT, "key": key, "columns": columns, "sha256": _digest(columns)}
         text = json.dumps(page, allow_nan=False)

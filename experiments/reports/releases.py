@@ -118,63 +118,58 @@ def model(found: Contents) -> tuple[str, list[Section]]:
     """Return the title and the sections of a ``model.json``, whatever it is of."""
     data = _json(found, "model.json")
     kind = str(data["format"]).rpartition(" ")[0]
-    if kind == "privrl.PrivateNaiveBayes":
-        return _classifier(found, data, "naive Bayes", [_probabilities(data)])
-    if kind == "privrl.PrivateLogisticRegression":
-        return _classifier(found, data["naive_bayes"], "logistic regression", [_weights(data)])
+    if kind in ("privrl.PrivateNaiveBayes", "privrl.PrivateLogisticRegression"):
+        return _classifier(found, data)
     if kind == "privrl.BayesNet":
         return _network(found, data)
     return _world(found, data)
 
 
-def _classifier(
-    found: Contents, naive_bayes: Mapping[str, Any], called: str, more: list[Section]
-) -> tuple[str, list[Section]]:
-    schema, target = Schema.from_dict(naive_bayes["schema"]), naive_bayes["classes"]
+def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:
+    # With scikit-learn, which other pages do without.
+    from privrl.models.logistic_regression import PrivateLogisticRegression  # noqa: PLC0415
+    from privrl.models.logistic_regression.choice import classifier_from_dict  # noqa: PLC0415
+    from privrl.models.naive_bayes.encoding import class_labels, in_stated_order  # noqa: PLC0415
+
+    made = classifier_from_dict(data)
+    is_linear = isinstance(made, PrivateLogisticRegression)
+    begun, schema, target = made.naive_bayes_ if is_linear else made, made.schema, made.classes
+    assert isinstance(schema, Schema)
+    assert isinstance(target, str)
+    classes = class_labels(schema, target)
+    names = made.feature_names_in_.tolist()
     asked = (
-        f"A classifier, {called}, that says {target} of a record by "
-        f"{', '.join(naive_bayes['feature_names'])}, made from {naive_bayes['n_records']:,} "
-        "records."
+        f"A classifier, {'logistic regression' if is_linear else 'naive Bayes'}, that says "
+        f"{target} of a record by {', '.join(names)}, made from {begun.n_records_:,} records."
     )
-    classes, priors = schema.columns[target].labels, np.exp(naive_bayes["class_log_prior"])
+    tables = (
+        [table.T for table in made.weights_]
+        if is_linear
+        else [np.exp(table) for table in made.feature_log_prob_]
+    )
+    parts: list[Part] = [
+        _rows(
+            f"Weights of {name}: beyond 0 it speaks for a class, below 0 against it."
+            if is_linear
+            else f"{name} in each class.",
+            schema.columns[name].labels,
+            classes.labels,
+            in_stated_order(classes, table),
+            ("weight (nats)" if is_linear else "probability", name),
+        )
+        for name, table in list(zip(names, tables, strict=True))[:_FEATURES]
+    ]
+    priors = in_stated_order(classes, np.exp(begun.class_log_prior_))
+    heading = "What each value says" if is_linear else "What each feature is like"
     return f"A private classifier of {target}", [
         Section("What was asked", (asked,)),
         promise(found.statement["guarantee"]),
         Section(
-            "Classes", (_bars(f"How frequent each class of {target} is.", classes, priors, target),)
+            "Classes",
+            (_bars(f"How frequent each class of {target} is.", classes.labels, priors, target),),
         ),
-        *more,
+        _with_rest(heading, parts, len(names)),
     ]
-
-
-def _probabilities(data: Mapping[str, Any]) -> Section:
-    """Return what each feature is like in each class."""
-    schema, parts = Schema.from_dict(data["schema"]), list[Part]()
-    classes = schema.columns[data["classes"]].labels
-    for name, rows in zip(data["feature_names"], data["feature_log_prob"], strict=True):
-        labels, chances = schema.columns[name].labels, np.exp(rows)
-        if len(parts) < _FEATURES:
-            parts.append(
-                _rows(f"{name} in each class.", labels, classes, chances, ("probability", name))
-            )
-    return _with_rest("What each feature is like", parts, len(data["feature_names"]))
-
-
-def _weights(data: Mapping[str, Any]) -> Section:
-    """Return what each value of a feature says of the classes."""
-    inner = data["naive_bayes"]
-    schema, parts = Schema.from_dict(inner["schema"]), list[Part]()
-    classes = schema.columns[inner["classes"]].labels
-    for name, rows in zip(inner["feature_names"], data["weights"], strict=True):
-        labels, weights = schema.columns[name].labels, np.asarray(rows).T
-        if len(parts) < _FEATURES:
-            parts.append(
-                _rows(
-                    f"Weights of {name}: beyond 0 it speaks for a class, below 0 against it.",
-                    labels, classes, weights, ("weight (nats)", name),
-                )
-            )  # fmt: skip
-    return _with_rest("What each value says", parts, len(inner["feature_names"]))
 
 
 def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:

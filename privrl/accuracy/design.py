@@ -11,11 +11,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is, check_positive
+from privrl._checks import as_floats, check_count, check_positive
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray
 
@@ -81,8 +81,7 @@ def design(
     n_records = check_positive("n_records", n_records, "a public guess will do")
     n_cells = check_count("n_cells", n_cells, least=2)
     _check_loss(loss)
-    relation = ReplaceRecord() if relation is None else relation
-    check_is("relation", relation, Relation)
+    relation = check_relation(relation, ReplaceRecord())
     least = relation.convex_from or 0.0
 
     def weight_for(alpha: float) -> float:

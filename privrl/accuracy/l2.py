@@ -113,7 +113,8 @@ def gaussian_l2_quantile(
 def _worst_mean_square(total_weight: FloatArray, alpha: float, n_cells: int) -> FloatArray:
     """Return the largest ``E ‖y − p‖₂²`` of any p."""
     total = total_weight + n_cells * alpha
-    prior = n_cells * alpha / total
+    # Of halves, so that the largest of floats do not overflow.
+    prior = (alpha / 2) / (total_weight / n_cells / 2 + alpha / 2)
     # It is linear in Σ p_i² − 1/n_cells, which these are the extremes of.
     means = []
     for squares in (0.0, 1 - 1 / n_cells):

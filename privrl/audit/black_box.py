@@ -44,11 +44,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_between, check_count, check_is
+from privrl._checks import as_floats, check_between, check_count
 from privrl._html import InHtml
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
-from privrl.costs.relations import ChangeVector, Relation
+from privrl.costs.relations import ChangeVector, Relation, check_relation
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
@@ -211,8 +211,7 @@ def audit_dirichlet(
             f"sampler must claim a DirichletCost, got {cost!r}; "
             "audit_mechanism takes anything that can be called."
         )
-    relation = cost.relation if relation is None else relation
-    check_is("relation", relation, Relation)
+    relation = check_relation(relation, cost.relation)
     changes = relation.changes(cost.table)
     vectors = {max(_descending(v), _descending([-m for m in v])) for v in changes}
     if not vectors:

@@ -27,6 +27,14 @@ def schema_command(
         Path | None,
         typer.Option(help="CSV file with a header, of which no other line is read."),
     ] = None,
+    header: Annotated[
+        bool,
+        typer.Option(
+            "--header",
+            help="The first line of the file is a row of names. Needed only where no other option "
+            "names one of its columns.",
+        ),
+    ] = False,
     numeric: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,10 +94,12 @@ def schema_command(
         between = check_separator(separator)
         names = words(columns or "")
         if csv is not None:
-            header = _names_of(csv, between, documented)
+            said_of = (numeric, categories, missing)
+            typed = None if header else {*names, *_named(said_of), *_there(out)}
+            found = _names_of(csv, between, documented, typed)
             for name in names:
-                check_name("columns", name, header)
-            names = names or _in_use(header, out, (numeric, categories, missing))
+                check_name("columns", name, found)
+            names = names or _in_use(found, out, said_of)
         elif columns is None and documented is not None:
             names = documented.names
         bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
@@ -133,13 +143,20 @@ def schema_command(
         }
 
 
-def _names_of(path: Path, separator: str, documented: "Documentation | None") -> tuple[str, ...]:
-    """Return the names in a header; where there is none, those of a documentation that fits."""
+def _names_of(
+    path: Path, separator: str, documented: "Documentation | None", known: set[str] | None
+) -> tuple[str, ...]:
+    """Return the names in a header; where there is none, those of a documentation that fits.
+
+    ``known`` are names that the user gave, None where the user says that there is a header.
+    """
     from privrl.data.schema import NoHeader, read_header
     from privrl.data.schema.headers import with_names
 
+    if known is not None and documented is not None:
+        known = known.union(documented.names)
     try:
-        return read_header(path, separator=separator)
+        return read_header(path, separator=separator, known=known)
     except NoHeader as none:
         if documented is None or len(documented.names) != none.fields:
             raise
@@ -152,19 +169,32 @@ def _names_of(path: Path, separator: str, documented: "Documentation | None") ->
     return documented.names
 
 
-def _in_use(
-    header: tuple[str, ...], out: Path, said: tuple[list[str] | None, list[str] | None, str | None]
-) -> tuple[str, ...]:
-    """Return a file's columns, but those that were deleted from a schema which is there."""
+_Said = tuple[list[str] | None, list[str] | None, str | None]  # numeric, categories, missing
+
+
+def _named(said: _Said) -> set[str]:
+    """Return the columns that options name."""
+    numeric, categories, missing = said
+    named = {each.rpartition("=")[0] for each in (*(numeric or ()), *(categories or ()))}
+    return named if missing in (None, "all") else named.union(words(missing))
+
+
+def _there(out: Path) -> set[str]:
+    """Return the columns of a schema that is there; none where there is no schema to add to."""
     from privrl.data.schema.plain import read
 
     try:
-        there = read(out)["columns"].keys()
+        return set(read(out)["columns"].keys())
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return header  # it is new; or no schema, which is told when it is to be added to
-    numeric, categories, missing = said
-    named = {each.rpartition("=")[0] for each in (*(numeric or ()), *(categories or ()))}
-    names = tuple(each for each in header if each in {*there, *named, *words(missing or "")})
+        return set()  # what is there and is no schema is refused when it is to be added to
+
+
+def _in_use(header: tuple[str, ...], out: Path, said: _Said) -> tuple[str, ...]:
+    """Return a file's columns, but those that were deleted from a schema which is there."""
+    there = _there(out)
+    if not there:
+        return header
+    names = tuple(each for each in header if each in there | _named(said))
     left = [each for each in header if each not in names]
     if left and names:
         OUT.print(

@@ -1,7 +1,7 @@
 """privrl share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,6 +13,8 @@ from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, app, friendly, print_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from privrl._sharing import Verdict
 
 _MOST = 40  # files that are listed
@@ -23,6 +25,9 @@ def share_command(
     folder: Annotated[Path, typer.Argument(help="A folder that a command of privrl wrote.")],
     to: Annotated[Path, typer.Option(help="The folder to make, with what may be shared of it.")],
     force: Force = False,
+    weak: Annotated[
+        bool, typer.Option("--weak", help="Copy also what was released at an epsilon above 10.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy what may be shared of a folder, and nothing else.
@@ -31,10 +36,13 @@ def share_command(
     what is made of it; as its statement knows it, to the last byte. The statement goes with it,
     without the command line, which names files of this machine. All that is left says why.
 
+    Prints the guarantee of what is copied. An epsilon above 10 is little privacy, and needs --weak.
+
     Example: privrl share results/histogram --to public/ages
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _copies, _files
+        from privrl import _copies, _files, _sharing
+        from privrl.numerics.printing import up
 
         _copies.check_place(to, folder, force=force)
         copy = _copies.copy_of(folder)
@@ -42,14 +50,43 @@ def share_command(
         _print_verdicts(ordered)
         if not copy.files:
             raise ValueError(f"nothing of {str(folder)!r} may be shared, and nothing was written.")
+        for name, guarantee in copy.guarantees.items():
+            _print_guarantee(name, guarantee)
+            epsilon = _sharing.epsilon_of(guarantee)
+            if epsilon > _sharing.MOST_EPSILON and not weak:
+                raise ValueError(
+                    f"{name} states an epsilon of {up(epsilon)}, above {_sharing.MOST_EPSILON:g}: "
+                    "that is little privacy, and nothing was written. To share it all the same: "
+                    "--weak."
+                )
         _files.save_folder(to.resolve(), copy.files)
         written = [to / name for name in copy.files]
         print_files(written)
         answer |= {
             "shared": {name: each.because for name, each in ordered if each.shareable},
             "left": {name: each.because for name, each in ordered if not each.shareable},
+            "guarantees": {name: dict(each) for name, each in copy.guarantees.items()},
             "files": named(written),
         }
+
+
+def _print_guarantee(name: str, guarantee: "Mapping[str, Any]") -> None:
+    """Print what was released at which epsilon and delta, and of which unit."""
+    from privrl.numerics.printing import up
+
+    order, pair = guarantee.get("order"), guarantee.get("epsilon_delta")
+    epsilon: Any = guarantee.get("epsilon")
+    parts = []
+    if order is not None:
+        parts.append(f"Rényi divergence of order {order:g} at most {up(epsilon)}")
+        epsilon = None
+    epsilon = epsilon if pair is None else pair
+    if epsilon is not None:
+        parts.append(f"epsilon {up(epsilon)}, delta {guarantee.get('delta') or 0!r}")
+    OUT.print(
+        f"guarantee by {name}: {'; '.join(parts)}; privacy unit: "
+        f"{escape(str(guarantee.get('unit') or guarantee.get('relation')))}"
+    )
 
 
 def _print_verdicts(ordered: "list[tuple[str, Verdict]]") -> None:

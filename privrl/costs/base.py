@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import as_floats, check_orders, shown
 from privrl._html import InHtml
 from privrl.costs.conversion import FARTHEST, best_log_delta
-from privrl.costs.relations import Relation
+from privrl.costs.relations import Relation, check_relation
 from privrl.numerics.convolution import POINTS, Pair, product_profile
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray
@@ -130,6 +130,9 @@ class NoPrivacy(InHtml):
     relation: Relation
 
     fixed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_relation(self.relation)
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return infinity at each order > 1."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from privrl._checks import check_count, check_is, check_positive, check_truth
+from privrl._checks import check_count, check_is, check_positive, check_truth, shown
 from privrl._fixed import fixed
 
 ChangeVector = tuple[float, ...]
@@ -119,6 +119,23 @@ class Relation:
                 f"{self.name!r}, got {table!r}."
             )
         return known[table]
+
+
+def check_relation(relation: object, default: Relation | None = None) -> Relation:
+    """Return an argument that must be a relation, or the default where it is None.
+
+    Raises
+    ------
+    ValueError
+        If it is no relation.
+    """
+    relation = default if relation is None else relation
+    if not isinstance(relation, Relation):
+        raise ValueError(
+            "relation must be a Relation of privrl.costs, such as ReplaceRecord(), got "
+            f"{shown(relation)}."
+        )
+    return relation
 
 
 class ReplaceRecord(Relation):

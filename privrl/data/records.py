@@ -12,7 +12,6 @@ where one is an empty field.
 """
 
 import csv
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -34,7 +33,6 @@ from privrl.data.schema.texts import TRUTH, WHOLE, number_in
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one
-_SUGGESTED = 5  # names that others are suggested for
 NOT_RECORDS = (
     "have as many fields in every row as in its header; look for quotes that are not closed or not "
     "doubled, or another --separator"
@@ -169,11 +167,8 @@ def _why(path: Path, header: list[str], names: list[str], absent: list[str], sep
     if other:
         return f"{other}."
     numbers = count_numbers(header)
-    if len(absent) < len(names) and not numbers:  # so that these are names
-        left = [field for field in header if field not in names]
-        near = {name: difflib.get_close_matches(name, left, n=1) for name in absent[:_SUGGESTED]}
-        found = [f"{name!r} may be its {each[0]!r}" for name, each in near.items() if each]
-        return f"{', '.join(found) or 'name them as the schema does'}."
+    if len(absent) < len(names) and not numbers:
+        return "name them as the schema does."
     if not numbers:
         return "--separator says what is between fields."
     about = f"the row is like a record, for {numbers} of its fields are numbers"

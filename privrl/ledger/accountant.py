@@ -9,7 +9,7 @@ import numpy as np
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.base import Cost, check_delta
-from privrl.costs.relations import Relation
+from privrl.costs.relations import Relation, check_relation
 from privrl.ledger.budgets import Budget
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
@@ -38,7 +38,8 @@ class LedgerAccountant(KeepsJournal):
         about: str | None = None,
     ) -> None:
         super().__init__()
-        self._ledger, self._dataset, self._relation = ledger, dataset, relation
+        self._ledger, self._dataset = ledger, dataset
+        self._relation = None if relation is None else check_relation(relation)
         self._about = about
         self._delta = None if delta is None else check_delta(delta)
         self._receipt: Receipt | None = None

@@ -49,7 +49,14 @@ from privrl.costs.noise import (
     NoisyTable,
     largest_square,
 )
-from privrl.costs.relations import DAMPED, DAMPED_REWARDS, ChangeVector, Relation, ReplaceRecord
+from privrl.costs.relations import (
+    DAMPED,
+    DAMPED_REWARDS,
+    ChangeVector,
+    Relation,
+    ReplaceRecord,
+    check_relation,
+)
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.numerics.discrete_gaussian import discrete_gaussian, gaussian_on_grid
 from privrl.numerics.discrete_noise import SMALLEST, IntArray, check_drawable, discrete_laplace
@@ -122,7 +129,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
             If an argument is out of range, no noise that can be drawn meets the target, or the
             relation never changes the table.
         """
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
 
         def cost(size: float) -> NoiseCost:
             return cls._costs(**{cls._named: size, "relation": relation, "table": table})
@@ -234,7 +241,7 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
             relation never changes the table, or there is no noise of that scale.
         """
         epsilon = check_between("epsilon", epsilon, 1e-30, 1e30, "smaller means more privacy")
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
         changes = _check_changes(cls._costs(scale=1.0, relation=relation, table=table))
         largest = max(sum(abs(Fraction(m)) for m in vector) for vector in changes)
         wanted = largest * check_count("count", count) / Fraction(epsilon)

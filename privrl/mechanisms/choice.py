@@ -11,7 +11,7 @@ from privrl._typing import FloatArray, IntArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.choice import ChoiceCost
-from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.base import Mechanism
 from privrl.numerics.discrete_noise import check_drawable, exponential_choice
 
@@ -84,7 +84,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
         ValueError
             If an argument is out of range, or the target cannot be met.
         """
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
 
         def cost(scale: float) -> ChoiceCost:
             return ChoiceCost(scale=scale, sensitivity=sensitivity, relation=relation)

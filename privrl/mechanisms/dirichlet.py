@@ -23,7 +23,7 @@ from privrl.accounting.targets import Rdp, Target, check_target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
-from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
 from privrl.numerics.exact_dirichlet import posterior_rows
@@ -152,7 +152,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
             not bind, or the relation never changes the table.
         """
         check_target(target)
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
         least = (relation.convex_from or 0.0) if isinstance(relation, Relation) else 0.0
         made = partial(cls, relation=relation, table=table, bound=bound, lower_bound=lower_bound)
         changes = made(weight=1.0, alpha=max(1.0, least)).cost.changes
@@ -199,7 +199,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         The arguments are those of `privrl.accuracy.design`: public facts, and no data.
         """
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
         best = design(
             target, n_records=n_records, n_cells=n_cells, loss=loss, relation=relation, count=count
         )
@@ -237,7 +237,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
         privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
         """
         check_count("count", count)
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
         if isinstance(target, Rdp):
             part = Rdp(target.order, target.epsilon / count * (1 - 1e-12))
             setting = dkl_algorithm_1(part, relation=relation, table=table)

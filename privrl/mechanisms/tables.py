@@ -29,7 +29,7 @@ from privrl.accuracy.design import typical_loss
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square
-from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.dirichlet import DirichletMechanism
@@ -133,7 +133,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         privrl.mechanisms.DirichletMechanism.algorithm_1 : for one table.
         """
         shapes = check_shapes(shapes)
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
         one = DirichletMechanism.algorithm_1(target, relation=relation, count=len(shapes))
         return cls(
             shapes=shapes,
@@ -196,7 +196,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         """
         shapes = check_shapes(shapes)
         n_records = check_positive("n_records", n_records, "a public guess will do")
-        relation = ReplaceRecord() if relation is None else relation
+        relation = check_relation(relation, ReplaceRecord())
         factors = _factors(shares, len(shapes))
         if mechanism not in get_args(MechanismName):
             raise ValueError(

@@ -359,6 +359,7 @@ def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
     """Check what is added to some cells, and what was before, see `check_batch`."""
     if not new.size:
         return
+    new = np.asarray(new, np.float64)  # float16 does not hold the limits below
     largest = new.max()
     if not (new.min() >= 0 and largest < np.inf):  # nor is NaN
         raise ValueError("counts must be >= 0 and finite everywhere; check what was counted.")

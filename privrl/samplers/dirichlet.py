@@ -10,11 +10,11 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_is, check_positive, check_rng
+from privrl._checks import check_count, check_positive, check_rng
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost
 from privrl.costs.dirichlet import Bound, DirichletCost
-from privrl.costs.relations import Relation, ReplaceStep
+from privrl.costs.relations import Relation, ReplaceStep, check_relation
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
@@ -89,7 +89,7 @@ class DirichletSampler(PaidSampler):
         cost = DirichletCost(
             weight=weight,
             alpha=alpha,
-            relation=ReplaceStep() if relation is None else relation,
+            relation=check_relation(relation, ReplaceStep()),
             table=table,
             bound=bound,
         )
@@ -187,8 +187,7 @@ class DirichletSampler(PaidSampler):
         ValueError
             If an argument is out of range, or the target cannot be met.
         """
-        relation = ReplaceStep() if relation is None else relation
-        check_is("relation", relation, Relation)
+        relation = check_relation(relation, ReplaceStep())
         if window is not None:
             window = check_count("window", window)
         draws = check_count("draws", draws)

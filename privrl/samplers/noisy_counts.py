@@ -13,12 +13,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_is, check_positive, check_rng, plain_array
+from privrl._checks import check_positive, check_rng, plain_array
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost, largest_square
-from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep
+from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep, check_relation
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
@@ -137,7 +137,7 @@ class NoisyCounts(PaidSampler):
         loops: ArrayLike | None = None,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
-        relation = ReplaceStep() if relation is None else relation
+        relation = check_relation(relation, ReplaceStep())
         cost = GaussianCost(sigma=sigma, relation=relation, table=_table_paid_for(table, loops))
         self._cost: Cost = cost
         self._sigma = frozen(np.asarray(cost.sigma))
@@ -329,7 +329,7 @@ class NoisyCounts(PaidSampler):
         ValueError
             If an argument is out of range, or the target cannot be met.
         """
-        relation = ReplaceStep() if relation is None else relation
+        relation = check_relation(relation, ReplaceStep())
         sigma = _calibrated_sigma(target, relation, _table_paid_for(table, loops))
         return cls(
             sigma=sigma,
@@ -358,7 +358,7 @@ class NonPrivate:
 
     def __init__(self, *, alpha: float = 1.0, relation: Relation | None = None) -> None:
         self._alpha = check_positive("alpha", alpha)
-        self._relation = ReplaceStep() if relation is None else relation
+        self._relation = check_relation(relation, ReplaceStep())
         self._total: FloatArray | None = None
 
     def __repr__(self) -> str:
@@ -453,7 +453,6 @@ _NOTHING_TO_HIDE = 1e-6  # standard deviation for a table that no neighbour chan
 
 
 def _calibrated_sigma(target: Target, relation: Relation, table: str | None) -> float:
-    check_is("relation", relation, Relation)
     if not relation.changes(table):
         return _NOTHING_TO_HIDE
     return calibrate(

@@ -540,3 +540,9 @@ def test_a_damped_cost_is_for_who_damps(damped: str, table: str) -> None:
 
     with pytest.raises(ValueError, match=f"sampler must damp the self-loops.*'{damped}'"):
         check_table("sampler", Loud(weight=1.0), table)
+
+
+def test_counts_of_few_bits_are_counts() -> None:
+    """Limits and steps of counts are beyond what float16 holds."""
+    sampler = Diffuse(weight=0.1, relation=ReplaceStep(), table="transitions")
+    sampler.update(np.ones((2, 2, 2), np.float16), np.random.default_rng(0))

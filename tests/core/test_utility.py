@@ -549,3 +549,9 @@ def test_edges_are_finite_and_shaped() -> None:
     assert l2_quantile(1e-300, total_weight=1e-12, alpha=1e-3, n_cells=2) == math.sqrt(2)
     mean = 2 / (1e15 + 2)  # of −log y at a vertex, to fifteen digits
     assert mean < kl_quantile(0.999, total_weight=1e15, alpha=1.0, n_cells=3) < 1.1 * mean
+
+
+def test_the_largest_prior_of_all_leaves_a_finite_distance() -> None:
+    with np.errstate(all="raise"):
+        found = l2_quantile(0.1, total_weight=50.0, alpha=1.7e308, n_cells=4)
+    assert found == pytest.approx(np.sqrt(1 - 1 / 4))

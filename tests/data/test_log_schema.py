@@ -6,6 +6,7 @@ import pickle
 import textwrap
 import tomllib
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +172,10 @@ def test_a_saved_file_is_toml(ward, tmp_path):
     data = tomllib.loads((tmp_path / "s.toml").read_text())
     assert data["outcome"] == {"column": "left", "values": ["well", "dead"], "rewards": [1.0, -1.0]}
     assert "reward" not in LogSchema.from_dict(LEAST).to_dict()
+
+
+def test_a_column_given_for_a_name_is_not_shown() -> None:
+    with pytest.raises(ValueError, match="name must be a text") as caught:
+        LogSchema(person="p", action={"a": Categories((0, 1))}, most_steps=3,
+                  outcome=pd.Series([8236.5]), outcomes=("well",))  # fmt: skip
+    assert "8236" not in str(caught.value)

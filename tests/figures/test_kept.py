@@ -81,6 +81,16 @@ def test_what_would_not_come_back_is_refused(tmp_path: Path, table: pd.DataFrame
     assert list(tmp_path.iterdir()) == []
 
 
+def test_rows_that_were_chosen_from_a_table(tmp_path: Path) -> None:
+    """Their numbers have gaps, and a missing text may be None or NaN."""
+    for missing in (None, np.nan):
+        table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "text": pd.Series(["a", "b", missing])})
+        path, compute = tmp_path / f"{missing}.json", Counted(table[table.x > 1])
+        first, second = kept(path, "key", compute), kept(path, "key", compute)
+        assert (compute.times, first.x.tolist()) == (1, [2.0, 3.0])
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
 def test_every_flipped_byte_is_seen(tmp_path: Path) -> None:
     path, rng = tmp_path / "it.json", np.random.default_rng(3)
     kept(path, "key", Counted())

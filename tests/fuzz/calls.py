@@ -1304,7 +1304,7 @@ def _changed(r: Random, right: Any) -> Any:
             case 3:
                 return array.tolist()
             case 4 if array.dtype.kind in "iufc":
-                return array * r.choice((-1, 1e300, 0))
+                return array * r.choice((-1.0, 1e300, 0.0))
             case 5 if array.dtype.kind == "f" and array.size:
                 array.flat[r.randrange(array.size)] = r.choice((np.nan, np.inf, -1.0, 1e308))
                 return array

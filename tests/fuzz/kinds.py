@@ -621,7 +621,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("fit-policy", *_LOGS),
     ("fit-policy", "--from-model", "{f}/fit-model", "--out", "out"),
     ("schema", "--columns", "a,b", "--numeric", "a=0:9", "--out", "new.toml"),
-    ("schema", "--csv", "{f}/records.csv", "--log", "--out", "new.json"),
+    ("schema", "--csv", "{f}/records.csv", "--header", "--log", "--out", "new.json"),
     ("schema", "--csv", "{f}/records.csv", "--from-documentation", "{f}/people.names",
      "--missing", "all", "--categories", "size=a,b", "--out", "new.toml", "--json"),
     ("account", "--weight", "1", "--alpha", "5"),

@@ -54,6 +54,28 @@ def valid() -> dict[str, calls.Valid]:
         return calls.table()
 
 
+def test_an_array_of_any_type_is_changed() -> None:
+    """Integers of eight bits hold neither -1 nor 1e300."""
+    for seed in range(40):
+        for kind in ("u1", "i1", "f4", "f8", "?"):
+            calls.wrong(Random(seed), np.ones((2, 2), kind), [None])
+
+
+@pytest.mark.parametrize("wrong", ["", "replace record", -0.0, ReplaceRecord], ids=repr)
+def test_a_relation_is_a_relation_in_every_public_call(
+    valid: dict[str, calls.Valid], wrong: object
+) -> None:
+    """Budgets of a ledger, statements and specs take its name as well."""
+    tried = 0
+    for name, call in valid.items():
+        by_name = name in ("Ledger.set_budget", "privacy_statement")
+        if "relation" in call.given() and not by_name:
+            with pytest.raises(ValueError, match="relation must be "):
+                call.function(**call.given() | {"relation": wrong})
+            tried += 1
+    assert tried >= 30
+
+
 def test_a_thousand_cases() -> None:
     """What is found is tried once more, alone: a busy machine makes anything wait for too long."""
     done = fuzzed("--cases", "1000", "-j", "2")

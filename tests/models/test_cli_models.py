@@ -90,7 +90,7 @@ def test_schema_of_names(tmp_path: Path) -> None:
 
 def test_schema_of_a_file_reads_its_header_only(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_bytes(b"age\tjob\n\xff\xfe not even text")
-    result = run("schema", "--csv", tmp_path / "d.csv", "--separator", "tab", "--out",
+    result = run("schema", "--header", "--csv", tmp_path / "d.csv", "--separator", "tab", "--out",
                  tmp_path / "s.toml")  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "age, job" in said(result)
@@ -304,7 +304,10 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
     ("arguments", "message"),
     [
         (["schema"], "give --columns or --csv"),
-        (["schema", "--columns", "ajob", "--csv", "data.csv"], "columns must be one of"),
+        (
+            ["schema", "--header", "--columns", "ajob", "--csv", "data.csv"],
+            "columns must be one of",
+        ),
         (["schema", "--columns", ","], "at least one column"),
         (["schema", "--columns", "a,a"], "different"),
         (["schema", "--columns", "a", "--numeric", "b=0:1"], "numeric must name columns"),

@@ -159,6 +159,41 @@ def test_a_line_that_is_no_header_is_refused_and_not_shown(tmp_path, line, messa
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    "options", ["", "--columns job", "--numeric age=0:100", "--missing all", "--log"]
+)
+def test_a_record_of_texts_is_no_header(tmp_path: Path, options: str) -> None:
+    """Only a line with a name that the user typed is taken for names, or where --header says so."""
+    (tmp_path / "p.csv").write_text(f"clerk,{SECRET},Berlin\nsmith,healthy,Rome\n")
+    out = tmp_path / "s.toml"
+    command = f"schema --csv {tmp_path / 'p.csv'} --out {out} {options}"
+    result = run(command)
+    assert result.exit_code == 2
+    assert "may be a record" in said(result)
+    assert not any(word in result.output for word in (SECRET, "clerk", "Berlin"))
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("option", ["--header", "--columns job", "--missing job"])
+def test_a_header_is_known_by_a_name_that_was_typed(tmp_path: Path, option: str) -> None:
+    (tmp_path / "p.csv").write_text("job,town\nsmith,Rome\n")
+    out = tmp_path / "s.json"
+    result = run(f"schema --csv {tmp_path / 'p.csv'} --out {out} {option}")
+    assert result.exit_code == 0, result.output
+    assert "job" in json.loads(out.read_text())["columns"]
+
+
+def test_a_network_never_suggests_a_field_of_the_data(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("job,diagnosis HIV\na,b\n")
+    Schema({"job": Categories(("a", "b")), "diagnosis": Categories(("a", "b"))}).save(
+        tmp_path / "s.json"
+    )
+    result = run(f"bayes-net {tmp_path / 'p.csv'} --schema {tmp_path / 's.json'}")
+    assert result.exit_code == 2
+    assert "'diagnosis' absent" in said(result)
+    assert "HIV" not in result.output
+
+
 def test_blanks_around_names_say_nothing(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("age, job ,x\n")
     assert read_header(tmp_path / "p.csv") == ("age", "job", "x")
@@ -170,7 +205,7 @@ def test_blanks_around_names_say_nothing(tmp_path: Path) -> None:
         (f"{SECRET};b", "--separator ';'"),
         (f"{SECRET},3", "(echo age,job; cat "),
         (f"{SECRET},3,x", "write the columns' names, in their order, above it"),
-        ("age,jobb", "'job' may be its 'jobb'"),
+        (f"age,job {SECRET}", "name them as the schema does"),
         (f"age,{SECRET}", "name them as the schema does"),
         (f"{SECRET},jobb", "--separator says what is between fields"),
     ],
@@ -371,10 +406,12 @@ def test_columns_that_are_not_to_be_used_stay_away(folder: Path) -> None:
     assert Schema.load("schema.toml").names == ("age", "workclass", "income")
     chosen = "schema --csv people.csv --columns workclass,age --numeric age=0:100 --out chosen.toml"
     assert "Fill in the categories of workclass," in said(run(chosen))
-    wrong = run("schema --csv people.csv --columns wage --out other.toml")
+    wrong = run("schema --csv people.csv --header --columns wage --out other.toml")
     assert "columns must be one of 'age', 'workclass', 'income', got 'wage'" in said(wrong)
     Path("other.toml").write_text("no schema")
-    assert "is there and is no schema" in said(run("schema --csv people.csv --out other.toml"))
+    assert "is there and is no schema" in said(
+        run("schema --csv people.csv --header --out other.toml")
+    )
 
 
 def test_every_column_with_records_that_do_not_fit_is_named(folder: Path) -> None:

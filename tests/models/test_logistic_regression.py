@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
+from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs import AddRemoveRecord, GaussianCost
@@ -175,6 +176,40 @@ def test_it_begins_with_a_classifier_that_was_paid_for():
     np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
     # Its own part alone, and all of the target.
     assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
+
+
+def test_a_file_states_the_cost_of_both_models_in_it(tmp_path):
+    """Of whose records the first was is unknown: as if they were the same."""
+    X, y = records()
+    target = ApproxDP(1.0, 1e-5)
+    naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=target, random_state=1).fit(X, y)
+    model = made(target).fit(X, y, naive_bayes=naive)
+    model.save(tmp_path / "model.json")
+    said = json.loads((tmp_path / "model.json").read_text())
+    assert list(said)[:2] == ["format", "guarantee"]
+    both = PldAccountant()
+    both.compose(model.cost_)
+    both.compose(naive.cost_)
+    assert said["guarantee"]["epsilon"] == pytest.approx(float(both.epsilon(1e-5)), rel=1e-3)
+    assert 1.4 < said["guarantee"]["epsilon"] < 1.5
+    loaded = load_classifier(tmp_path / "model.json")
+    assert loaded.total_cost_ == model.total_cost_
+    alone = made(target).fit(X, y)
+    assert alone.to_dict()["guarantee"]["epsilon"] <= 1.0
+    for wrong in (1.0, 0, "1", None):
+        said["guarantee"]["epsilon"] = wrong
+        with pytest.raises(ValueError, match="guarantee must be what all in the file cost"):
+            PrivateLogisticRegression.from_dict(said)
+
+
+def test_a_file_of_the_first_format_counts_as_two_releases():
+    said = made().fit(*records()).to_dict()
+    del said["guarantee"], said["spent"]["begun_before"]
+    loaded = PrivateLogisticRegression.from_dict(
+        said | {"format": "privrl.PrivateLogisticRegression 1"}
+    )
+    assert loaded.to_dict()["guarantee"]["epsilon"] > 4.0
+    assert loaded.weights_[0].tolist() == said["weights"][0]
 
 
 @pytest.mark.parametrize(

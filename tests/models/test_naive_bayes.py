@@ -1061,3 +1061,16 @@ def test_copies_and_pickles_of_a_model_with_a_schema():
     model = from_schema().fit(table, table["ill"])
     for other in (clone(model).fit(table, table["ill"]), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(other.predict_proba(table), model.predict_proba(table))
+
+
+def test_files_have_the_classes_as_they_are_stated():
+    """And `classes_` sorted, as scikit-learn wants them."""
+    x, y = np.zeros((3000, 1), int), np.repeat(["zebra", "ant"], [2500, 500])
+    model = PrivateNaiveBayes(
+        [2], classes=["zebra", "ant"], target=ApproxDP(1.0, 1e-5), random_state=0
+    ).fit(x, y)
+    said = model.to_dict()
+    assert said["classes"] == ["zebra", "ant"]
+    assert said["class_log_prior"][0] > said["class_log_prior"][1]
+    assert model.classes_.tolist() == ["ant", "zebra"]
+    assert model.class_log_prior_[0] < model.class_log_prior_[1]

@@ -119,13 +119,16 @@ def records() -> pd.DataFrame:
     return pd.DataFrame({"age": rng.uniform(0, 100, 80), EVIL: rich})
 
 
-def saved_classifier(out: Path, kind: str) -> Any:
-    """Write a classifier of a kind, whose class has such a name."""
+def saved_classifier(
+    out: Path, kind: str, of: tuple[Schema, str, pd.DataFrame, "pd.Series[Any]"] | None = None
+) -> Any:
+    """Write a classifier of a kind; by default its class has such a name."""
     made = importlib.import_module(f"privrl.models.{kind}")
     name = {"naive_bayes": "PrivateNaiveBayes", "logistic_regression": "PrivateLogisticRegression"}
     data = records()
-    model = getattr(made, name[kind])(SCHEMA, classes=EVIL, target=Rdp(2, 1))
-    model.fit(data[["age"]], data[EVIL])
+    schema, classes, X, y = of or (SCHEMA, EVIL, data[["age"]], data[EVIL])
+    model = getattr(made, name[kind])(schema, classes=classes, target=Rdp(2, 1))
+    model.fit(X, y)
     _saved(out, model.to_dict(), model.cost_)
     return model
 

@@ -29,6 +29,7 @@ from privrl.accounting import ApproxDP
 from privrl.agents.policies import Policy
 from privrl.cli import app
 from privrl.costs import GaussianCost, Relation
+from privrl.data.schema import Categories, Schema
 from privrl.experiments.palette import BLUE, GREEN
 from privrl.experiments.reports import NAMES, charts, policies, report
 from privrl.experiments.reports import contents as of_contents
@@ -288,6 +289,29 @@ def test_a_classifier_is_drawn_as_it_was_released(tmp_path: Path, kind: str) -> 
     ]
     assert [each.name for each in feature.series] == ["no", "yes"]
     assert EVIL not in report(tmp_path)[1]
+
+
+@pytest.mark.parametrize("kind", ["naive_bayes", "logistic_regression"])
+@pytest.mark.parametrize("labels", [("zebra", "ant", "mole"), ("b", 7, "a"), (True, False)])
+def test_classes_in_any_order_keep_their_numbers(
+    tmp_path: Path, kind: str, labels: tuple[Any, ...]
+) -> None:
+    """Each class is known by a value of a feature that it nearly always has."""
+    pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+    schema = Schema({"x": Categories(tuple("pqr"[: len(labels)])), "y": Categories(labels)})
+    rng = np.random.default_rng(1)
+    # A different number of records for each, so that priors differ, too.
+    codes = np.repeat(np.arange(len(labels)), [2000 * 2**k for k in range(len(labels))])
+    seen = np.where(rng.random(codes.size) < 0.8, codes, rng.integers(0, len(labels), codes.size))
+    y = pd.Series([labels[code] for code in codes], name="y", dtype=object)
+    X = pd.DataFrame({"x": [schema.columns["x"].values[code] for code in seen]})
+    saved_classifier(tmp_path, kind, (schema, "y", X, y))
+    frequencies, feature = found(page(tmp_path), Chart)
+    names = [str(label) for label in labels]
+    assert list(frequencies.labels) == names
+    assert np.argsort(frequencies.series[0].x).tolist() == list(range(len(labels)))
+    assert [series.name for series in feature.series] == names
+    assert [int(np.argmax(series.x)) for series in feature.series] == list(range(len(labels)))
 
 
 def test_a_network_shows_its_tables(tmp_path: Path) -> None:

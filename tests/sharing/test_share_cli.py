@@ -71,6 +71,28 @@ def refused(*more: object, folder: str = "out", to: str = "copy") -> str:
 # What is copied ----------------------------------------------------------------------------------
 
 
+def test_a_weak_guarantee_is_said_and_needs_a_word() -> None:
+    run("histogram", "data.csv", "--schema", "schema.toml", "--column", "age", "--out", "out",
+        "--mechanism", "laplace", "--epsilon", 100_000)  # fmt: skip
+    assert "epsilon of 100000, above 10: that is little privacy" in refused()
+    told = run("share", "out", "--to", "copy", "--weak")
+    assert "epsilon 100000, delta 1e-05; privacy unit: replace one record" in told
+    assert names("copy") == NAMES
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--order", 2), "Rényi divergence of order 2 at most 1; epsilon "),
+        (("--delta", 1e-6), "epsilon 1, delta 1e-06; privacy unit: replace one record"),
+    ],
+)
+def test_the_guarantee_of_what_is_copied_is_printed(options: tuple[Any, ...], said: str) -> None:
+    run("histogram", "data.csv", "--schema", "schema.toml", "--column", "age", "--out", "out",
+        "--mechanism", "gaussian", *options)  # fmt: skip
+    assert said in run("share", "out", "--to", "copy")
+
+
 def test_a_copy_is_what_was_released() -> None:
     histogram()
     Path("out/notes.txt").write_text("for me")

@@ -7,7 +7,7 @@ separators, never what is in a field.
 
 import csv
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,15 +52,27 @@ def not_utf8(path: Path) -> str:
     return "be text in UTF-8; convert it first, one of Windows by iconv -f WINDOWS-1252 -t UTF-8"
 
 
-def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
+def read_header(
+    path: str | Path, *, separator: str = ",", known: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Return the column names of a CSV file, from its first row; no other row is used.
 
     Blanks around names are left out.
 
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The file.
+    separator : str
+        The one character between fields.
+    known : collection of str, optional
+        Names of columns that the user knows. The row must contain one of them, or it may be a
+        record. By default the caller states that the file has a row of names.
+
     Raises
     ------
     NoHeader
-        A ValueError: a field is a number, so that the row is taken for a record.
+        A ValueError: a field is a number, or none is a known name, so that the row may be a record.
     ValueError
         If the file is empty, a name is empty or there twice, or there is one field with another
         separator in it. No message shows a field.
@@ -89,6 +101,13 @@ def read_header(path: str | Path, *, separator: str = ",") -> tuple[str, ...]:
             f"{path.name} must begin with a row of names, and its first line is like a record: "
             f"{numbers} of its {len(row)} fields are numbers. Say what the columns are called: "
             "--columns age,job,... in their order.",
+            len(row),
+        )
+    if known is not None and not {name.strip() for name in known} & set(row):
+        raise NoHeader(
+            f"{path.name} has a first line of {len(row)} fields that may be a record: none of them "
+            "is a name that you gave. Name a column, such as --numeric age=0:100, or add --header "
+            "if the line is a row of names.",
             len(row),
         )
     return check_names(row)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from privrl._checks import shown
 from privrl._files import read_bytes
 from privrl._plain import check_writable, listed, parse_json
 from privrl.data.schema.columns import Bins, Categories, Column, heading
@@ -94,7 +95,7 @@ def read(path: Path) -> Any:
 def check_name(name: str) -> None:
     """Check that a column's name is a text."""
     if not isinstance(name, str) or not name:
-        raise ValueError(f"a column's name must be a text that is not empty, got {name!r}.")
+        raise ValueError(f"a column's name must be a text that is not empty, got {shown(name)}.")
     check_writable("a column's name", name)
 
 

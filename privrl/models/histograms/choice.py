@@ -12,7 +12,7 @@ from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.noise import largest_square
-from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
+from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -96,7 +96,7 @@ def choose_mechanism(
     if loss not in get_args(Loss):
         raise ValueError(f"loss must be one of {listed(get_args(Loss))}, got {loss!r}.")
     check_target(target)
-    relation = ReplaceRecord() if relation is None else relation
+    relation = check_relation(relation, ReplaceRecord())
     keeps_size(relation)
     if n_records is not None:
         n_records = check_positive("n_records", n_records, "a public guess will do")

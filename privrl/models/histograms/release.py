@@ -13,7 +13,7 @@ from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.accuracy.design import Loss
-from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
 from privrl.mechanisms.dirichlet import DirichletMechanism
@@ -102,7 +102,7 @@ def histogram(
     """
     rng = as_rng(rng)
     column, called = _column(bins, range), str(getattr(values, "name", None) or "the column")
-    relation = ReplaceRecord() if relation is None else relation
+    relation = check_relation(relation, ReplaceRecord())
     is_public = keeps_size(relation)
     if is_public and n_records is not None:
         raise ValueError(

@@ -1,6 +1,6 @@
 """One of two classifiers, chosen by public facts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -15,7 +15,7 @@ from privrl.accounting.targets import Target
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
-from privrl.models.logistic_regression.plain import FORMAT
+from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import read_records
 from privrl.models.saving import load_as
@@ -133,6 +133,14 @@ def load_classifier(path: str | Path) -> PrivateLogisticRegression | PrivateNaiv
     return load_as(path, _kind)
 
 
+def classifier_from_dict(
+    data: Mapping[str, Any],
+) -> PrivateLogisticRegression | PrivateNaiveBayes:
+    """Return the classifier that plain data describe, of whichever of the two kinds it is."""
+    return _kind(data).from_dict(data)
+
+
 def _kind(data: Any) -> type[PrivateLogisticRegression | PrivateNaiveBayes]:
     said = data.get("format") if isinstance(data, dict) else None
-    return PrivateLogisticRegression if said == FORMAT else PrivateNaiveBayes
+    is_linear = said in (FORMAT, FIRST_FORMAT)
+    return PrivateLogisticRegression if is_linear else PrivateNaiveBayes

@@ -20,7 +20,7 @@ from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.candidates import choose
-from privrl.models.logistic_regression.plain import attributes_of, parameters_of, to_plain
+from privrl.models.logistic_regression.plain import attributes_of, both, parameters_of, to_plain
 from privrl.models.logistic_regression.plan import plan, plan_tables, safe_temperature, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.training import Candidate, Start, descend
@@ -54,6 +54,9 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
     cost_ : Cost
         What the fit has spent, and under which relation. Without what a naive Bayes classifier
         cost that `fit` was given.
+    total_cost_ : Cost
+        What all that is in a saved file has cost: `cost_`, and that of a naive Bayes classifier
+        that `fit` was given, as if both were fitted on the same records.
     naive_bayes_ : PrivateNaiveBayes
         Where the model began: a fitted classifier of its own.
     n_steps_ : int
@@ -95,6 +98,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
     """
 
     cost_: Cost = fitted()
+    total_cost_: Cost = fitted()
     randomness_: str = fitted()
     naive_bayes_: PrivateNaiveBayes = fitted()
     n_steps_: int = fitted()
@@ -135,7 +139,8 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
             estimator, for scikit-learn copies those, and a copy would be charged instead.
         naive_bayes : PrivateNaiveBayes, optional
             A fitted classifier over the same schema and classes to begin with. It was paid for
-            when it was fitted: the whole target then is for gradients.
+            when it was fitted: the whole target then is for gradients. A saved model has both in
+            it, and states the cost of both together: `total_cost_`.
 
         Raises
         ------
@@ -194,6 +199,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         self.__dict__.update(
             vars(records.seen),
             cost_=cost,
+            total_cost_=cost if naive_bayes is None else both(cost, begun),
             _fitted_for=self.target,
             naive_bayes_=begun,
             n_steps_=planned.scores.number + planned.weights.number,

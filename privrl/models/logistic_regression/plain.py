@@ -1,24 +1,29 @@
 """A fitted logistic regression as plain data: what was released and what it cost."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, check_truth
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
+from privrl.accounting.targets import Rdp, Target
+from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.plain import target_of
 from privrl.models.saving import check_entries, check_format, randomness_said
 
-FORMAT = "privrl.PrivateLogisticRegression 1"
+FORMAT = "privrl.PrivateLogisticRegression 2"
+FIRST_FORMAT = "privrl.PrivateLogisticRegression 1"
 _FITTED = ("weights", "intercept", "deviations", "intercept_deviations")
 _ENTRIES = (
-    "format", "target", "naive_bayes", *_FITTED, "spent", "randomness", "shareable", "because",
+    "format", "guarantee", "target", "naive_bayes", *_FITTED, "spent", "randomness", "shareable",
+    "because",
 )  # fmt: skip
 
 
@@ -37,6 +42,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
     cost = state["cost_"]
     return {
         "format": FORMAT,
+        "guarantee": _guarantee(state["total_cost_"], state["target"]),
         "target": asdict(state["target"]),
         "naive_bayes": begun.to_dict(),
         "weights": [table.tolist() for table in state["weights_"]],
@@ -47,6 +53,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
             "relation": str(cost.relation),
             "sigma": cost.sigma,
             "steps": state["n_steps_"],
+            "begun_before": state["total_cost_"] != cost,
         },
         "randomness": state["randomness_"],
         **_verdict(state["randomness_"]).said,
@@ -55,6 +62,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
     """Return the parameters of the classifier that plain data describe, and where it began."""
+    data = _as_now(data)
     check_entries("a classifier", data, _ENTRIES)
     check_format(data, FORMAT)
     begun = PrivateNaiveBayes.from_dict(data["naive_bayes"])
@@ -64,11 +72,18 @@ def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
 
 def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str, Any]:
     """Return what a fit has added to the parameters."""
+    data = _as_now(data)
     spent, relation, n_classes = data["spent"], ReplaceRecord(), len(begun.classes_)
-    check_entries("spent", spent, ("relation", "sigma", "steps"))
+    check_entries("spent", spent, ("relation", "sigma", "steps", "begun_before"))
     if spent["relation"] != str(relation):
         raise ValueError(f"relation must be {str(relation)!r}, got {spent['relation']!r}.")
     check_said(data, _verdict(randomness_said(data)))
+    cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
+    before = check_truth("begun_before", spent["begun_before"])
+    total = both(cost, begun) if before else cost
+    target = target_of(data["target"])
+    assert target is not None  # the parameters were checked before
+    _check_guarantee(data["guarantee"], _guarantee(total, target))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
@@ -76,8 +91,9 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         **({} if names is None else {"feature_names_in_": names}),
         "naive_bayes_": begun,
         "classes_": begun.classes_,
+        "cost_": cost,
+        "total_cost_": total,
         "_fitted_for": target_of(data["target"]),
-        "cost_": GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation),
         "n_steps_": check_count("steps", spent["steps"], least=0),
         "randomness_": randomness_said(data),
         "weights_": _tables_of("weights", data["weights"], shapes),
@@ -87,6 +103,45 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
             "intercept_deviations", data["intercept_deviations"], (n_classes,), least=0.0
         ),
     }
+
+
+def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
+    """Return what gradients and a classifier fitted before cost together, of the same records."""
+    before = begun.cost_
+    return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
+
+
+def _guarantee(total: Cost, target: Target) -> dict[str, Any]:
+    """Return what everything in a file cost, in the terms of the target."""
+    said: dict[str, Any] = {"relation": str(total.relation)}
+    if isinstance(target, Rdp):
+        return said | {"order": target.order, "epsilon": float(total.rdp(target.order))}
+    return said | {"epsilon": float(total.epsilon(target.delta)), "delta": target.delta}
+
+
+def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
+    """Check what a file states; processors differ in the last digits of epsilon."""
+    if said is None:  # of the first format, which stated none
+        return
+    epsilon = said.get("epsilon") if isinstance(said, Mapping) else None
+    same = isinstance(epsilon, float) and math.isclose(epsilon, computed["epsilon"], rel_tol=1e-6)
+    if not same or said != {**computed, "epsilon": epsilon}:
+        raise ValueError(
+            f"guarantee must be what all in the file cost, {dict(computed)}, got {said!r}."
+        )
+
+
+def _as_now(data: Any) -> Any:
+    """Return a file of the first format as one of today's.
+
+    It does not say whether its naive Bayes classifier was paid for before: as if it was.
+    """
+    if not isinstance(data, Mapping) or data.get("format") != FIRST_FORMAT:
+        return data
+    spent = data.get("spent")
+    if isinstance(spent, Mapping):
+        spent = {**spent, "begun_before": True}
+    return {**data, "format": FORMAT, "guarantee": None, "spent": spent}
 
 
 def _verdict(randomness: str | None) -> Verdict:

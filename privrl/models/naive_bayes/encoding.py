@@ -65,6 +65,14 @@ def class_places(labels: Categories) -> IntArray:
     return np.argsort(class_order(labels))
 
 
+def in_stated_order(labels: Categories, by_class: FloatArray) -> FloatArray:
+    """Return what has a first axis of the classes in ``classes_``, in the order of the labels.
+
+    Files and pages have that order: `Categories.labels` then say which number is whose.
+    """
+    return by_class[class_places(labels)]
+
+
 def class_array(labels: Categories) -> NDArray[Any]:
     """Return the classes as an array, shape (J,), sorted; of objects where their types differ."""
     values = [labels.values[i] for i in class_order(labels)]

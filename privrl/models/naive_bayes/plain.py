@@ -13,7 +13,13 @@ from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
-from privrl.models.naive_bayes.encoding import check_sizes, class_array, class_labels, class_order
+from privrl.models.naive_bayes.encoding import (
+    check_sizes,
+    class_array,
+    class_labels,
+    class_order,
+    in_stated_order,
+)
 from privrl.models.naive_bayes.temperature import SHAPES
 from privrl.models.saving import (
     SPENT,
@@ -53,7 +59,6 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
     is_private = used.mechanism != "none"
     target, names = state["target"], state.get("feature_names_in_")
     alpha, temperature = state["alpha"], state["temperature"]
-    stated = np.argsort(class_order(labels))  # in a file classes have the order they are stated in
     return {
         "format": _FORMAT,
         "schema": _plain_schema(schema),
@@ -67,8 +72,10 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         "n_features": state["n_features_in_"],
         "feature_names": None if names is None else names.tolist(),
         "measured_temperature": state["temperature_"],
-        "class_log_prior": _plain_logs(state["class_log_prior_"][stated]),
-        "feature_log_prob": [_plain_logs(table[stated]) for table in state["feature_log_prob_"]],
+        "class_log_prior": _plain_logs(in_stated_order(labels, state["class_log_prior_"])),
+        "feature_log_prob": [
+            _plain_logs(in_stated_order(labels, table)) for table in state["feature_log_prob_"]
+        ],
         "spent": {"relation": str(used.relation), "is_private": is_private} | plain_spent(used),
         "randomness": state["randomness_"],
         **_verdict(used, state["randomness_"]).said,
