@@ -252,10 +252,10 @@ def pipeline(case: Case, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> Callabl
         run(*given, *ledger, "--out", "out")
         out = "out"
         if case.then:
-            run("share", out, "--to", "public")  # as another would, who was given it
+            run("share", out, "--to", "public", "--weak")  # as another would, who was given it
             out = "more"
             run(*(each.replace("PUBLIC", "public") for each in case.then), "--out", out)
-        run("share", out, "--to", "copy")
+        run("share", out, "--to", "copy", "--weak")
         seen.sources.append(contents(Path(out)))
         seen.copies.append(contents(Path("copy")))
         monkeypatch.chdir(base)
