@@ -30,7 +30,7 @@ from privrl.offline.counts import (
 from privrl.offline.estimates import Estimate
 from privrl.offline.facts import SHARE, LogFacts, release_facts
 from privrl.offline.learning import learn
-from privrl.offline.persons import PersonStream
+from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
 
@@ -62,6 +62,8 @@ class LoggedPolicy(InHtml):
         What an action is taken to do over the noise on it, in the first round.
     cost : Cost
         Of everything, for a person.
+    unit : str
+        What a person is, see `LogSpace`.
 
     Notes
     -----
@@ -81,6 +83,7 @@ class LoggedPolicy(InHtml):
     value: Estimate | None
     signal: float
     cost: Cost
+    unit: str = "person"
 
 
 def fit_policy(
@@ -134,16 +137,17 @@ def fit_policy(
     discount = check_discount(discount)
     check_policy(log, cost, discount)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
-    stream = PersonStream(log, cost, rng, accountant)
-    facts = release_facts(stream, log)
-    if discount == 1 and counts_show(stream, log, facts, allowed):
-        return _by_counts(log, stream, facts, allowed)
-    if not stream.sums:
-        return _nothing(log, stream, facts, allowed)
-    learned = learn(
-        stream, log, facts, discount=discount, allowed=allowed, chances=chances, balanced=uniform
-    )
-    return LoggedPolicy(**vars(learned), facts=facts, cost=cost)
+    with paid_stream(log, cost, rng, accountant) as stream:
+        facts = release_facts(stream, log)
+        if discount == 1 and counts_show(stream, log, facts, allowed):
+            return _by_counts(log, stream, facts, allowed)
+        if not stream.sums:
+            return _nothing(log, stream, facts, allowed)
+        learned = learn(
+            stream, log, facts,
+            discount=discount, allowed=allowed, chances=chances, balanced=uniform,
+        )  # fmt: skip
+        return LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
@@ -194,6 +198,7 @@ def _by_counts(
         facts=facts,
         signal=math.inf,
         cost=stream.cost,
+        unit=log.unit,
     )
 
 
@@ -210,4 +215,5 @@ def _nothing(
         facts=facts,
         signal=0.0,
         cost=stream.cost,
+        unit=log.unit,
     )

@@ -150,6 +150,7 @@ class ReleasedPolicy(InHtml):
             statement=statement_of(
                 policy.cost,
                 epsilon,
+                unit=policy.unit,
                 delta=delta,
                 order=order,
                 released="a policy from sums and votes of persons",

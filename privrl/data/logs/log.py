@@ -34,11 +34,14 @@ class LogSpace:
         The lowest and highest reward of a step, that of its outcome apart.
     most_steps, most_episodes : int
         Of an episode, and of a person.
+    unit : str
+        What a person is here, and statements name as the privacy unit: the column of a table that
+        says whose a row is, such as ``"visit"``.
 
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or ``unit`` is no text.
     """
 
     n_states: int
@@ -48,12 +51,15 @@ class LogSpace:
     step_rewards: tuple[float, float]
     most_steps: int
     most_episodes: int
+    unit: str = "person"
 
     def __post_init__(self) -> None:
         check_count("n_states", self.n_states)
         check_count("n_actions", self.n_actions)
         check_count("most_steps", self.most_steps)
         check_count("most_episodes", self.most_episodes)
+        if not isinstance(self.unit, str) or not self.unit:
+            raise ValueError(f"unit must be a text, such as 'person', got {self.unit!r}.")
         if len(self.outcome_rewards) != len(self.outcomes):
             raise ValueError(
                 f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
@@ -94,7 +100,7 @@ class Log(LogSpace):
 
     Parameters
     ----------
-    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes
+    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes, unit
         What is public, see `LogSpace`.
     state, action : array of int, shape (n_steps,)
         From 0.

@@ -29,7 +29,8 @@ class LogSchema:
     ----------
     person : str
         The column that says whose a row is: a text or a whole number. Two texts that differ in
-        case or blanks are two persons. Rows where it is empty are left out.
+        case or blanks are two persons. Rows where it is empty are left out. Statements name it as
+        the privacy unit.
     state, action : Schema or mapping from str to Categories or Bins
         The columns that a state, and an action, is made of; the cells of several are numbered
         with those of the last column fastest. No state at all is one state.
@@ -151,6 +152,7 @@ class LogSchema:
             step_rewards=self.reward_bounds or (0.0, 0.0),
             most_steps=self.most_steps,
             most_episodes=self.most_episodes,
+            unit=self.person,
         )
 
     @property
