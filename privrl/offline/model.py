@@ -15,6 +15,7 @@ from privrl.envs.tabular import TabularMDP
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
+    LONGEST,
     ReleasedCounts,
     belief_of,
     counts_show,
@@ -148,6 +149,11 @@ def check_model(
         raise ValueError(
             f"log must have at most {MOST_CELLS} transitions to make a model of, got "
             f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
+        )
+    if log.most_steps * n_states > LONGEST:
+        raise ValueError(
+            f"most_steps times states must be at most {LONGEST}, got {log.most_steps} and "
+            f"{n_states}; let episodes be shorter."
         )
     outcomes = check_labels("outcomes", names)
     if _UNKNOWN in outcomes:

@@ -212,11 +212,12 @@ class PersonStream:
         with self._lock:
             if self._in_use:
                 raise ValueError(
-                    "adds must not ask the stream for a table: both would be paid from the same "
-                    "budget. Ask for one after the other."
+                    "the stream must not be in use: adds asked it for another table, or an "
+                    "interrupt came where one ends. Ask for one table after the other, or make "
+                    "another stream, which pays anew."
                 )
-            self._in_use = True
             try:
+                self._in_use = True
                 yield
             finally:
                 self._in_use = False

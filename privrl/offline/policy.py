@@ -6,7 +6,7 @@ Counts of all transitions are planned for, where they show; else values are lear
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from privrl.numerics.randomness import Rng, as_rng
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,
+    LONGEST,
     belief_of,
     counts_show,
     release_counts,
@@ -33,8 +34,6 @@ from privrl.offline.learning import learn
 from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
-
-LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +163,11 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
         raise ValueError(
             "log must have rewards, got none that is not 0: no action is better than others; give "
             "a column of them, or outcome_rewards."
+        )
+    if log.n_states * log.n_actions > LONGEST:
+        raise ValueError(
+            f"states times actions must be at most {LONGEST}, got {log.n_states} and "
+            f"{log.n_actions}; make them coarser."
         )
     counts = table_size(log) <= LARGEST and discount == 1
     if isinstance(cost, GaussianCost) and not counts:
