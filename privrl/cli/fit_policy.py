@@ -105,7 +105,7 @@ def fit_policy_command(
             )
             guarantee, only = budget.guarantee(public.space), None
         with logs.once_charged(accountant):
-            if accountant is not None:
+            if accountant is not None and data is not None:
                 with public.read(data, where) as log:
                     policy = _fitted(log, public, budget, discount, rng, accountant)
             written = _files.save_all(

@@ -85,9 +85,9 @@ def friendly() -> Iterator[None]:
             _complain(f"[red]error:[/] {escape(what)}")
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
-            what = ["every file is whole, as it was or as it was to be."]
-            what += getattr(stop, "__notes__", ())
-            _complain(f"[yellow]stopped[/]; {escape(' '.join(what))}")
+            whole = "every file is whole, as it was or as it was to be."
+            what = " ".join([whole, *getattr(stop, "__notes__", ())])
+            _complain(f"[yellow]stopped[/]; {escape(what)}")
             raise typer.Exit(130) from stop
 
 

@@ -213,6 +213,19 @@ def test_steps_that_all_earn_alike(
     assert found.facts.persons > 0
 
 
+@pytest.mark.parametrize("rewards", [(1e50, 1e50), (1.0, 1 + 2**-52), (-7e9, -7e9)])
+def test_rewards_of_a_model_that_are_nearly_alike(rewards: tuple[float, float]) -> None:
+    """The points that they were split between were one float."""
+    rng = np.random.default_rng(0)
+    space = {
+        "n_states": 2, "n_actions": 2, "outcomes": (), "outcome_rewards": (),
+        "step_rewards": rewards, "most_steps": 2, "most_episodes": 1,
+    }  # fmt: skip
+    model = fit_model(some_log(rng, space, 500, "any"), epsilon=100.0, rng=0)
+    assert model.statement["details"]["model"] == "counts"
+    np.testing.assert_allclose(model.mdp.expected_reward[:2], rewards[0], rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"step_rewards": (0.0, 1e60)}, {"step_rewards": (1e-60, 1.0)}, {"outcome_rewards": (5e-324,)},
@@ -309,7 +322,7 @@ def test_an_interrupt_after_the_charge_says_what_is_spent(
             fit(log, rng=0, accountant=spent)
         notes = " ".join(getattr(stop.value, "__notes__", ()))
         if len(spent.journal):
-            assert "charged for this" in notes
+            assert "The accountant was charged for this" in notes
         told += len(spent.journal)
     assert told
 
