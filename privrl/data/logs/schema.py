@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from privrl._checks import check_count, check_finite, shown
+from privrl._checks import check_between, check_count, shown
 from privrl._plain import listed
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
@@ -354,6 +354,6 @@ def _listing(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _number(name: str, value: Any) -> float:
-    number = check_finite(name, value)
+    number = check_between(name, value, -1e100, 1e100)
     check_reward(name, number)
     return number
