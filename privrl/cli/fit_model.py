@@ -72,18 +72,17 @@ def fit_model_command(
         check_model(public.space, **names)
         outputs.check_new(out, _FILES, force=force)
         accountant = spending.accountant_of(data, dataset, ledger, budget.reported, "fit-model")
-        with public.read(data, where) as log:
-            model = fit_model(
-                log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
+        guarantee = budget.guarantee(public.space)
+        with logs.once_charged(accountant):
+            with public.read(data, where) as log:
+                model = fit_model(
+                    log, **budget.given, **public.support, **names, rng=rng, accountant=accountant
+                )
+            statement = model.statement | {"caveats": guarantee["caveats"]}
+            model = replace(model, statement=statement)
+            written = _files.save_all(
+                out, writers(model), released.statement_of(context, guarantee)
             )
-        guarantee = budget.guarantee()
-        statement = model.statement | {"caveats": guarantee["caveats"]}
-        model = replace(model, statement=statement)
-        written = _files.save_all(
-            out,
-            writers(model),
-            released.statement_of(context, guarantee),
-        )
         details = statement["details"]
         how = {"counts": "counts of all transitions", "endings": "how episodes end and go on"}
         OUT.print(

@@ -103,14 +103,16 @@ def fit_policy_command(
             accountant = spending.accountant_of(
                 data, dataset, ledger, budget.reported, "fit-policy"
             )
-            with public.read(data, where) as log:
-                policy = _fitted(log, public, budget, discount, rng, accountant)
-            guarantee, only = budget.guarantee(), None
-        written = _files.save_all(
-            out,
-            {"policy.json": policy_writer(policy)},
-            released.statement_of(context, guarantee, only),
-        )
+            guarantee, only = budget.guarantee(public.space), None
+        with logs.once_charged(accountant):
+            if accountant is not None and data is not None:
+                with public.read(data, where) as log:
+                    policy = _fitted(log, public, budget, discount, rng, accountant)
+            written = _files.save_all(
+                out,
+                {"policy.json": policy_writer(policy)},
+                released.statement_of(context, guarantee, only),
+            )
         _print_policy(policy)
         if accountant is not None:
             print_cost("policy.json", guarantee, without="", also=f", {guarantee['unit']}")
@@ -189,7 +191,7 @@ def _fitted(
         delta=budget.delta,
         order=budget.order,
         randomness=randomness_of(rng),
-        caveats=tuple(budget.guarantee()["caveats"]),
+        caveats=tuple(budget.guarantee(public.space)["caveats"]),
         state_names=public.state_names,
         action_names=public.action_names,
         outcomes=public.schema.outcomes,

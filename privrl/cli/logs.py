@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
     from privrl.data.logs import Log, LogSchema, LogSpace, PartitionedLog
+    from privrl.ledger import LedgerAccountant
 
 LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
@@ -41,7 +42,8 @@ Unit = Annotated[
     str,
     typer.Option(
         "--relation",
-        help="A person, with all episodes, by add-remove, or by replace: their number is public.",
+        help="A person, with all episodes, by add-remove, or by replace: their number is public. "
+        "A person is whatever the column of persons tells apart.",
     ),
 ]
 Workers = Annotated[
@@ -101,17 +103,32 @@ class Budget:
         """The delta at which it is told; None where it is pure."""
         return self.delta if self.order is None else REPORTED
 
-    def guarantee(self) -> dict[str, Any]:
-        """Return what it cost, as plain data."""
+    def guarantee(self, space: "LogSpace") -> dict[str, Any]:
+        """Return what it cost, as plain data; the unit is named as the column of persons is."""
         from privrl.accounting.targets import Rdp
+        from privrl.offline.statements import unit_in_words
 
-        told = {"unit": "a person: all episodes"}
+        told = {"unit": unit_in_words(space.unit)}
         cost, delta = self.cost, self.delta or 0.0
         if self.order is not None:
             target = Rdp(self.order, self.epsilon)
             return told | released.guarantee_of(cost, target, REPORTED, self.seed)
         without = released.guarantee_of(cost, None, delta, self.seed)
         return told | without | {"epsilon_delta": self.epsilon}
+
+
+@contextmanager
+def once_charged(accountant: "LedgerAccountant | None") -> Iterator[None]:
+    """Say of whatever stops a command after the charge that the ledger has the release."""
+    try:
+        yield
+    except BaseException as error:
+        if accountant is not None and accountant.receipt is not None:
+            error.add_note(
+                f"The release is entry {accountant.receipt.number} of the ledger, and is spent, "
+                "whether or not its files were written."
+            )
+        raise
 
 
 def budget_of(

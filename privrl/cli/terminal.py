@@ -81,11 +81,13 @@ def friendly() -> Iterator[None]:
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError) as error:
-            what = _in_words(error)
+            what = " ".join([_in_words(error), *getattr(error, "__notes__", ())])
             _complain(f"[red]error:[/] {escape(what)}")
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
-            ERR.print("[yellow]stopped[/]; every file is whole, as it was or as it was to be.")
+            whole = "every file is whole, as it was or as it was to be."
+            what = " ".join([whole, *getattr(stop, "__notes__", ())])
+            _complain(f"[yellow]stopped[/]; {escape(what)}")
             raise typer.Exit(130) from stop
 
 

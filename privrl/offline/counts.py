@@ -16,6 +16,7 @@ from privrl.offline.purses import Added
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _POINTS: Final = 11  # of the range of rewards, between which each is split
+_NEXT: Final = 2.0**-30  # of the largest reward: less is no difference between two
 _TRANSITIONS: Final = 2 / 3  # of the budget, the rest is for rewards
 _STARTS: Final = 0.03  # of the budget
 _SIZES: Final = 0.02  # of the budget, for how large persons are
@@ -25,6 +26,7 @@ _SHOWS: Final = 2.0  # has to show in so many deviations of the noise
 _DENSE: Final = 20.0  # times that
 _OFTEN: Final = 100.0  # steps of each state and action, whatever the noise
 LARGEST: Final = 2**22  # cells of a table
+LONGEST: Final = 2**27  # entries of a plan for each step and state
 _LONG: Final = 2.0  # times the mean size of a person: what is counted of one
 
 
@@ -103,8 +105,7 @@ def release_counts(
     it was.
     """
     n_pairs, width = log.n_states * log.n_actions, log.n_states + len(log.outcomes)
-    low, high = log.reward_range
-    grid = np.linspace(low, high, _POINTS) if high > low else np.array([low, low + 1.0])
+    grid = _grid(*log.reward_range)
     shape, points = (log.n_states, log.n_actions), len(grid)
     size = _mean_size(stream, log, facts)
     bound = float(np.ceil(_LONG * size))
@@ -168,6 +169,14 @@ def _by_outcome(
         table[..., below[k]] += (1 - part[k]) * often[..., k]
         table[..., below[k] + 1] += part[k] * often[..., k]
     return table
+
+
+def _grid(low: float, high: float) -> FloatArray:
+    """Return the points that rewards are split between, of which no two are the same float."""
+    size = max(abs(low), abs(high))
+    if high - low > size * _NEXT:
+        return np.linspace(low, high, _POINTS)
+    return np.array([low, low + max(1.0, 2 * size * _NEXT)])  # they are as good as alike
 
 
 def _split(reward: FloatArray, grid: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -34,7 +34,7 @@ from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.offline.budget import person_cost
-from privrl.offline.persons import PersonStream
+from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.purses import Added
 from privrl.offline.support import check_discount, check_support
 
@@ -166,7 +166,20 @@ def evaluate_policy(
     check_between("confidence", confidence, 0.5, 1, "0.95 is usual")
     ratio = _ratios(log, action, behaviour, admissible)
     weighed = _method(log, discount, method)
-    stream = PersonStream(log, cost, rng, accountant)
+    with paid_stream(log, cost, rng, accountant) as stream:
+        return _evaluated(stream, log, ratio, weighed, discount=discount, confidence=confidence)
+
+
+def _evaluated(
+    stream: PersonStream,
+    log: LogSpace,
+    ratio: FloatArray,
+    weighed: Method,
+    *,
+    discount: float,
+    confidence: float,
+) -> PolicyValue:
+    """Release what the value is made of, and return it."""
     sums = _Sums(stream, log, discount)
     most = float(ratio.max(initial=1.0))
     log_most = math.log(most) * (1 if weighed == "last" else log.most_steps)
@@ -185,7 +198,7 @@ def evaluate_policy(
         method=weighed,
         clip=clip,
         persons=sums.persons,
-        cost=cost,
+        cost=stream.cost,
     )
 
 

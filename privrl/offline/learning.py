@@ -439,7 +439,8 @@ class _Learner:
         """Return between what values are."""
         if self._space.step_rewards[0] < self._space.step_rewards[1]:
             return -np.inf, np.inf
-        return min(0.0, *self._space.outcome_rewards), max(0.0, *self._space.outcome_rewards)
+        ends = 0.0, *self._space.outcome_rewards
+        return min(ends), max(ends)
 
     def _release_visits(
         self, rest: float, level: _Expected, bound: float, kept: float

@@ -15,6 +15,7 @@ from privrl.envs.tabular import TabularMDP
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
+    LONGEST,
     ReleasedCounts,
     belief_of,
     counts_show,
@@ -22,7 +23,7 @@ from privrl.offline.counts import (
 )
 from privrl.offline.endings import Endings, release_endings
 from privrl.offline.facts import SHARE, release_facts
-from privrl.offline.persons import PersonStream
+from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.planning import best_plan
 from privrl.offline.statements import statement_of
 from privrl.offline.support import check_support
@@ -83,43 +84,49 @@ def fit_model(
             "released without privacy is the data."
         )
     check_model(log, state_names, action_names)
-    stream = PersonStream(log, cost, rng, accountant)
+    with paid_stream(log, cost, rng, accountant) as stream:
+        mdp, outcomes, deviations, allowed, said = _released(stream, log, allowed, chances)
+        return Released(
+            mdp=mdp,
+            statement=statement_of(
+                cost,
+                epsilon,
+                unit=log.unit,
+                delta=delta,
+                order=order,
+                released="sums over persons",
+                randomness=randomness_of(rng),
+                details=said,
+            ),
+            outcomes=outcomes,
+            state_names=None if state_names is None else tuple(state_names),
+            action_names=None if action_names is None else tuple(action_names),
+            admissible=allowed,
+            deviations=deviations,
+        )
+
+
+_Model = tuple[
+    TabularMDP, tuple[str, ...], FloatArray | None, BoolArray | None, dict[str, Any]
+]  # the model, its outcomes, deviations, admissible actions, and what is said of it
+
+
+def _released(
+    stream: PersonStream, log: LogSpace, allowed: BoolArray | None, chances: FloatArray | None
+) -> _Model:
     facts = release_facts(stream, log)
-    everything = np.ones((log.n_states, log.n_actions), np.bool_)
-    said: dict[str, Any]
+    persons = {"persons": round(facts.persons)}
     if not log.outcomes or counts_show(stream, log, facts, allowed):
         counts = release_counts(stream, log, facts, 1 - SHARE)
-        mdp, outcomes, deviations = _of_counts(log, counts)
-        said = {"model": "counts", "noise": _plain(counts.noise)}
-        allowed = None
-    else:
-        shown = everything if allowed is None else allowed
-        endings = release_endings(
-            stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances
-        )
-        mdp, outcomes, deviations = _of_endings(log, endings)
-        said = {"model": "endings"}
-        if allowed is not None:
-            rest = np.ones((len(outcomes), log.n_actions), np.bool_)
-            allowed = np.concatenate([allowed, rest])
-    said["persons"] = round(facts.persons)
-    return Released(
-        mdp=mdp,
-        statement=statement_of(
-            stream.cost,
-            epsilon,
-            delta=delta,
-            order=order,
-            released="sums over persons",
-            randomness=randomness_of(rng),
-            details=said,
-        ),
-        outcomes=outcomes,
-        state_names=None if state_names is None else tuple(state_names),
-        action_names=None if action_names is None else tuple(action_names),
-        admissible=allowed,
-        deviations=deviations,
-    )
+        said = {"model": "counts", "noise": _plain(counts.noise)} | persons
+        return *_of_counts(log, counts), None, said
+    shown = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
+    endings = release_endings(stream, log, facts, share=1 - SHARE, allowed=shown, chances=chances)
+    mdp, outcomes, deviations = _of_endings(log, endings)
+    if allowed is not None:
+        rest = np.ones((len(outcomes), log.n_actions), np.bool_)
+        allowed = np.concatenate([allowed, rest])
+    return mdp, outcomes, deviations, allowed, {"model": "endings"} | persons
 
 
 def check_model(
@@ -142,6 +149,11 @@ def check_model(
         raise ValueError(
             f"log must have at most {MOST_CELLS} transitions to make a model of, got "
             f"{n_states} states and {log.n_actions} actions; fit_policy needs none."
+        )
+    if log.most_steps * n_states > LONGEST:
+        raise ValueError(
+            f"most_steps times states must be at most {LONGEST}, got {log.most_steps} and "
+            f"{n_states}; let episodes be shorter."
         )
     outcomes = check_labels("outcomes", names)
     if _UNKNOWN in outcomes:

@@ -29,6 +29,9 @@ Gaussian noise too is a little louder, and hides as much as on the line, in delt
 """
 
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 import numpy as np
@@ -88,16 +91,16 @@ class PersonStream:
     ) -> None:
         _check_cost(cost)
         rng = as_rng(rng)
-        self.cost, self._rng, self._made_in = cost, rng, this_process()
+        self._cost, self._rng, self._made_in = cost, rng, this_process()
         self._size: Size = "sums"
         if not isinstance(cost, LaplaceCost):
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
         self._purses = purses_of(log, self._size)
-        gate.charge(accountant, cost)
-        self._paid = False
+        self._lock, self._in_use, self._paid = threading.RLock(), False, False
+        gate.charge(accountant, cost)  # the last thing here: what is charged is there to be used
 
     def __repr__(self) -> str:  # of nothing private
-        return f"PersonStream({self.cost!r})"
+        return f"PersonStream({self._cost!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -105,9 +108,14 @@ class PersonStream:
         )
 
     @property
+    def cost(self) -> PersonCost:
+        """Of everything that leaves here together: fixed at construction."""
+        return self._cost
+
+    @property
     def noise(self) -> float:
         """Deviation of the noise on a table for which a whole purse is paid."""
-        match self.cost:
+        match self._cost:
             case LaplaceCost(scale=scale):
                 return scale * np.sqrt(2.0)
             case GaussianCost(sigma=sigma):
@@ -145,11 +153,15 @@ class PersonStream:
         Raises
         ------
         ValueError
-            If there is no such person or cell.
+            If there is no such person or cell, or ``adds`` asks for a table itself.
+
+        Notes
+        -----
+        Threads may share a stream: one waits until the table of another has left.
         """
-        sums = self._pay(adds, n_cells)
-        cost = self._pay_once()
-        return gate.release(self, cost, sums, self._rng, self._add_noise)
+        with self._alone():
+            sums = self._pay(adds, n_cells)
+            return gate.release(self, self._pay_once(), sums, self._rng, self._add_noise)
 
     def vote(self, adds: Adds, allowed: BoolArray, favour: FloatArray) -> IntArray:
         """Return the option of each row with the largest sum, nearly: nothing else leaves.
@@ -171,43 +183,60 @@ class PersonStream:
         Raises
         ------
         ValueError
-            If noise is Gaussian, or there is no such person or cell.
+            If noise is Gaussian, or as for `update`.
         """
         if self._size == "norms":
             raise ValueError("a vote must be paid by sums, got a GaussianCost; give no delta.")
-        sums = self._pay(adds, allowed.size)
         # Whole numbers are added, not floats: one person's grain stays one beside what is known.
         known = np.rint(np.where(allowed, favour, 0.0) * PURSE)
         known = np.clip(known, -FARTHEST, FARTHEST).astype(np.int64)
 
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
             scores = (data * PURSE).reshape(allowed.shape)
-            if not isinstance(self.cost, LaplaceCost):
+            if not isinstance(self._cost, LaplaceCost):
                 best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
                 return best
             whole: IntArray = scores.astype(np.int64) + known
-            return permute_and_flip(whole, allowed, self.cost.scale * PURSE, rng)
+            return permute_and_flip(whole, allowed, self._cost.scale * PURSE, rng)
 
-        return gate.release(self, self._pay_once(), sums, self._rng, draw)
+        with self._alone():
+            sums = self._pay(adds, allowed.size)
+            return gate.release(self, self._pay_once(), sums, self._rng, draw)
 
-    def _pay_once(self) -> PersonCost | None:
-        cost, self._paid = None if self._paid else self.cost, True
-        return cost
-
-    def _pay(self, adds: Adds, n_cells: int) -> FloatArray:
-        """Return the sums of what persons add, in purses; it is taken from what they have left."""
-        if self._made_in != this_process():
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Make one table at a time, from what all before have left of purses and of randomness."""
+        if self._made_in != this_process():  # before the lock, which a fork may leave locked
             raise ValueError(
                 "a stream about persons must be used in the process that made it: two that go on "
                 "from a fork would share their noise and spend one budget. Make one in each, which "
                 "pays anew."
             )
+        with self._lock:
+            if self._in_use:
+                raise ValueError(
+                    "the stream must not be in use: adds asked it for another table, or an "
+                    "interrupt came where one ends. Ask for one table after the other, or make "
+                    "another stream, which pays anew."
+                )
+            try:
+                self._in_use = True
+                yield
+            finally:
+                self._in_use = False
+
+    def _pay_once(self) -> PersonCost | None:
+        cost, self._paid = None if self._paid else self._cost, True
+        return cost
+
+    def _pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        """Return the sums of what persons add, in purses; it is taken from what they have left."""
         as_rng(self._rng)  # it is of this process
         return self._purses.pay(adds, n_cells) / PURSE
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         noise: FloatArray | IntArray
-        match self.cost:
+        match self._cost:
             case LaplaceCost(scale=scale):
                 noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
@@ -216,6 +245,33 @@ class PersonStream:
                 return data
         noisy: FloatArray = data + noise / PURSE
         return noisy
+
+
+_REFUSALS: Final = (ValueError, TypeError, OSError)  # of what is public: nothing is charged then
+
+
+@contextmanager
+def paid_stream(
+    log: Log | PartitionedLog, cost: PersonCost, rng: Rng, accountant: Accountant | None
+) -> Iterator[PersonStream]:
+    """Have a stream, as `PersonStream`; what stops its use says that the budget is spent.
+
+    What is computed from releases neither warns nor raises because of how numbers come out,
+    whatever `numpy.seterr` says: the charge cannot be taken back.
+    """
+    stream = None
+    try:
+        stream = PersonStream(log, cost, rng, accountant)
+        with np.errstate(all="ignore"):
+            yield stream
+    except BaseException as error:
+        if accountant is not None and stream is not None:
+            error.add_note(
+                "The accountant was charged for this: that is spent, and nothing was released."
+            )
+        elif accountant is not None and not isinstance(error, _REFUSALS):
+            error.add_note("The accountant may have been charged for this; nothing was released.")
+        raise
 
 
 def _check_cost(cost: PersonCost) -> None:

@@ -6,7 +6,7 @@ Counts of all transitions are planned for, where they show; else values are lear
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from privrl.numerics.randomness import Rng, as_rng
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,
+    LONGEST,
     belief_of,
     counts_show,
     release_counts,
@@ -30,11 +31,9 @@ from privrl.offline.counts import (
 from privrl.offline.estimates import Estimate
 from privrl.offline.facts import SHARE, LogFacts, release_facts
 from privrl.offline.learning import learn
-from privrl.offline.persons import PersonStream
+from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
-
-LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +61,8 @@ class LoggedPolicy(InHtml):
         What an action is taken to do over the noise on it, in the first round.
     cost : Cost
         Of everything, for a person.
+    unit : str
+        What a person is, see `LogSpace`.
 
     Notes
     -----
@@ -81,6 +82,7 @@ class LoggedPolicy(InHtml):
     value: Estimate | None
     signal: float
     cost: Cost
+    unit: str = "person"
 
 
 def fit_policy(
@@ -134,16 +136,17 @@ def fit_policy(
     discount = check_discount(discount)
     check_policy(log, cost, discount)
     allowed, chances, uniform = check_support(log, admissible, behaviour)
-    stream = PersonStream(log, cost, rng, accountant)
-    facts = release_facts(stream, log)
-    if discount == 1 and counts_show(stream, log, facts, allowed):
-        return _by_counts(log, stream, facts, allowed)
-    if not stream.sums:
-        return _nothing(log, stream, facts, allowed)
-    learned = learn(
-        stream, log, facts, discount=discount, allowed=allowed, chances=chances, balanced=uniform
-    )
-    return LoggedPolicy(**vars(learned), facts=facts, cost=cost)
+    with paid_stream(log, cost, rng, accountant) as stream:
+        facts = release_facts(stream, log)
+        if discount == 1 and counts_show(stream, log, facts, allowed):
+            return _by_counts(log, stream, facts, allowed)
+        if not stream.sums:
+            return _nothing(log, stream, facts, allowed)
+        learned = learn(
+            stream, log, facts,
+            discount=discount, allowed=allowed, chances=chances, balanced=uniform,
+        )  # fmt: skip
+        return LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
 
 
 def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
@@ -160,6 +163,11 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
         raise ValueError(
             "log must have rewards, got none that is not 0: no action is better than others; give "
             "a column of them, or outcome_rewards."
+        )
+    if log.n_states * log.n_actions > LONGEST:
+        raise ValueError(
+            f"states times actions must be at most {LONGEST}, got {log.n_states} and "
+            f"{log.n_actions}; make them coarser."
         )
     counts = table_size(log) <= LARGEST and discount == 1
     if isinstance(cost, GaussianCost) and not counts:
@@ -194,6 +202,7 @@ def _by_counts(
         facts=facts,
         signal=math.inf,
         cost=stream.cost,
+        unit=log.unit,
     )
 
 
@@ -210,4 +219,5 @@ def _nothing(
         facts=facts,
         signal=0.0,
         cost=stream.cost,
+        unit=log.unit,
     )

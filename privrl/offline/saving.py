@@ -16,10 +16,11 @@ from privrl._sharing import Verdict, check_said, judge_by
 from privrl._typing import IntArray
 from privrl.envs.released import Released, check_labels, checked_statement
 from privrl.offline.budget import person_cost
+from privrl.offline.counts import LONGEST
 from privrl.offline.estimates import Estimate
 from privrl.offline.facts import LogFacts
 from privrl.offline.planning import plan_for
-from privrl.offline.policy import LONGEST, LoggedPolicy
+from privrl.offline.policy import LoggedPolicy
 from privrl.offline.statements import statement_of
 
 Kind = Literal["behaviour", "vote", "rounds", "counts", "plan"]
@@ -150,6 +151,7 @@ class ReleasedPolicy(InHtml):
             statement=statement_of(
                 policy.cost,
                 epsilon,
+                unit=policy.unit,
                 delta=delta,
                 order=order,
                 released="a policy from sums and votes of persons",

@@ -8,10 +8,17 @@ from privrl.costs.noise import LaplaceCost
 from privrl.envs.released import privacy_statement
 
 
+def unit_in_words(unit: str) -> str:
+    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
+    name = unit if unit.isprintable() else ascii(unit)
+    return name if unit == "episode" else f"{name}: all episodes"
+
+
 def statement_of(
     cost: Cost,
     epsilon: float,
     *,
+    unit: str,
     delta: float | None,
     order: float | None,
     released: str,
@@ -39,7 +46,7 @@ def statement_of(
     noise = "Laplace" if isinstance(cost, LaplaceCost) else "Gaussian"
     given: dict[str, Any] = {"order": order} if order is not None else {"delta": delta or 0.0}
     return privacy_statement(
-        unit="a person: all episodes",
+        unit=unit_in_words(unit),
         relation=str(cost.relation),
         epsilon=epsilon,
         released=f"{released}, each scaled to a size of 1, with {noise} noise",

@@ -92,8 +92,8 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     assert "a model of 6 states and 3 actions" in said(result)
     assert "outcomes: well, dead" in said(result)
     assert (
-        "model.json cost: 2-differential privacy; privacy unit: add or remove one person, a "
-        "person: all episodes" in said(result)
+        "model.json cost: 2-differential privacy; privacy unit: add or remove one person, "
+        "patient: all episodes" in said(result)
     )
     play = 'gymnasium.make("privrl.envs:privrl/Released-v0", path="model")'
     assert play in result.output
@@ -110,7 +110,7 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     assert model.action_names == ("dose 0", "dose 1", "dose 2")
     assert model.statement["epsilon"] == 2
     assert model.statement["delta"] == 0
-    assert model.statement["unit"] == "a person: all episodes"
+    assert model.statement["unit"] == "patient: all episodes"
     saved = json.loads(Path("model", "release.json").read_text())
     assert saved["guarantee"]["epsilon_delta"] == 2
     before = {path: path.read_bytes() for path in Path("model").iterdir()}

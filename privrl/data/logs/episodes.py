@@ -164,6 +164,7 @@ def _log(
         step_rewards=bounds.rewards,
         most_steps=bounds.most_steps,
         most_episodes=bounds.most_episodes,
+        unit="episode" if person is None else "person",
         state=state,
         action=action,
         next_state=next_state,

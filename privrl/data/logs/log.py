@@ -1,5 +1,6 @@
 """A log: what persons went through, step by step, in whole numbers that a public schema gives."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -10,7 +11,10 @@ import numpy as np
 from privrl._checks import check_count, plain_array
 from privrl._typing import BoolArray, FloatArray, IntArray
 
-_LARGEST: Final = 1e100  # of rewards: where sums of squares of whatever persons do are floats
+# Of rewards that are not 0: where squares of squares of what sums to them are floats.
+_SMALLEST: Final = 1e-50
+_LARGEST: Final = 1e50
+_MOST: Final = 2**53  # steps or episodes: as floats they are as they are
 _ARRAYS: Final = ("state", "action", "next_state", "reward", "episode_starts", "person_starts")
 _KINDS: Final = ("iu", "iuf")  # of NumPy's, of whole numbers and of rewards
 
@@ -34,11 +38,14 @@ class LogSpace:
         The lowest and highest reward of a step, that of its outcome apart.
     most_steps, most_episodes : int
         Of an episode, and of a person.
+    unit : str
+        What a person is here, and statements name as the privacy unit: the column of a table that
+        says whose a row is, such as ``"visit"``.
 
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or ``unit`` is no text.
     """
 
     n_states: int
@@ -48,23 +55,27 @@ class LogSpace:
     step_rewards: tuple[float, float]
     most_steps: int
     most_episodes: int
+    unit: str = "person"
 
     def __post_init__(self) -> None:
         check_count("n_states", self.n_states)
         check_count("n_actions", self.n_actions)
-        check_count("most_steps", self.most_steps)
-        check_count("most_episodes", self.most_episodes)
+        for name in ("most_steps", "most_episodes"):
+            if check_count(name, getattr(self, name)) > _MOST:
+                raise ValueError(f"{name} must be at most 2**53, got more.")
+        if not isinstance(self.unit, str) or not self.unit:
+            raise ValueError(f"unit must be a text, such as 'person', got {self.unit!r}.")
         if len(self.outcome_rewards) != len(self.outcomes):
             raise ValueError(
                 f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
                 f"{self.outcome_rewards!r}."
             )
         low, high = self.step_rewards
-        rewards = (low, high, *self.outcome_rewards)
-        if not (low <= high and all(abs(each) <= _LARGEST for each in rewards)):
+        check_reward("step_rewards", low, high)
+        check_reward("outcome_rewards", *self.outcome_rewards)
+        if not low <= high:
             raise ValueError(
-                f"step_rewards and outcome_rewards must be from {-_LARGEST:g} to {_LARGEST:g}, the "
-                f"lowest first, got {self.step_rewards!r} and {self.outcome_rewards!r}."
+                f"step_rewards must be (low, high), the lowest first, got {self.step_rewards!r}."
             )
 
     @property
@@ -76,7 +87,9 @@ class LogSpace:
 
     def return_range(self, discount: float = 1.0) -> tuple[float, float]:
         """Return between what an episode earns, under a discount in (0, 1]."""
-        counts = float((discount ** np.arange(self.most_steps)).sum())
+        counts = float(self.most_steps)
+        if discount < 1:
+            counts = math.expm1(counts * math.log(discount)) / (discount - 1)
         low, high = self.step_rewards
         ends = 0.0, 0.0, *self.outcome_rewards
         return min(low, low * counts) + min(ends), max(high, high * counts) + max(ends)
@@ -94,7 +107,7 @@ class Log(LogSpace):
 
     Parameters
     ----------
-    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes
+    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes, unit
         What is public, see `LogSpace`.
     state, action : array of int, shape (n_steps,)
         From 0.
@@ -212,6 +225,16 @@ class Log(LogSpace):
         first = np.empty(self.n_steps, np.bool_)
         first[order] = new
         return first
+
+
+def check_reward(name: str, *rewards: float) -> None:
+    """Check that each of some public rewards is 0 or of a size that can be computed with."""
+    for each in rewards:
+        if not (each == 0 or _SMALLEST <= abs(each) <= _LARGEST):
+            raise ValueError(
+                f"{name} must be 0 or of a size from {_SMALLEST:g} to {_LARGEST:g}, got {each!r}; "
+                "give all rewards in another unit."
+            )
 
 
 def _are_starts(starts: IntArray, end: int) -> bool:

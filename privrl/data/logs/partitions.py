@@ -34,7 +34,7 @@ class PartitionedLog(LogSpace, OnCluster):
 
     Parameters
     ----------
-    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes
+    n_states, n_actions, outcomes, outcome_rewards, step_rewards, most_steps, most_episodes, unit
         What is public, see `LogSpace`.
     client : distributed.Client
         Of the cluster.

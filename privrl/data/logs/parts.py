@@ -2,10 +2,15 @@
 
 A part is what is read of a column at once. It holds entries, and perhaps at which of them each row
 has its own, so that what is there many times is looked at once.
+
+Nothing here depends on which other entries there are. What tells names apart is a key made of the
+name alone; names are sorted by that key alone, kinds included, so that two different names never
+tie. NumPy and pandas sort and find equal ones among whole numbers only: pandas' tables of objects
+choose by all entries how they compare one.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +22,11 @@ from privrl.data.records import text_reader
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import (
     Entries,
+    categories_of,
+    category_key,
     entries_of,
     key_of,
-    number_of,
-    refuse_type,
+    kind_of,
 )
 from privrl.data.schema.texts import WHOLE, number_in
 
@@ -29,6 +35,7 @@ Key = str | int | bool | tuple[str, str | int | bool]
 
 _NONE: Key = ("none", False)
 _EXACT = 2.0**53  # whole numbers below are kept as floats as they are
+_TRUTH: dict[Key, str] = {("whole number", 1): "true", ("whole number", 0): "false"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +77,7 @@ def part_of(values: Any, called: str) -> Part:
     if not isinstance(dtype, pd.CategoricalDtype):
         return Part(entries_of(values, called))
     codes = pd.Series(values).cat.codes.to_numpy().astype(np.intp)
-    entries = entries_of(dtype.categories, called)
-    if entries.held == "anything" and len(dtype.categories):
-        # Of equal objects pandas keeps the first: where a record has True, 1 is True in all.
-        entries = replace(entries, held="texts")
-    return Part(entries, codes)
+    return Part(categories_of(dtype, called), codes)
 
 
 def cells_in(part: Part, column: Column, name: str) -> IntArray:
@@ -107,10 +110,6 @@ def numbers_in(part: Part) -> FloatArray:
     entries = part.entries
     if isinstance(entries, list):
         found = np.fromiter(map(number_in, entries), np.float64, len(entries))
-    elif entries.held == "anything":
-        found = np.fromiter(map(number_of, entries.values), np.float64, len(entries.values))
-    elif entries.held in ("texts", "truth values"):
-        refuse_type(entries.called, "numbers", entries.type_name)
     else:
         found = entries.numbers()
     return part.spread(found, np.nan)
@@ -123,8 +122,15 @@ def texts_in(part: Part, find: Callable[[str], int], *, missing: int, unknown: i
     or truth value.
     """
     keys, at = keys_in(part)
-    found = [unknown if key == _NONE else find(_text(key)) for key in keys]
-    return np.array([*found, missing], np.intp)[at]
+    by_equality = not isinstance(part.entries, list) and part.entries.by_equality
+
+    def found(key: Key) -> int:
+        place = unknown if key == _NONE else find(_text(key))
+        if place == unknown and by_equality:  # 1 may be what is left of True
+            place = find(_TRUTH.get(key, ""))
+        return place
+
+    return np.array([*map(found, keys), missing], np.intp)[at]
 
 
 class Names:
@@ -144,7 +150,10 @@ class Names:
         return np.array([*numbers, -1], np.int32)[at]
 
     def ranks(self) -> IntArray:
-        """Return the place of each name among all: whole numbers by size, then texts."""
+        """Return the place of each name among all: whole numbers by size, then texts.
+
+        Of two names the one is first that would be if there were no others.
+        """
         order = sorted(range(len(self)), key=list(map(_rank, self._numbers)).__getitem__)
         ranks = np.empty(len(self), np.intp)
         ranks[order] = np.arange(len(self))
@@ -159,15 +168,16 @@ def keys_in(part: Part) -> tuple[list[Key], IntArray]:
     entries = part.entries
     if isinstance(entries, list):
         return _first_seen(list(entries), part.at)
-    if entries.held == "anything" and part.at is None:
-        return _first_seen([_key(entry) for entry in entries.values], None)
     if part.at is not None:
         return _first_seen(_categories(entries), part.at)
+    if entries.held == "anything":
+        return _first_seen([_key(entry) for entry in entries.values], None)
     if entries.held == "texts":
-        at, different = pd.factorize(entries.values)
-        texts = [str.__str__(text) for text in different]
-        full = np.array([bool(text) for text in texts] + [False], np.bool_)
-        return list(texts), np.where(entries.there & full[at], at, -1)
+        pairs = zip(entries.values, entries.there, strict=True)
+        texts = [str.__str__(text) if there else "" for text, there in pairs]
+        places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        at = np.fromiter(map(places.__getitem__, texts), np.intp, len(texts))
+        return _first_seen(list(places), at)
     numbers, whole = _whole_numbers(entries)
     at, different = pd.factorize(numbers)
     at = np.where(whole, at, np.where(entries.there, len(different), -1))
@@ -201,15 +211,24 @@ def _typed(values: Any, entries: Entries) -> list[Key]:
 
 
 def _categories(entries: Entries) -> list[Key | None]:
-    """Return the keys of categories, which are different and none of them missing."""
+    """Return the keys of categories, or of the entries of a dictionary."""
+    if entries.by_equality:
+        return [_key_of_category(each, entries) for each in entries.values]
     if entries.held == "texts":
-        if not all(isinstance(text, str) for text in entries.values):
-            # Of equal objects pandas keeps the first: 1 may have been True.
-            refuse_type(entries.called, "texts or whole numbers", "category of several kinds")
-        return [str.__str__(text) or None for text in entries.values]
+        return [
+            str.__str__(text) or None if there else None
+            for text, there in zip(entries.values, entries.there, strict=True)
+        ]
     numbers, whole = _whole_numbers(entries)
     keys = zip(_typed(numbers, entries), whole, strict=True)
     return [key if is_whole else _NONE for key, is_whole in keys]
+
+
+def _key_of_category(category: object, entries: Entries) -> Key | None:
+    key = category_key(category)
+    if key is None or (entries.held == "numbers" and abs(int(key)) >= _EXACT):
+        return _NONE
+    return (kind_of(key), key) if key != "" else None
 
 
 def _first_seen(keys: Sequence[Key | None], at: IntArray | None) -> tuple[list[Key], IntArray]:
@@ -232,11 +251,13 @@ def _text(key: Key) -> str:
     return value
 
 
-def _rank(key: Key) -> tuple[int, int, str]:
+def _rank(key: Key) -> tuple[int, int, str, str]:
+    """Return by what a name is sorted: of different names never the same."""
     value = key[1] if isinstance(key, tuple) else key
+    kind = kind_of(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return 0, value, ""
+        return 0, value, "", kind
     text = _text(value)
     if len(text) < 25 and WHOLE.fullmatch(text):
-        return 0, int(text.partition(".")[0]), text
-    return 1, 0, text
+        return 0, int(text.partition(".")[0]), text, kind
+    return 1, 0, text, kind

@@ -56,7 +56,8 @@ def read_log(
 
     Notes
     -----
-    Each rule is about the rows of one person, so that no person changes what is read of another:
+    The log of many persons is the logs of each of them alone, put together. So each rule is about
+    the rows of one person:
 
     - A row with an empty person is left out.
     - A person is left out altogether, without a word, if a row of theirs does not fit: an entry of
@@ -65,10 +66,15 @@ def read_log(
       is none; two rows of one order in an episode, or with ``consecutive`` a gap between them; or
       an outcome before the last row of its episode.
     - Episodes of a person are sorted by the order of their first step, and by name where that is
-      the same (whole numbers by size, then texts); without ``order``, by their first row. Those
-      after the first ``most_episodes`` are left out.
+      the same (whole numbers by size, then texts, a text before a truth value that is written
+      alike); without ``order``, by their first row. Those after the first ``most_episodes`` are
+      left out.
     - Steps of an episode after the first ``most_steps`` are cut away, its outcome with them; the
       next state of its last step is then `CUT`.
+
+    pandas makes a column of categories from all records together: numbers with one text among them
+    become objects, and of ``True``, ``1`` and ``1.0`` only the first is kept. So categories are
+    read each by itself, whatever the type, and equal ones alike.
 
     How many persons were left out is private, and is not told. A log of nobody may mean that a
     column of the schema fits no row: try the schema on rows that you made up.

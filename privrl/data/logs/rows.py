@@ -1,5 +1,6 @@
 """Rows of a log, in any order, made into a `Log`."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,11 @@ _NONE, _UNKNOWN = -1, -2  # no outcome, and one that is none of them
 
 
 _Columns = dict[str, NDArray[Any]]
+
+
+def _silent() -> AbstractContextManager[Any]:
+    """Let no number that somebody has warn of anything, nor raise, whatever `numpy.seterr` says."""
+    return np.errstate(all="ignore")
 
 
 class Rows:
@@ -36,6 +42,10 @@ class Rows:
         ValueError
             If a column is of a type that cannot hold what the schema says.
         """
+        with _silent():
+            self._add(parts)
+
+    def _add(self, parts: dict[str, Part]) -> None:
         schema = self._schema
         person = self._persons.numbers(parts[schema.person])
         whose = person >= 0
@@ -78,7 +88,8 @@ class Rows:
         if bad.any():
             good = ~bad[rows["person"]]
             rows = {name: rows.pop(name)[good] for name in [*rows]}
-        return _log(self._schema, rows, self._episodes, len(bad))
+        with _silent():
+            return _log(self._schema, rows, self._episodes, len(bad))
 
     def _keep(self, name: str, values: NDArray[Any]) -> None:
         self._columns.setdefault(name, []).append(values)

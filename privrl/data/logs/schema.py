@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from privrl._checks import check_between, check_count, shown
 from privrl._plain import listed
-from privrl.data.logs.log import LogSpace
+from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import check_name, column_of, dump, plain, read
 
@@ -29,7 +29,8 @@ class LogSchema:
     ----------
     person : str
         The column that says whose a row is: a text or a whole number. Two texts that differ in
-        case or blanks are two persons. Rows where it is empty are left out.
+        case or blanks are two persons. Rows where it is empty are left out. Statements name it as
+        the privacy unit.
     state, action : Schema or mapping from str to Categories or Bins
         The columns that a state, and an action, is made of; the cells of several are numbered
         with those of the last column fastest. No state at all is one state.
@@ -151,6 +152,7 @@ class LogSchema:
             step_rewards=self.reward_bounds or (0.0, 0.0),
             most_steps=self.most_steps,
             most_episodes=self.most_episodes,
+            unit=self.person,
         )
 
     @property
@@ -352,4 +354,6 @@ def _listing(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _number(name: str, value: Any) -> float:
-    return check_between(name, value, -1e100, 1e100)
+    number = check_between(name, value, -1e100, 1e100)
+    check_reward(name, number)
+    return number

@@ -104,14 +104,18 @@ def parquet_files(path: Path, names: Sequence[str]) -> list[Path]:
         )
     if not paths or not paths[0].name.lower().endswith(_PARQUET_FILES):
         raise ValueError(f"{path.name} must hold files {listed(_PARQUET_FILES)}, and has none.")
-    first = _parquet_file(paths[0]).schema_arrow
+    first: dict[str, tuple[Any, Path]] = {}
     for each in paths:
         schema = _parquet_file(each).schema_arrow
         check_once(each.name, schema.names, names)
         for name in names:
-            if _held_of(schema.field(name).type) != _held_of(first.field(name).type):
+            held = _held_of(schema.field(name).type)
+            if held == _NOTHING:  # a file whose rows are all empty there goes with any other
+                continue
+            known, where = first.setdefault(name, (held, each))
+            if held != known:
                 raise ValueError(
-                    f"{each.name} must hold the same in {_called(name)} as {paths[0].name}, got "
+                    f"{each.name} must hold the same in {_called(name)} as {where.name}, got "
                     "another type; write both alike."
                 )
     return paths
@@ -192,6 +196,7 @@ _HELD: tuple[tuple[str, Held], ...] = (
     (r"bool", "truth values"),
     (r"null", "anything"),
 )
+_NOTHING: tuple[Held, str] = ("anything", "null")
 
 
 def _held_of(dtype: Any) -> tuple[Held | None, str]:
@@ -223,9 +228,10 @@ def arrow_part(array: Any, name: str) -> Part:
         array = array.dictionary_encode()
     if not hasattr(array, "dictionary"):
         return Part(entries(array))
-    at = array.indices.fill_null(-1) if array.indices.null_count else array.indices
     found = entries(array.dictionary)
-    at = at.to_numpy(zero_copy_only=False).astype(np.intp)
+    # Indices may be unsigned: what is missing cannot be marked in them.
+    at = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp)
+    at[~array.is_valid().to_numpy(zero_copy_only=False)] = -1
     return Part(found, np.where(np.append(found.there, False)[at], at, -1))
 
 
@@ -234,18 +240,20 @@ def _arrow_entries(array: Any, *, name: str, held: Held) -> Entries:
     if array.null_count:
         there = array.is_valid().to_numpy(zero_copy_only=False)
     if held == "texts":
-        values = objects(_texts(array, name), len(array))
+        values = objects(_texts(array), len(array))
         return Entries(_called(name), held, "string", values, there)
     filled = array.fill_null(False if held == "truth values" else 0) if array.null_count else array
     values = filled.to_numpy(zero_copy_only=False)
     return _numbers(values, there, _called(name), held)
 
 
-def _texts(array: Any, name: str) -> list[str | None]:
-    with suppress(UnicodeDecodeError):  # which would show what it could not read
+def _texts(array: Any) -> list[str | None]:
+    """Return texts; bytes that are no UTF-8 are read by themselves, as what no schema holds."""
+    with suppress(UnicodeDecodeError):
         texts: list[str | None] = array.to_pylist()
         return texts
-    raise ValueError(f"{_called(name)} must hold texts in UTF-8, and has bytes that are none.")
+    values = array.cast(_pyarrow().large_binary()).to_pylist()
+    return [None if each is None else each.decode(errors="surrogateescape") for each in values]
 
 
 def _numbers(values: Any, there: Any, called: str, held: Held) -> Entries:

@@ -19,10 +19,10 @@ from privrl.data.schema.entries import (
     Entries,
     Kind,
     Value,
+    category_key,
     key_of,
     kind_of,
     lookup,
-    number_of,
     read,
     refuse_type,
 )
@@ -126,6 +126,8 @@ class Categories:
 
     def find(self, entries: Entries) -> IntArray:
         """Return the category of every entry by its number, −1 where it is none of them."""
+        if entries.by_equality:
+            return self._find_categories(entries)
         if entries.held != "anything":
             self._check_type(entries)
         cells = {value: cell for cell, value in enumerate(self.values)}
@@ -139,6 +141,14 @@ class Categories:
             return np.fromiter(found, np.int64, len(entries.values))
         return lookup(cells, *entries.whole_numbers())
 
+    def _find_categories(self, entries: Entries) -> IntArray:
+        """Return the same of categories of pandas, of which no type but a lossy one is refused."""
+        if entries.held == "numbers":
+            self._check_digits(entries)
+        cells: dict[Value | None, int] = {value: cell for cell, value in enumerate(self.values)}
+        found = (cells.get(category_key(each), -1) for each in entries.values)
+        return np.fromiter(found, np.int64, len(entries.values))
+
     def _check_type(self, entries: Entries) -> None:
         """Refuse a column whose type cannot hold every category as it is."""
         kinds = {kind_of(value) for value in self.values}
@@ -146,11 +156,17 @@ class Categories:
             wanted = "objects, its categories being of several kinds"
         elif kinds != {_KINDS[entries.held]}:
             wanted = f"{kinds.pop()}s"
-        elif entries.held == "numbers" and max(abs(int(value)) for value in self.values) >= 2**53:
-            wanted = "whole numbers of 64 bits, as its categories are"
         else:
+            if entries.held == "numbers":
+                self._check_digits(entries)
             return
         refuse_type(entries.called, wanted, entries.type_name)
+
+    def _check_digits(self, entries: Entries) -> None:
+        """Refuse floats where a category has more digits than they keep."""
+        if any(not isinstance(value, str) and abs(value) >= 2**53 for value in self.values):
+            wanted = "whole numbers of 64 bits, as its categories are"
+            refuse_type(entries.called, wanted, entries.type_name)
 
 
 @dataclass(frozen=True)
@@ -271,13 +287,7 @@ class Bins:
 
     def find(self, entries: Entries) -> IntArray:
         """Return the bin of every entry by its number, −1 where it is no number."""
-        if entries.held in ("texts", "truth values"):
-            refuse_type(entries.called, "numbers", entries.type_name)
-        if entries.held == "anything":
-            each = map(number_of, entries.values)
-            numbers = np.fromiter(each, np.float64, len(entries.values))
-        else:
-            numbers = entries.numbers()
+        numbers = entries.numbers()
         cells = np.searchsorted(self.edges, numbers, side="right") - 1
         return np.where(np.isnan(numbers), -1, np.clip(cells, 0, len(self.edges) - 2))
 

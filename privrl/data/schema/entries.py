@@ -8,6 +8,11 @@ what the public schema says, and then it holds every record as it was.
 
 Lists, arrays of objects and files have no such type. There each entry is looked at by itself, and
 what it is decides about no other one.
+
+Nor has pandas' categorical type, whose categories pandas infers from the records: one text among
+numbers turns all of them into objects, one number with decimals into floats. Of equal objects
+(``True``, ``1``, ``1.0``) only the first stays. So each category is looked at by itself, whatever
+the others are, and equal ones are read alike.
 """
 
 import math
@@ -40,6 +45,7 @@ _HELD: dict[str, Held] = {
     "O": "anything",
 }
 _WANTED = "texts, numbers or truth values"
+_COMPLEX = (complex, np.complexfloating)
 _NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # though Python or NumPy say that they are
 
 
@@ -60,6 +66,8 @@ class Entries:
         Objects, numbers of 64 bits or truth values; anything where they are missing.
     there : array of bool, shape (n,)
         Where they are not missing.
+    by_equality : bool
+        Whether these are categories of pandas: what is equal in Python is read alike.
     """
 
     called: str
@@ -67,6 +75,7 @@ class Entries:
     type_name: str
     values: NDArray[Any]
     there: BoolArray
+    by_equality: bool = False
 
     def whole_numbers(self) -> tuple[IntArray, BoolArray]:
         """Return the whole numbers of 64 bits of numbers or truth values, and where there are any.
@@ -81,7 +90,18 @@ class Entries:
         return np.where(whole, self.values, 0).astype(np.int64), whole
 
     def numbers(self) -> FloatArray:
-        """Return numbers as floats, NaN where they are missing."""
+        """Return the number of each entry, NaN where it is none.
+
+        Raises
+        ------
+        ValueError
+            If the container is of a type that holds no numbers.
+        """
+        if self.by_equality or self.held == "anything":
+            number = category_number if self.by_equality else number_of
+            return np.fromiter(map(number, self.values), np.float64, len(self.values))
+        if self.held in ("texts", "truth values"):
+            refuse_type(self.called, "numbers", self.type_name)
         if self.there.all():
             return self.values.astype(np.float64, copy=False)
         return np.where(self.there, self.values, math.nan).astype(np.float64)
@@ -110,14 +130,20 @@ def read(
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         codes = pd.Series(values).cat.codes.to_numpy()
-        if not len(dtype.categories):
-            return np.full(len(codes), -1)
-        entries = entries_of(dtype.categories, called)
-        if entries.held == "anything":
-            # Of equal objects pandas keeps the first: where a record has True, 1 is True in all.
-            entries = replace(entries, held="texts")
-        return np.append(find(entries), -1)[codes]  # code −1: missing
+        found = find(categories_of(dtype, called))
+        return np.append(found, -1)[codes]  # code −1: missing
     return find(entries_of(values, called))
+
+
+def categories_of(dtype: pd.CategoricalDtype, called: str) -> Entries:
+    """Return the categories of pandas' categorical type, each an entry by itself.
+
+    None is refused: where one record has a date, and all others are missing, all are dates.
+    """
+    categories = dtype.categories
+    if categories.dtype.kind not in "biuf":
+        categories = categories.astype(object)
+    return replace(entries_of(categories, called), by_equality=True)
 
 
 def entries_of(values: "ArrayLike | pd.Series[Any]", called: str) -> Entries:
@@ -232,6 +258,29 @@ def number_of(entry: object) -> float:
             return math.inf if number > 0 else -math.inf
     except Exception:  # as in key_of
         return math.nan
+
+
+def category_key(category: object) -> str | int | None:
+    """Return what a category of pandas is looked up by: the same for all that equal it in Python.
+
+    A text, or the whole number that it equals; None if it can match nothing.
+    """
+    if isinstance(category, str):
+        return str.__str__(category)
+    number: Any = category
+    try:
+        whole = int(number.real if isinstance(number, _COMPLEX) else number)
+        return whole if bool(number == whole) and hash(number) == hash(whole) else None
+    except Exception:  # as in key_of
+        return None
+
+
+def category_number(category: object) -> float:
+    """Return a category of pandas as a float, NaN if it equals no number."""
+    if isinstance(category, _COMPLEX) and category.imag == 0:
+        category = float(category.real)
+    key = category_key(category)
+    return number_of(category if key is None else key)
 
 
 def lookup(known: Mapping[Value, int], numbers: IntArray, there: BoolArray) -> IntArray:
