@@ -91,7 +91,7 @@ class PersonStream:
     ) -> None:
         _check_cost(cost)
         rng = as_rng(rng)
-        self._cost, self._rng, self._made_in = cost, rng, this_process()
+        self.cost, self._rng, self._made_in = cost, rng, this_process()
         self._size: Size = "sums"
         if not isinstance(cost, LaplaceCost):
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
@@ -100,7 +100,7 @@ class PersonStream:
         gate.charge(accountant, cost)  # the last thing here: what is charged is there to be used
 
     def __repr__(self) -> str:  # of nothing private
-        return f"PersonStream({self._cost!r})"
+        return f"PersonStream({self.cost!r})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -108,14 +108,9 @@ class PersonStream:
         )
 
     @property
-    def cost(self) -> PersonCost:
-        """Of everything that leaves here together: fixed at construction."""
-        return self._cost
-
-    @property
     def noise(self) -> float:
         """Deviation of the noise on a table for which a whole purse is paid."""
-        match self._cost:
+        match self.cost:
             case LaplaceCost(scale=scale):
                 return scale * np.sqrt(2.0)
             case GaussianCost(sigma=sigma):
@@ -193,11 +188,11 @@ class PersonStream:
 
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
             scores = (data * PURSE).reshape(allowed.shape)
-            if not isinstance(self._cost, LaplaceCost):
+            if not isinstance(self.cost, LaplaceCost):
                 best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
                 return best
             whole: IntArray = scores.astype(np.int64) + known
-            return permute_and_flip(whole, allowed, self._cost.scale * PURSE, rng)
+            return permute_and_flip(whole, allowed, self.cost.scale * PURSE, rng)
 
         with self._alone():
             sums = self._pay(adds, allowed.size)
@@ -226,7 +221,7 @@ class PersonStream:
                 self._in_use = False
 
     def _pay_once(self) -> PersonCost | None:
-        cost, self._paid = None if self._paid else self._cost, True
+        cost, self._paid = None if self._paid else self.cost, True
         return cost
 
     def _pay(self, adds: Adds, n_cells: int) -> FloatArray:
@@ -236,7 +231,7 @@ class PersonStream:
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         noise: FloatArray | IntArray
-        match self._cost:
+        match self.cost:
             case LaplaceCost(scale=scale):
                 noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
