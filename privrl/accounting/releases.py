@@ -137,6 +137,8 @@ class Release(Generic[Released]):
         was, self.state = self.state, "failed"
         for each in self._parts:
             each.spoil()
+        if self._accountant is None:
+            return
         spent = "was" if was == "charged" else "may have been"
         error.add_note(f"The budget {spent} charged for this release, and nothing was released.")
 
