@@ -179,7 +179,7 @@ def save(
         "more": taken.value(more),
     }
     heads, data = pack(taken.arrays)
-    head = {
+    head: dict[str, Any] = {
         "versions": _versions(),
         "settings": _settings(agent),
         "arrays": heads,

@@ -169,6 +169,10 @@ class Draw:
         costs = [sampler.cost for sampler, _ in checked]
         charged = [cost for cost in costs if cost is not None]
 
+        place = None
+        if self._register is not None:
+            place = self._register.place_of([batch for _, batch in checked])
+
         def update(rng: np.random.Generator) -> list[Posterior]:
             return [
                 gate.release(sampler, cost, batch, rng, sampler.update)
@@ -181,7 +185,7 @@ class Draw:
             update,
             self._rng,
             parts=[sampler for sampler, _ in checked],
-            place=self._register and self._register.place_of([batch for _, batch in checked]),
+            place=place,
         )
 
 
