@@ -104,7 +104,8 @@ class Release(Generic[Released]):
         try:
             self._pay()
             place = self._place
-            released = self._draw(self._rng if place is None else place.rng())
+            with np.errstate(under="ignore"):  # whatever the caller has NumPy raise
+                released = self._draw(self._rng if place is None else place.rng())
             if place is not None:
                 place.leave()
             self.state = "released"
