@@ -1,22 +1,23 @@
 """Checkpoints of agents: files from which one goes on, whatever stopped it, as if nothing had.
 
 A checkpoint is not private: it holds raw counts, and the state of the noise. It is for its owner
-alone, and never to be shared. What is drawn twice with the same noise, of other data, shows what
-the noise hides; so an agent of secret randomness that was saved once enters the number of each
-further draw, and a keyed digest of its data, in a ledger before the draw is made.
+alone, and never to be shared. An agent of secret randomness that was saved once enters each further
+draw in a ledger before it is made, so that nobody who goes on from the checkpoint makes that draw
+of other data (`Draws`).
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
 
 from privrl._files import read_bytes, save_private
 from privrl._plain import parse_json
@@ -38,7 +39,7 @@ from privrl.costs import (
     Together,
 )
 from privrl.ledger.ledger import Ledger, drawn_twice
-from privrl.numerics.randomness import SECRET, randomness_of
+from privrl.numerics.randomness import SECRET, derived_rng, randomness_of
 from privrl.samplers.dirichlet import SingleDraw
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -49,6 +50,7 @@ _TITLE: Final = (
     b"privrl checkpoint, NOT PRIVATE: it holds raw counts and the state of the noise. Keep it to "
     b"yourself, and never share it.\n"
 )
+_KEY: Final = 32  # bytes of a key, and of a digest
 _PACKAGES: Final = ("privrl", "numpy", "randomgen")  # by which noise may differ
 _POSTERIORS: Final = (NoisyPosterior, SingleDraw, BetaPosterior, HatPosterior)
 _COSTS: Final = (
@@ -64,66 +66,111 @@ _COSTS: Final = (
 )
 
 
-@dataclass(frozen=True)
 class Draws:
-    """An agent's own entries in a ledger: the numbers of its draws.
+    """The draws of an agent that was saved, as entries in a ledger.
 
-    Attributes
+    Each draw has a keyed digest of all that it depends on: of the digest before, which begins with
+    all that the agent remembered when it was first saved, of its number, and of the new records.
+    The register compares it. The randomness of the draw follows from it, from a secret key, and
+    from a random number in the draw's entry. So a draw that is made once more has the noise that it
+    had, and no other draw has any of it: neither one of other data, nor one that was entered in
+    another copy of the ledger.
+
+    Parameters
     ----------
     ledger : Ledger
-        Where they are.
+        Where the draws are entered.
     agent : str
         What the agent is called there.
     key : bytes
-        Of the digests of its data.
+        Of digests and randomness, 32 secret bytes.
+    number : int
+        How many draws were made.
+    digest : bytes
+        Of all that the next draw depends on, but for its own records.
     """
 
-    ledger: Ledger
-    agent: str
-    key: bytes = field(repr=False)
+    def __init__(self, ledger: Ledger, agent: str, key: bytes, number: int, digest: bytes) -> None:
+        self.ledger, self._agent, self._key = ledger, agent, key
+        self._number, self._digest = number, digest
 
     @classmethod
-    def begin(cls, ledger: Ledger) -> Self:
-        """Return the entries of an agent that is about to be saved for the first time."""
-        return cls(ledger, token_hex(16), token_bytes(32))
+    def begin(cls, ledger: Ledger, number: int, state: bytes) -> Self:
+        """Return the entries of an agent in this state that is saved for the first time."""
+        return cls(ledger, token_hex(16), token_bytes(_KEY), number, hashlib.sha256(state).digest())
 
-    def at(self, number: int) -> "NumberedDraw":
-        """Return the entry of the next draw."""
-        return NumberedDraw(self, number)
+    @classmethod
+    def from_plain(cls, ledger: Ledger, said: Mapping[str, Any]) -> Self:
+        """Return what `to_plain` described."""
+        key, digest = bytes.fromhex(said["key"]), bytes.fromhex(said["digest"])
+        if not len(key) == len(digest) == _KEY:
+            raise TypeError("a key and a digest have 32 bytes")
+        return cls(ledger, str(said["agent"]), key, int(said["number"]), digest)
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return all of it as plain data; the key is secret."""
+        return {
+            "ledger": self.ledger.identity,
+            "head": self.ledger.head,
+            "agent": self._agent,
+            "key": self._key.hex(),
+            "number": self._number,
+            "digest": self._digest.hex(),
+        }
 
-@dataclass(frozen=True)
-class NumberedDraw:
-    """The next draw of an agent, as `privrl.samplers.base.Register` has it."""
-
-    draws: Draws
-    number: int
-
-    def was_made(self, batches: Sequence[FloatArray]) -> bool:
-        """Whether it was entered before, of these data; if of others, refuse it."""
-        before = self.draws.ledger.drawn(self.draws.agent, self.number)
-        if before is not None and not hmac.compare_digest(before, self._digest(batches)):
-            raise drawn_twice(self.number)
-        return before is not None
-
-    def enter(self, batches: Sequence[FloatArray]) -> None:
-        """Enter it."""
-        self.draws.ledger.enter_draw(self.draws.agent, self.number, self._digest(batches))
-
-    def _digest(self, batches: Sequence[FloatArray]) -> str:
-        digest = hmac.new(self.draws.key, repr(self.number).encode(), hashlib.sha256)
+    def place_of(self, batches: Sequence[FloatArray]) -> "NumberedDraw":
+        """Return the place of the next draw, of these batches; refuse it if it was of others."""
+        digest = hashlib.blake2b(key=self._key, digest_size=_KEY, person=b"privrl draw")
+        digest.update(self._digest + repr(self._number).encode())
         for batch in batches:
-            digest.update(repr(batch.shape).encode())
-            digest.update(batch.tobytes())
-        return digest.hexdigest()
+            flat = batch.reshape(-1)
+            filled = np.flatnonzero(flat)  # of large tables few cells are
+            digest.update(repr((batch.shape, len(filled))).encode())
+            digest.update(filled.astype("<i8").tobytes() + flat[filled].astype("<f8").tobytes())
+        entered = self.ledger.drawn(self._agent, self._number)
+        if entered is not None and not hmac.compare_digest(entered.digest, digest.hexdigest()):
+            raise drawn_twice(self._number)
+        return NumberedDraw(self, digest.digest(), None if entered is None else entered.nonce)
+
+    def _enter(self, digest: bytes, charge: Callable[[], None]) -> str:
+        return self.ledger.enter_draw(self._agent, self._number, digest.hex(), charge).nonce
+
+    def _rng(self, digest: bytes, nonce: str) -> np.random.Generator:
+        return derived_rng(self._key, digest + nonce.encode())
+
+    def _move_on(self, digest: bytes) -> None:
+        self._number, self._digest = self._number + 1, digest
+
+
+class NumberedDraw:
+    """The next draw of an agent, as `privrl.accounting.releases.Place` has it."""
+
+    def __init__(self, draws: Draws, digest: bytes, nonce: str | None) -> None:
+        self._draws, self._digest, self._nonce = draws, digest, nonce
+
+    @property
+    def taken(self) -> bool:
+        """Whether it was entered before, of the same data."""
+        return self._nonce is not None
+
+    def enter(self, charge: Callable[[], None]) -> None:
+        """Enter it, and charge."""
+        self._nonce = self._draws._enter(self._digest, charge)
+
+    def rng(self) -> np.random.Generator:
+        """Return its own randomness."""
+        assert self._nonce is not None
+        return self._draws._rng(self._digest, self._nonce)
+
+    def leave(self) -> None:
+        """Let the next draw follow."""
+        self._draws._move_on(self._digest)
 
 
 def save(
     agent: "TabularAgent", path: str | PathLike[str], more: Any = None, *, ledger: Ledger | None
 ) -> None:
     """Write a checkpoint of an agent, and more plain data and arrays with it; see its ``save``."""
-    if agent._entered is None and randomness_of(agent.rng) == SECRET:
-        agent._entered = Draws.begin(Ledger() if ledger is None else ledger)
     taken = Taken(_relations(agent))
     accountant = _accountant(agent)
     tree = {
@@ -132,21 +179,16 @@ def save(
         "more": taken.value(more),
     }
     heads, data = pack(taken.arrays)
-    entered = agent._entered
-    head = {
+    head: dict[str, Any] = {
         "versions": _versions(),
         "settings": _settings(agent),
-        "draws": None
-        if entered is None
-        else {
-            "ledger": entered.ledger.identity,
-            "head": entered.ledger.head,
-            "agent": entered.agent,
-            "key": entered.key.hex(),
-        },
         "arrays": heads,
         "tree": tree,
     }
+    if agent._entered is None and randomness_of(agent.rng) == SECRET:
+        state = json.dumps(head, allow_nan=False).encode() + data
+        agent._entered = Draws.begin(Ledger() if ledger is None else ledger, agent.draws, state)
+    head["draws"] = None if agent._entered is None else agent._entered.to_plain()
     # One line each for the title, a digest, and what is plain; the numbers of all arrays follow.
     body = json.dumps(head, allow_nan=False).encode() + b"\n" + data
     save_private(Path(path), _TITLE + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
@@ -181,16 +223,15 @@ def load(
             f"{path} is of an agent with other settings (its class, sizes, samplers, schedule, "
             "budget and kind of randomness are settings); make the agent as it was made then."
         )
+    agent._half_done = "a load"  # until all is: it is not to go on from a part
     try:
         _accountant(agent).resume(costs, numbers)
         types = (*_COSTS, *_POSTERIORS, *counted_types(), *_own_types(agent))
         PutBack(arrays, types, known).inside(agent, parts)
-    except BaseException as error:
-        agent._half_loaded = True  # it may remember a part, and is not to go on from that
-        if isinstance(error, LookupError | TypeError | AttributeError):
-            raise _no_checkpoint(path) from error
-        raise
+    except (LookupError, TypeError, AttributeError) as error:
+        raise _no_checkpoint(path) from error
     agent._entered = entered
+    agent._half_done = None
     return more
 
 
@@ -239,7 +280,7 @@ def _entered(path: str | PathLike[str], said: Any, ledger: Ledger | None) -> Dra
             f"{path} was made when more was entered in the ledger {str(ledger.path)!r} than is "
             "there: an older copy of it does not know which draws were made. Put back the last one."
         )
-    return Draws(ledger, str(said["agent"]), bytes.fromhex(said["key"]))
+    return Draws.from_plain(ledger, said)
 
 
 def _accountant(agent: "TabularAgent") -> KeepsJournal:
@@ -254,7 +295,7 @@ def _accountant(agent: "TabularAgent") -> KeepsJournal:
 def _settings(agent: "TabularAgent") -> str:
     settings = settings_of(agent)
     accountant = settings.pop("accountant")
-    for name in ("_entered", "_streams", "env"):
+    for name in ("_entered", "_noise", "env"):
         del settings[name]
     settings |= {"_sampler": agent._sampler.fresh(), "_rewards": agent._rewards.fresh()}
     bits = type(agent.rng.bit_generator).__name__

@@ -21,7 +21,7 @@ from privrl._html import table
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
-from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
@@ -32,10 +32,9 @@ from privrl.costs.base import Cost, is_fixed, together
 from privrl.costs.relations import PaperStep, ReplaceEpisode
 from privrl.envs.planning import best_actions, plan_support
 from privrl.envs.support import Support
-from privrl.ledger.file import LedgerError
 from privrl.ledger.ledger import Ledger
-from privrl.numerics.randomness import Rng, Streams, as_rng, randomness_of
-from privrl.samplers.base import Posterior, Sampler, check_table, draw
+from privrl.numerics.randomness import SECRET, Rng, as_rng, randomness_of, secret_rng
+from privrl.samplers.base import Draw, Posterior, Sampler, check_table
 
 if TYPE_CHECKING:  # they train agents
     from privrl.agents.resuming import Checkpoint
@@ -101,8 +100,8 @@ class TabularAgent(Observer, ABC):
     """
 
     remembered: ClassVar[tuple[str, ...]] = (
-        "_streams", "_sampler", "_draws", "_numbers", "_paid", "_released", "_behaviour", "_free",
-        "_policy", "episodes_done",
+        "_sampler", "_draws", "_paid", "_released", "_behaviour", "_free", "_policy",
+        "episodes_done",
     )  # fmt: skip
     derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
     schedule: Schedule = fixed()
@@ -142,7 +141,7 @@ class TabularAgent(Observer, ABC):
         self._check_relation(self._sampler.cost, self._rewards.cost)
         self._damped |= self._check_loops(sampler)
         self._known_rows = None if known_rows is None else self._check_rows(known_rows)
-        self._draws, self._numbers = 0, 0  # those made, and those that have a number
+        self._draws = 0
         self._paid: Paid = ()
         self._target: Target | None = None  # what its noise is calibrated to, if that is known
         self._released: tuple[Posterior, Posterior] | None = None
@@ -150,9 +149,9 @@ class TabularAgent(Observer, ABC):
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
-        self._streams, self._lock = Streams(self._rng), RLock()
+        self._noise, self._lock = _noise_of(self._rng), RLock()
         self._entered: checkpoints.Draws | None = None
-        self._half_loaded = False
+        self._half_done: str | None = None  # what was begun and not ended
         self.episodes_done = 0
         self.env: Environment | None = None
         self._deployed: tuple[IntArray, Policy] | None = None  # of which array
@@ -366,17 +365,9 @@ class TabularAgent(Observer, ABC):
             if the agent, or its generator, is from before a fork.
         """
         self._check_made_here()
-        with self._lock:  # a number is one draw's: two with one number would have one noise
-            number, paid = self._numbers, self._paid
-            if not self.batch_shape:  # of which there is no statement
-                # Before the draw, after which a sampler tells no cost. If a draw is interrupted,
-                # the statement includes it: it is never too small.
-                self._paid = _with(paid, self._sampler.cost, self._rewards.cost)
-            try:
-                self._begin_episode(episode)
-            finally:
-                if self._numbers == number:  # nothing was drawn
-                    self._paid = paid
+        with self._lock:  # no two threads have one place for their draws
+            self._check_whole()
+            self._begin_episode(episode)
 
     def _begin_episode(self, episode: int) -> None:
         self._begin()
@@ -391,22 +382,24 @@ class TabularAgent(Observer, ABC):
             self._between_draws(episode)
             return
         new = self._new
-        # Handed over for good: whatever goes wrong in a draw, no count is released twice.
-        self._new = self._nothing()
-        number = self._numbers
-        self._numbers += 1  # before anything is drawn: an interrupt may come after any line
+        updates = [(self._sampler, new.counts), (self._rewards, new.rewards)]
+        draw = Draw(self.accountant, updates, self._noise, self._entered)
+        paid = self._paid
+        # Until it is made: whatever goes wrong in a draw, no count and no noise is used twice.
+        self._new, self._half_done = self._nothing(), "a draw"
+        if not self.batch_shape:  # of which there is no statement
+            # Before the draw, after which a sampler tells no cost. If a draw is interrupted, the
+            # statement includes it: it is never too small.
+            self._paid = _with(paid, self._sampler.cost, self._rewards.cost)
         try:
-            transition, reward = draw(
-                self.accountant,
-                [(self._sampler, new.counts), (self._rewards, new.rewards)],
-                self._streams.of(number),
-                None if self._entered is None else self._entered.at(number),
-            )
-        except (BudgetExceeded, LedgerError):  # nothing was drawn, so they wait
-            self._new, self._numbers = new, number
+            transition, reward = draw.make()
+        except BaseException:
+            if draw.is_untouched:  # the records wait for the next draw
+                self._new, self._paid, self._half_done = new, paid, None
             raise
         self._draws += 1
         self._released, self._policy = (transition, reward), None
+        self._half_done = None
         self._follow(self._plan(transition, reward))
 
     def act(self, state: int, step: int) -> int:
@@ -540,8 +533,14 @@ class TabularAgent(Observer, ABC):
                 "it where it is used."
             )
         check_rng(self._rng)
-        if self._half_loaded:
-            raise ValueError("agent must not be used after a load that failed; make another one.")
+
+    def _check_whole(self) -> None:
+        """Raise ValueError if a draw or a load failed midway."""
+        if self._half_done is not None:
+            raise ValueError(
+                f"agent must not be used after {self._half_done} that failed midway; make another "
+                "one, which pays anew, or restore the last checkpoint."
+            )
 
     def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
         """Write a checkpoint, from which an agent made alike goes on as this one would.
@@ -569,6 +568,7 @@ class TabularAgent(Observer, ABC):
         """
         self._check_made_here()
         with self._lock:
+            self._check_whole()
             checkpoints.save(self, path, ledger=ledger)
 
     def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
@@ -594,7 +594,9 @@ class TabularAgent(Observer, ABC):
             If the file or the ledger cannot be read.
         """
         self._check_made_here()
-        checkpoints.load(self, path, ledger=ledger)
+        with self._lock:
+            self._check_whole()
+            checkpoints.load(self, path, ledger=ledger)
 
     def check_unused(self, otherwise: str) -> None:
         """Raise ValueError with these words if the agent has observed or drawn anything."""
@@ -605,6 +607,7 @@ class TabularAgent(Observer, ABC):
     def __copy__(self) -> Self:
         """Return an unused agent like this one, with random numbers of its own."""
         self._check_made_here()
+        self._check_whole()
         self.check_unused(
             "agent must not be copied once it has observed or drawn anything: its records would be "
             "released twice and paid for once. Make another one, which pays anew."
@@ -614,7 +617,7 @@ class TabularAgent(Observer, ABC):
         other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
         other._rng = self._rng.spawn(1)[0]
         other._new, other._lock = self._nothing(), RLock()
-        other._streams, other._entered = Streams(other._rng), None
+        other._noise, other._entered = _noise_of(other._rng), None
         other._deployed = None
         return other
 
@@ -642,6 +645,15 @@ def _with(paid: Paid, *costs: Cost | None) -> Paid:
 def _charge_all(accountant: KeepsJournal, paid: Paid) -> None:
     for cost, count in paid:
         accountant.compose(cost, count)
+
+
+def _noise_of(rng: np.random.Generator) -> np.random.Generator:
+    """Return where the noise of draws comes from.
+
+    Secret noise has a generator of its own: whoever saw which random actions were taken learns
+    nothing of it.
+    """
+    return secret_rng() if randomness_of(rng) == SECRET else rng
 
 
 def self_loops(

@@ -6,7 +6,7 @@ another one, and what it knew before is brought up to date within each transacti
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -112,6 +112,22 @@ class Receipt:
 
 
 @dataclass(frozen=True)
+class EnteredDraw:
+    """A draw of an agent that was saved, as it was entered.
+
+    Attributes
+    ----------
+    digest : str
+        Of all that the draw depends on, under a key of the agent.
+    nonce : str
+        A random number of this entry: no other entry has it, of no ledger.
+    """
+
+    digest: str
+    nonce: str
+
+
+@dataclass(frozen=True)
 class _State:
     """What the entries say, up to one of them."""
 
@@ -125,7 +141,7 @@ class _State:
     # Of each name, by the spellings of earlier versions, which kept them apart; and by relation.
     budgets: Mapping[str, Mapping[str, Budgets]] = field(default_factory=dict)
     contents: Mapping[str, str] = field(default_factory=dict)
-    draws: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    draws: Mapping[tuple[str, int], EnteredDraw] = field(default_factory=dict)
 
     def budget(self, dataset: str, relation: str | None) -> Budget | None:
         """Return that of a relation, or else the one for every relation.
@@ -379,18 +395,32 @@ class Ledger:
                 return start_of(*transaction.meta()) == link
             return [row[3] for row in transaction.rows(number)[:1]] == [link]
 
-    def drawn(self, agent: str, number: int) -> str | None:
-        """Return a digest of the data of which an agent made a numbered draw; None if it did not.
+    def drawn(self, agent: str, number: int) -> EnteredDraw | None:
+        """Return what was entered of an agent's numbered draw; None if it was not made.
 
         See `enter_draw`.
         """
         return self._read().draws.get((agent, number))
 
-    def enter_draw(self, agent: str, number: int, digest: str) -> None:
+    def enter_draw(
+        self, agent: str, number: int, digest: str, charge: Callable[[], None] | None = None
+    ) -> EnteredDraw:
         """Enter that an agent makes a numbered draw, of data with this (keyed) digest.
 
-        An agent that was saved may be restored more than once. Each would draw with the same noise,
-        and of two draws with one number the difference would show what noise hides.
+        An agent that was saved may be restored more than once. In one ledger, no two of them make a
+        draw of the same number of different data.
+
+        Parameters
+        ----------
+        agent : str
+            What the agent is called here.
+        number : int
+            How many draws it made before.
+        digest : str
+            Of all that the draw depends on.
+        charge : callable, optional
+            Is called before the entry is final. If it raises, nothing is entered. It must not use
+            this ledger.
 
         Raises
         ------
@@ -409,7 +439,10 @@ class Ledger:
                 "digest": digest,
             }
             state = _after(state, transaction.add(state.link, state.number + 1, entry), transaction)
+            if charge is not None:
+                charge()
         self._state = state
+        return state.draws[agent, number]
 
     def account(self, dataset: str, relation: Relation) -> Account | None:
         """Return what was spent of a data set under a relation; None if nothing was."""
@@ -647,9 +680,9 @@ class Ledger:
 def drawn_twice(number: int) -> LedgerError:
     """Return the error of a draw that was made before, of other data."""
     return LedgerError(
-        f"draw {number} of this agent was made before, of other data: it went on from a checkpoint "
-        "that is older, or was restored twice. Both draws would have the same noise, so nothing "
-        "was drawn. Restore the last checkpoint, once, or begin with an agent that pays anew."
+        f"draw {number} of this agent was made before, of other data: it was restored twice, or "
+        "from a checkpoint that is older than the draw. Nothing was charged or drawn. Restore the "
+        "last checkpoint, once, or begin with an agent that pays anew."
     )
 
 
@@ -705,7 +738,8 @@ def _entered(state: _State, entry: Mapping[str, Any], transaction: Transaction) 
             return state.with_budget(entry)
         case "draw":
             key = str(entry["agent"]), check_count("draw", entry["draw"], least=0)
-            return replace(state, draws={**state.draws, key: str(entry["digest"])})
+            made = EnteredDraw(str(entry["digest"]), str(entry["nonce"]))
+            return replace(state, draws={**state.draws, key: made})
         case "forget":
             return state
     raise ValueError(entry["what"])

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_numbers
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Release
 from privrl.costs.base import Cost
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.special import FloatArray
@@ -72,9 +73,12 @@ class Mechanism(ABC, Generic[Released]):
             If the data cannot be released, or ``rng`` is none of these; then nothing is spent.
         """
         rng = as_rng(rng)
-        checked = self.check(data)
-        gate.charge(accountant, self.cost)
-        return gate.release(self, self.cost, checked, rng, self._draw)
+        checked, cost = self.check(data), self.cost
+
+        def draw(rng: np.random.Generator) -> Released:
+            return gate.release(self, cost, checked, rng, self._draw)
+
+        return Release(accountant, cost, draw, rng).make()
 
 
 def check_counts(data: ArrayLike, *, whole: bool = False) -> FloatArray:

@@ -35,9 +35,17 @@ def warn_of_others(name: str, column: Column, released: FloatArray, deviation: f
     others, known = float(rows[:, -1].sum()), float(rows[:, :-1].sum())
     if others - known > _SURE * deviation * rows.size**0.5 and others > known:
         share = 100 * min(1.0, others / max(others + known, others))
-        warnings.warn(
+        _warn(
             f"about {share:.0f} % of {name!r} is in the cell of {rest} values, by what was "
-            f"released: {ask} A release with a mended schema or file costs anew.",
-            UserWarning,
-            stacklevel=3,
+            f"released: {ask} A release with a mended schema or file costs anew."
         )
+
+
+def _warn(message: str) -> None:
+    """Warn, and return whatever filters make of warnings: what was paid for must not be lost."""
+    try:
+        warnings.warn(message, UserWarning, stacklevel=4)
+    except UserWarning:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn(message, UserWarning, stacklevel=4)

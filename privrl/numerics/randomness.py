@@ -5,6 +5,7 @@ seed, all others follow. A `SecretGenerator` is the block cipher AES in counter 
 128 bits from the operating system: to tell its numbers from random ones is to break the cipher.
 """
 
+import hashlib
 import os
 import secrets
 import weakref
@@ -17,17 +18,22 @@ from privrl._checks import shown
 from privrl._processes import check_made_here, from_elsewhere, this_process
 from privrl._sharing import SECRET, SEEDED
 
-__all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "Streams", "as_rng", "randomness_of",
+__all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "as_rng", "derived_rng", "randomness_of",
            "secret_rng"]  # fmt: skip
 
 #: What every public ``rng`` may be, see `as_rng`.
 Rng = np.random.Generator | int | None
 
-_FAR: Final = 64
+_KEY: Final = 16  # bytes of a key of AES-128
 
 
 class SecretGenerator(np.random.Generator):
     """A NumPy generator keyed by the operating system, for the process that made it.
+
+    Parameters
+    ----------
+    key : int, optional
+        A secret key of 128 bits; by default a new one from the operating system.
 
     Notes
     -----
@@ -36,8 +42,8 @@ class SecretGenerator(np.random.Generator):
     known twice, so no two releases share their noise. Threads may share it.
     """
 
-    def __init__(self) -> None:
-        super().__init__(_keyed())
+    def __init__(self, key: int | None = None) -> None:
+        super().__init__(_keyed(key))
         self.made_in = this_process()
         _living.add(self)
 
@@ -85,6 +91,26 @@ def secret_rng() -> np.random.Generator:
     return SecretGenerator()
 
 
+def derived_rng(key: bytes, context: bytes) -> np.random.Generator:
+    """Return the secret generator of one context: its numbers follow from key and context alone.
+
+    Parameters
+    ----------
+    key : bytes
+        32 secret bytes.
+    context : bytes
+        What the numbers are for. Under one key, those of two contexts are independent, as far as
+        anybody can tell who does not know the key.
+
+    References
+    ----------
+    RFC 7693, *The BLAKE2 cryptographic hash and message authentication code*: keyed BLAKE2b is a
+    pseudorandom function, and gives the generator's own key.
+    """
+    own = hashlib.blake2b(context, key=key, digest_size=_KEY, person=b"privrl noise").digest()
+    return SecretGenerator(int.from_bytes(own, "little"))
+
+
 def as_rng(rng: Rng) -> np.random.Generator:
     """Return the generator that a public function's ``rng`` stands for.
 
@@ -118,36 +144,6 @@ def as_rng(rng: Rng) -> np.random.Generator:
     return rng
 
 
-class Streams:
-    """Randomness for numbered draws: each has numbers that no other has, and nothing else.
-
-    What comes of a draw then follows from its number and its data alone, wherever a run is gone on
-    with: not from how many random actions were taken before it, of which its adversaries may know.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        One that is secret is joined by another, under a key of its own. One that is seeded is taken
-        as it comes.
-    """
-
-    remembered = ("_start",)
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = secret_rng() if isinstance(rng, SecretGenerator) else rng
-        self._start: dict[str, Any] | None = None
-        if self._rng is not rng:
-            self._start = dict(self._rng.bit_generator.state)
-
-    def of(self, number: int) -> np.random.Generator:
-        """Return the randomness of a draw (the first is 0), until that of another is asked for."""
-        if self._start is not None:
-            bits: Any = self._rng.bit_generator
-            bits.state = self._start
-            bits.advance(number << _FAR)  # more than any draw takes
-        return self._rng
-
-
 def randomness_of(rng: np.random.Generator) -> str:
     """Return what a statement of privacy says of a generator: `SECRET` or `SEEDED`.
 
@@ -156,9 +152,9 @@ def randomness_of(rng: np.random.Generator) -> str:
     return SECRET if isinstance(rng, SecretGenerator) else SEEDED
 
 
-def _keyed() -> Any:
+def _keyed(key: int | None = None) -> Any:
     # Loaded here: importing the library is quicker without.
-    return import_module("randomgen").AESCounter(key=secrets.randbits(128))
+    return import_module("randomgen").AESCounter(key=secrets.randbits(128) if key is None else key)
 
 
 _living: weakref.WeakSet[SecretGenerator] = weakref.WeakSet()

@@ -2,7 +2,7 @@
 
 A sampler is updated with each new batch of counts and returns a `Posterior`; drawing from
 that is free. The sampler tells what its next update costs, and `draw` is the one call that charges
-the accountant first and updates after. Raw counts stop here.
+the accountant first and updates after (`privrl.accounting.releases`). Raw counts stop here.
 """
 
 import os
@@ -18,6 +18,7 @@ from privrl._checks import check_does, check_is, check_numbers, check_rng
 from privrl._processes import this_process
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Place, Release
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
 from privrl.numerics.compiled import Compiled
@@ -75,26 +76,22 @@ class Sampler(Protocol):
 
 
 class Register(Protocol):
-    """Where numbered draws are entered: none is made twice of other data."""
+    """Where the draws of a run are entered: none is made twice of other data."""
 
-    def was_made(self, batches: Sequence[FloatArray]) -> bool:
-        """Whether the next draw was entered before, of these batches.
+    def place_of(self, batches: Sequence[FloatArray]) -> Place:
+        """Return the place of the next draw, which is of these batches.
 
         Raises
         ------
         OSError
-            If it was entered of others, or cannot be looked up.
+            If it was entered of other data, or cannot be looked up.
         """
-
-    def enter(self, batches: Sequence[FloatArray]) -> None:
-        """Enter the next draw; once this returns, nothing undoes it."""
 
 
 def draw(
     accountant: Accountant,
     updates: Sequence[tuple[Sampler, ArrayLike]],
     rng: np.random.Generator | None = None,
-    register: Register | None = None,
 ) -> list[Posterior]:
     """Release several tables of the same data: check, tell the accountant, then update.
 
@@ -107,8 +104,6 @@ def draw(
     rng : numpy.random.Generator or None
         Where the randomness comes from; None is secret. A seed is refused: each draw of a run would
         have the noise of the one before.
-    register : Register, optional
-        Where the draw is entered once it is paid for, and before it is made.
 
     Returns
     -------
@@ -125,45 +120,73 @@ def draw(
 
     Notes
     -----
-    If an update fails for another reason, out of memory, say, the samplers of the call are
-    spoiled: what they have been paid for is lost, and they refuse all further updates.
+    If anything else interrupts the draw, out of memory, say, or Ctrl-C, the samplers of the call
+    are invalidated: what was paid is lost, and they refuse all further updates.
 
     One thread at a time draws: what a sampler says that it costs is still so when it is updated.
     """
-    rng = secret_rng() if rng is None else rng
-    check_rng(rng)
-    with _drawing:
-        return _draw(accountant, updates, rng, register)
+    return Draw(accountant, updates, rng).make()
 
 
-def _draw(
-    accountant: Accountant,
-    updates: Sequence[tuple[Sampler, ArrayLike]],
-    rng: np.random.Generator,
-    register: Register | None,
-) -> list[Posterior]:
-    checked = [(sampler, _owned(counts)) for sampler, counts in updates]
-    for sampler, batch in checked:
-        sampler.check(batch)
-    costs = [sampler.cost for sampler, _ in checked]
-    charged = [cost for cost in costs if cost is not None]
-    batches = [batch for _, batch in checked]
-    again = register is not None and register.was_made(batches)
-    # What was entered was paid for before; an accountant in memory has forgotten it.
-    if charged and not (again and getattr(accountant, "outlives_processes", False)):
-        gate.charge(accountant, together(charged))
-    if register is not None and not again:
-        register.enter(batches)
-    try:
-        return [
-            gate.release(sampler, cost, batch, rng, sampler.update)
-            for (sampler, batch), cost in zip(checked, costs, strict=True)
-        ]
-    except BaseException:
-        # Some batches have been entered. Offered once more they would count twice.
-        for sampler, _ in checked:
-            sampler.spoil()
-        raise
+class Draw:
+    """What `draw` does, for those who need to know how far it came.
+
+    Parameters
+    ----------
+    accountant, updates, rng
+        As for `draw`.
+    register : Register, optional
+        Where the draw is entered before it is made, and where its randomness comes from then.
+    """
+
+    def __init__(
+        self,
+        accountant: Accountant,
+        updates: Sequence[tuple[Sampler, ArrayLike]],
+        rng: np.random.Generator | None = None,
+        register: Register | None = None,
+    ) -> None:
+        self._accountant, self._updates, self._register = accountant, updates, register
+        self._rng = secret_rng() if rng is None else rng
+        self._release: Release[list[Posterior]] | None = None
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was charged or drawn, for certain."""
+        return self._release is None or self._release.state == "prepared"
+
+    def make(self) -> list[Posterior]:
+        """Charge and draw; see `draw`."""
+        check_rng(self._rng)
+        with _drawing:
+            self._release = self._prepared()
+            return self._release.make()
+
+    def _prepared(self) -> Release[list[Posterior]]:
+        checked = [(sampler, _owned(counts)) for sampler, counts in self._updates]
+        for sampler, batch in checked:
+            sampler.check(batch)
+        costs = [sampler.cost for sampler, _ in checked]
+        charged = [cost for cost in costs if cost is not None]
+
+        place = None
+        if self._register is not None:
+            place = self._register.place_of([batch for _, batch in checked])
+
+        def update(rng: np.random.Generator) -> list[Posterior]:
+            return [
+                gate.release(sampler, cost, batch, rng, sampler.update)
+                for (sampler, batch), cost in zip(checked, costs, strict=True)
+            ]
+
+        return Release(
+            self._accountant,
+            together(charged) if charged else None,
+            update,
+            self._rng,
+            parts=[sampler for sampler, _ in checked],
+            place=place,
+        )
 
 
 def _owned(counts: ArrayLike) -> FloatArray:

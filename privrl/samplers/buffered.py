@@ -15,7 +15,7 @@ import numpy as np
 
 from privrl.numerics.scipy_lazily import linalg, special
 from privrl.numerics.special import FloatArray
-from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations
+from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations, draws_ahead
 
 _AT_ONCE = 2**14  # cells that are worked on at a time, in cache
 #: Relative: more than rounding can take from the norm of a million coefficients.
@@ -164,7 +164,7 @@ class Buffers:
         self._factors, self._innovations, self._left = factors, innovations, factors.updates
         cells = math.prod(innovations.shape)
         self._buffers = np.zeros((len(factors.rates), cells))
-        # Updates whose fresh noise is drawn: as many as a row would draw by itself.
+        # Updates whose fresh noise is drawn ahead: as many as a row would draw by itself.
         self._at_once = max(1, _AT_ONCE * innovations.grain.size // max(cells, 1))
         self._ahead: list[FloatArray] = []
 
@@ -172,7 +172,7 @@ class Buffers:
         """Return a new table: the noise in the next sum, in whole grains."""
         factors = self._factors
         if not self._ahead:
-            number = min(self._at_once, self._left)
+            number = min(self._at_once, self._left) if draws_ahead(rng) else 1
             drawn = self._innovations.draw(factors.fresh[:number], rng)
             # Each by itself: next to what is released is no noise that is still to come.
             self._ahead = [drawn[0]] if number == 1 else [each.copy() for each in drawn[::-1]]

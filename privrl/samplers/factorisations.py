@@ -23,7 +23,7 @@ from privrl._checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
 from privrl.samplers.buffered import BufferedFactorisation
-from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations
+from privrl.samplers.innovations import FARTHEST, FINENESS, Innovations, draws_ahead
 
 _LARGEST = 10_000  # a matrix of 0.8 GB
 _LARGEST_OPTIMAL = 1000  # a second or so of matrix roots
@@ -196,12 +196,13 @@ class Factorisation:
 class Mixed:
     """The noise in the sums of one stream; it keeps all that may be in a later one."""
 
-    remembered = ("_done", "_drawn", "_ahead")
+    remembered = ("_done", "_drawn", "_ahead", "_recent")
 
     def __init__(self, factors: Factorisation, innovations: Innovations) -> None:
         self._factors, self._innovations, self._done = factors, innovations, 0
-        self._drawn = np.empty((0, *innovations.shape))
-        self._ahead = self._drawn  # the sums of a block of updates
+        self._drawn = np.empty((0, *innovations.shape))  # before this block of updates
+        self._ahead = self._drawn  # for each sum of the block, what is known of its noise
+        self._recent: list[FloatArray] = []  # drawn in this block, if one at a time
 
     def next(self, rng: np.random.Generator) -> FloatArray:
         """Return a new table: the noise in the next sum, in whole grains.
@@ -211,14 +212,32 @@ class Mixed:
         """
         place = self._done % _MIXED_AT_ONCE
         if place == 0:
-            block = slice(self._done, self._done + _MIXED_AT_ONCE)
+            self._begin_block(rng)
+        start, self._done = self._done - place, self._done + 1
+        if len(self._drawn) > start:
+            return self._ahead[place].copy()  # by itself: beside it is noise still to come
+        now = slice(start + place, start + place + 1)
+        mixture = self._ahead[place]
+        if place:
+            recent = self._factors.mixture(now)[:, start : now.start]
+            mixture = mixture + _product(recent, np.array(self._recent))[0]
+        (fresh,) = self._innovations.draw(self._factors.fresh[now], rng)
+        self._recent.append(fresh)
+        noise: FloatArray = np.rint(mixture) + fresh
+        return noise
+
+    def _begin_block(self, rng: np.random.Generator) -> None:
+        block = slice(self._done, self._done + _MIXED_AT_ONCE)
+        mixture = self._factors.mixture(block)
+        if self._recent:
+            self._drawn, self._recent = np.concatenate([self._drawn, self._recent]), []
+        if draws_ahead(rng):
             drawn = self._innovations.draw(self._factors.fresh[block], rng)
             self._drawn = np.concatenate([self._drawn, drawn])
-            mixture = self._factors.mixture(block)[:, : len(self._drawn)]
-            self._ahead = np.rint(_product(mixture, self._drawn))
+            self._ahead = np.rint(_product(mixture[:, : len(self._drawn)], self._drawn))
             self._ahead += drawn
-        self._done += 1
-        return self._ahead[place].copy()  # by itself: next to it is noise that is still to come
+        else:
+            self._ahead = _product(mixture[:, : len(self._drawn)], self._drawn)
 
 
 def _product(mixture: FloatArray, drawn: FloatArray) -> FloatArray:
@@ -226,9 +245,9 @@ def _product(mixture: FloatArray, drawn: FloatArray) -> FloatArray:
 
     They would wait for each other in loops, and take longer than all there is to do.
     """
-    columns = drawn.reshape(len(drawn), -1)
+    columns = drawn.reshape(len(drawn), math.prod(drawn.shape[1:]))
     result = np.empty((len(mixture), columns.shape[1]))
-    at_once = max(1, _ONE_THREAD // mixture.size)
+    at_once = max(1, _ONE_THREAD // max(1, mixture.size))
     for start in range(0, columns.shape[1], at_once):
         part = slice(start, start + at_once)
         result[:, part] = mixture @ columns[:, part]

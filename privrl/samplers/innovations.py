@@ -15,6 +15,7 @@ import numpy as np
 from privrl._typing import BoolArray
 from privrl.numerics.abreast import Abreast
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
+from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import GRID
 
@@ -95,6 +96,15 @@ class Innovations:
             louder = noise[..., self._loops]
             noise[..., self._loops] = gaussian_on_grid(size * _ROOT, louder.shape, rng)
         return noise
+
+
+def draws_ahead(rng: np.random.Generator) -> bool:
+    """Return whether a stream may draw the noise of later sums now, which is quicker.
+
+    Not if it is secret: then a checkpoint holds no noise but that of sums that were released. Two
+    that go on from one have the fresh noise of all later sums for themselves.
+    """
+    return randomness_of(rng) != SECRET
 
 
 _ROOT: Final = float(np.nextafter(np.sqrt(2.0), 2))  # never below the root of 2

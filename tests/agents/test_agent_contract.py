@@ -532,8 +532,10 @@ def test_whatever_goes_wrong_no_count_is_handed_over_twice(monkeypatch) -> None:
     monkeypatch.setattr(DirichletSampler, "spoil", lambda self: None)
     with pytest.raises(MemoryError):
         learner.begin_episode(0)
-    learner.begin_episode(0)
-    assert batches == [32, 32, 0, 0]
+    with pytest.raises(ValueError, match="agent must not be used after a draw that failed midway"):
+        learner.begin_episode(0)
+    assert batches == [32, 32]
+    assert not learner._new.counts.any()
 
 
 @pytest.mark.parametrize("name", ["diffuse", "noisy"])

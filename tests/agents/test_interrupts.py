@@ -222,10 +222,12 @@ def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) ->
 
     def lived(interrupter: Interrupter, which: int) -> None:
         accountant = RdpAccountant(budget=budget, orders=FEW)
-        one, two, three = (Diffuse(weight=weight) for weight in (0.01, 0.02, 0.03))
         batch, rng = np.ones((2, 3)), np.random.default_rng(0)
-        draws = [[(one, batch), (two, batch)], [(two, batch)], [(three, batch)]]
-        draws += [[(two, batch)], [(one, batch), (three, batch)]]
+        # Of samplers that are not used again: those of a draw that was interrupted refuse.
+        draws = [
+            [(Diffuse(weight=weight), batch) for weight in weights]
+            for weights in ((0.01, 0.02), (0.02,), (0.03,), (0.02,), (0.01, 0.03))
+        ]
         owed, done, written = RdpAccountant(orders=FEW), 0, Counter[Any]()
         for number, updates in enumerate(draws):
 

@@ -169,6 +169,43 @@ def test_the_accountant_is_told_before_the_draw(case: Case) -> None:
     assert accountant.relation == case.mechanism.cost.relation
 
 
+def odd(data: Any) -> list[Any]:
+    """Data of odd sizes, shapes and types."""
+    table = np.array(data, np.float64)
+    return [
+        *(table * size for size in (0, 1, 2.0**51, 1e300, 1e-300, -1, np.nan, np.inf, 0.5)),
+        *(np.full(table.shape, size) for size in (2.0**53, 1e308)),
+        *(np.zeros(shape) for shape in ((0, *table.shape), (0,), (3, 0), (2, *table.shape))),
+        *(table.astype(kind) for kind in (bool, np.float32, object, complex)),
+        table[..., :1],
+        table.tolist(),
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        DirichletMechanism(weight=1, alpha=1e-9),
+        *(case.mechanism for case in ALL_MECHANISMS),
+    ],
+)
+def test_nothing_fails_after_the_charge(mechanism: Mechanism[Any]) -> None:
+    """What is wrong is refused before; neither NumPy nor warnings come between."""
+    data = next((case.data for case in ALL_MECHANISMS if case.mechanism is mechanism), [5, 0, 3])
+    with np.errstate(all="ignore"):
+        every = odd(data)
+    for each in every:
+        accountant, released = RdpAccountant(), 0
+        with np.errstate(all="raise"):
+            try:
+                mechanism.release(each, np.random.default_rng(0), accountant=accountant)
+                released = 1
+            except (ValueError, TypeError, FloatingPointError):
+                pass
+        assert len(accountant.journal) == released
+
+
 @each_case
 def test_over_budget_nothing_is_drawn_or_spent(case: Case) -> None:
     rng = np.random.default_rng(0)

@@ -409,6 +409,25 @@ def test_a_draw_that_fails_midway_spoils_its_samplers(sampler: Sampler, monkeypa
     assert first.fresh().cost == cost
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupt_before_the_charge_invalidates(error: type[BaseException]) -> None:
+    """Nobody knows what was charged; a refusal of the accountant's has done nothing."""
+
+    class Interrupted(RdpAccountant):
+        def compose(self, cost, count=1):
+            raise now
+
+    sampler, now = Diffuse(weight=0.1), BudgetExceeded("too much")
+    with pytest.raises(BudgetExceeded):
+        draw(Interrupted(), [(sampler, COUNTS)], rng())
+    now = error()
+    with pytest.raises(error) as raised:
+        draw(Interrupted(), [(sampler, COUNTS)], rng())
+    assert "may have been charged for this release, and nothing was" in raised.value.__notes__[0]
+    with pytest.raises(ValueError, match="after a draw that failed midway"):
+        draw(RdpAccountant(), [(sampler, COUNTS)], rng())
+
+
 def test_samplers_in_use_are_not_stacked() -> None:
     """What was charged to one of them would be free to the stack."""
     used = Diffuse(weight=0.1, window=1)

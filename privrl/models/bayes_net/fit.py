@@ -17,8 +17,8 @@ import pandas as pd
 from privrl._checks import check_positive
 from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
-from privrl.accounting import gate
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
@@ -227,32 +227,36 @@ class PrivateBayesNet:
         """
         n_nodes, (choice, cells) = len(self.structure.nodes), chosen or (None, {})
         paid = tables if choice is None else with_choices(tables, choice.cost, n_nodes)
-        gate.charge(accountant, paid)
         precision = tables.sigma**-2 * (1 - _ROUNDING)
         alone = Structure(dict.fromkeys(self.structure.nodes, ()), self.structure.sizes)
         known = first_precisions(self.structure, n_records, precision)
         first = _gaussian(alone, known)
-        margins = first.release(count(alone), rng)
-        probabilities = family_probabilities(alone, margins, n_records)
-        of = {node: probabilities[node][0] for node in alone.nodes}
-        rest = precision - float(known.sum())
-        if choice is None:
-            structure, precisions = second_round(
-                self.structure, list(of.values()), known, n_records, rest
+        counts = count(alone)
+
+        def learn(rng: np.random.Generator) -> BayesNet:
+            margins = first.release(counts, rng)
+            probabilities = family_probabilities(alone, margins, n_records)
+            of = {node: probabilities[node][0] for node in alone.nodes}
+            rest = precision - float(known.sum())
+            if choice is None:
+                structure, precisions = second_round(
+                    self.structure, list(of.values()), known, n_records, rest
+                )
+            else:
+                scores = Scores(alone.sizes, of, cells, rest / n_nodes)
+                structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
+                precisions = precisions_of(structure, rest)
+            second = _gaussian(structure, precisions)
+            released = second.release(count(structure), rng)
+            self._warn(released)
+            rows = family_probabilities(structure, released, n_records, margins)
+            whole = replace(
+                first, shapes=first.shapes + second.shapes, sizes=first.sizes + second.sizes
             )
-        else:
-            scores = Scores(alone.sizes, of, cells, rest / n_nodes)
-            structure = Structure(choose_parents(scores, choice, rng), alone.sizes)
-            precisions = precisions_of(structure, rest)
-        second = _gaussian(structure, precisions)
-        released = second.release(count(structure), rng)
-        self._warn(released)
-        rows = family_probabilities(structure, released, n_records, margins)
-        whole = replace(
-            first, shapes=first.shapes + second.shapes, sizes=first.sizes + second.sizes
-        )
-        said = randomness_of(rng)
-        return BayesNet(structure.parents, self.schema, rows, whole, said, choice)
+            said = randomness_of(rng)
+            return BayesNet(structure.parents, self.schema, rows, whole, said, choice)
+
+        return Release(accountant, paid, learn, rng).make()
 
     def _warn(self, released: Sequence[ReleasedTable]) -> None:
         for node, table in zip(self.structure.nodes, released, strict=True):

@@ -11,21 +11,33 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from privrl._checks import check_count
 from privrl._fixed import fitted
 from privrl._typing import FloatArray
-from privrl.accounting import gate
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Release
 from privrl.accounting.targets import Rdp, Target, check_target
 from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
+from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.candidates import choose
 from privrl.models.logistic_regression.plain import attributes_of, both, parameters_of, to_plain
-from privrl.models.logistic_regression.plan import plan, plan_tables, safe_temperature, whole_sigma
+from privrl.models.logistic_regression.plan import (
+    Plan,
+    plan,
+    plan_tables,
+    safe_temperature,
+    whole_sigma,
+)
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes import PrivateNaiveBayes
-from privrl.models.naive_bayes.classifier import learn_tables, read_features, read_records
+from privrl.models.naive_bayes.classifier import (
+    Records,
+    learn_tables,
+    read_features,
+    read_records,
+)
 from privrl.models.saving import Saved
 from privrl.numerics.randomness import SECRET, randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
@@ -168,48 +180,27 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
             tables, measured = plan_tables(begun.target, records.shapes, part, n_records)
-            cost = planned.cost(tables)
-            gate.charge(accountant, cost)
-            # All that follows is covered by it.
-            counts = learn_tables(begun, records, tables, rng, measured=measured)
-            if not measured:
-                begun = begun.with_temperature(
-                    safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)
-                )
         else:
-            cost, counts = planned.cost(None), None
-            gate.charge(accountant, cost)
-        log_prior = begun.class_log_prior_
-        start = Start(
-            log_prior=log_prior,
-            log_rows=np.concatenate([table.T for table in begun.feature_log_prob_]),
-            temperatures=np.full(len(sizes), begun.temperature_),
-            intercept=log_prior - log_prior.mean(),
-            sizes=sizes,
-            n_records=n_records,
-            tables=None if counts is None else counts[: len(sizes) + 1],
-            deviations=np.zeros(len(sizes) + n_classes),
-        )
-        start = weigh(records.columns, records.numbers, start, planned.scores, rng)
-        candidates = descend(records.columns, records.numbers, start, planned, rng)
-        cells = records.columns + start.starts[:, None]
-        found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
+            tables, measured = None, False
+        cost = planned.cost(tables)
+        total_cost = cost if naive_bayes is None else both(cost, begun)
+
+        def learn(rng: np.random.Generator) -> dict[str, Any]:
+            return _learned(begun, records, planned, tables, rng, measured=measured)
+
+        learned = Release(accountant, cost, learn, rng).make()
+        counts = learned.pop("counts")
         # All at once: what fails before leaves everything as it was.
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(
             vars(records.seen),
             cost_=cost,
-            total_cost_=cost if naive_bayes is None else both(cost, begun),
+            total_cost_=total_cost,
             _fitted_for=self.target,
-            naive_bayes_=begun,
-            n_steps_=planned.scores.number + planned.weights.number,
-            # What is seeded of it can be undone.
-            randomness_=begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
-            classes_=begun.classes_,
-            **_attributes(found, start),
+            **learned,
         )
         if counts is not None:
-            begun.warn_of_others(counts[1 : len(sizes) + 1])
+            learned["naive_bayes_"].warn_of_others(counts[1 : len(sizes) + 1])
         return self
 
     @property
@@ -331,6 +322,52 @@ def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
             "naive_bayes must give every value of every feature a probability > 0 in each class; "
             "that of mechanism 'auto' does."
         )
+
+
+def _learned(
+    begun: PrivateNaiveBayes,
+    records: Records,
+    planned: Plan,
+    tables: TablesMechanism | None,
+    rng: np.random.Generator,
+    *,
+    measured: bool,
+) -> dict[str, Any]:
+    """Release all that was paid for, and return what it says: attributes, and naive Bayes' counts.
+
+    If there are no tables, naive Bayes was released before.
+    """
+    counts: tuple[ReleasedTable, ...] | None = None
+    if tables is not None:
+        counts = learn_tables(begun, records, tables, rng, measured=measured)
+        if not measured:
+            begun = begun.with_temperature(
+                safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)
+            )
+    log_prior, sizes = begun.class_log_prior_, records.sizes
+    start = Start(
+        log_prior=log_prior,
+        log_rows=np.concatenate([table.T for table in begun.feature_log_prob_]),
+        temperatures=np.full(len(sizes), begun.temperature_),
+        intercept=log_prior - log_prior.mean(),
+        sizes=sizes,
+        n_records=records.n_records,
+        tables=None if counts is None else counts[: len(sizes) + 1],
+        deviations=np.zeros(len(sizes) + records.labels.size),
+    )
+    start = weigh(records.columns, records.numbers, start, planned.scores, rng)
+    candidates = descend(records.columns, records.numbers, start, planned, rng)
+    cells = records.columns + start.starts[:, None]
+    found = choose(cells, records.numbers, candidates, planned.choice.mechanism, rng)
+    return {
+        "counts": counts,
+        "naive_bayes_": begun,
+        "n_steps_": planned.scores.number + planned.weights.number,
+        # What is seeded of it can be undone.
+        "randomness_": begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
+        "classes_": begun.classes_,
+        **_attributes(found, start),
+    }
 
 
 def _attributes(found: Candidate, start: Start) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no 
 from privrl._checks import check_between, check_count, check_positive
 from privrl._fixed import fitted
 from privrl._typing import FloatArray
-from privrl.accounting import gate
 from privrl.accounting.base import Accountant
+from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
@@ -197,8 +197,11 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         whole, measured = self._plan(records.shapes, records.n_records)
         if self.mechanism != "none":
             self.warn_of_clones(accountant)
-        gate.charge(accountant, whole.cost)
-        released = learn_tables(self, records, whole, rng, measured=measured)
+
+        def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
+            return learn_tables(self, records, whole, rng, measured=measured)
+
+        released = Release(accountant, whole.cost, learn, rng).make()
         self.warn_of_others(released[1:])
         return self
 

@@ -1,0 +1,148 @@
+"""One release as one transaction: prepared, charged, released.
+
+A release is prepared first: everything that can be wrong is checked, and everything that can be
+computed beforehand is. Then the accountant is charged, then noise is drawn. An accountant that
+refuses has done nothing, and neither has the release. After any other exception, such as a
+KeyboardInterrupt or MemoryError, nobody knows what was charged or drawn. Then whatever took part is
+invalidated: it refuses all further releases, so no noise and no record can be used a second time.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from privrl.accounting import gate
+from privrl.accounting.base import Accountant
+from privrl.costs.base import Cost
+
+Released = TypeVar("Released")
+State = Literal["prepared", "charged", "released", "failed"]
+#: What accountants and ledgers raise when they refuse. They have done nothing then.
+_REFUSALS: Final = (ValueError, OSError)
+
+
+class Place(Protocol):
+    """The place of one draw among all draws of a run, and of no others' data.
+
+    Attributes
+    ----------
+    taken : bool
+        Whether this draw was entered before, of the same data: then it is made once more.
+    """
+
+    @property
+    def taken(self) -> bool:
+        """See above."""
+
+    def enter(self, charge: Callable[[], None]) -> None:
+        """Enter the draw; ``charge`` is called before that is final, and may refuse."""
+
+    def rng(self) -> np.random.Generator:
+        """Return the randomness of this draw, which no other draw has."""
+
+    def leave(self) -> None:
+        """Move on to the place of the next draw."""
+
+
+class Invalidated(Protocol):
+    """What takes part in a release and remembers it."""
+
+    def spoil(self) -> None:
+        """Refuse all further releases."""
+
+
+class Release(Generic[Released]):
+    """A release that was prepared; `make` charges and draws it.
+
+    Parameters
+    ----------
+    accountant : Accountant or None
+        Is charged with ``cost`` before anything is drawn.
+    cost : Cost or None
+        What the release costs; None if it was paid for before.
+    draw : callable
+        Draws the release, from the generator that it is given. Nothing else in it may fail.
+    rng : numpy.random.Generator
+        Where the randomness comes from, unless ``place`` says otherwise.
+    parts : sequence
+        What takes part, and is invalidated if the release fails.
+    place : Place, optional
+        The place of the draw in a run that was saved. It is entered before anything is drawn.
+
+    Attributes
+    ----------
+    state : str
+        ``"prepared"``: nothing was charged or drawn. ``"charged"``: the accountant was charged.
+        ``"released"``: the draw was made. ``"failed"``: what was charged or drawn is unknown.
+    """
+
+    def __init__(
+        self,
+        accountant: Accountant | None,
+        cost: Cost | None,
+        draw: Callable[[np.random.Generator], Released],
+        rng: np.random.Generator,
+        *,
+        parts: Sequence[Invalidated] = (),
+        place: Place | None = None,
+    ) -> None:
+        self._accountant, self._cost, self._draw, self._rng = accountant, cost, draw, rng
+        self._parts, self._place = parts, place
+        self.state: State = "prepared"
+
+    def make(self) -> Released:
+        """Charge the accountant, draw, and return what is released.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the accountant's budget does not cover the cost; the release stays as it was.
+        ValueError, OSError
+            If the accountant or the ledger refuses for another reason; likewise.
+        """
+        try:
+            self._pay()
+            place = self._place
+            with np.errstate(under="ignore"):  # whatever the caller has NumPy raise
+                released = self._draw(self._rng if place is None else place.rng())
+            if place is not None:
+                place.leave()
+            self.state = "released"
+            return released
+        except BaseException as error:
+            if self.state != "prepared" or not isinstance(error, _REFUSALS):
+                self._fail(error)
+            raise
+
+    def _pay(self) -> None:
+        place = self._place
+        # Such an accountant is in a file as the places are, which one at a time can write to.
+        lasting = bool(getattr(self._accountant, "outlives_processes", False))
+        if place is None:
+            self._charge()
+        elif lasting and not place.taken:
+            self._charge()
+            place.enter(_nothing)
+        elif not lasting and not place.taken:
+            place.enter(self._charge)
+        elif not lasting:  # what was charged in memory was forgotten with the process
+            self._charge()
+
+    def _charge(self) -> None:
+        if self._cost is not None:
+            gate.charge(self._accountant, self._cost)
+        self.state = "charged"
+
+    def _fail(self, error: BaseException) -> None:
+        was, self.state = self.state, "failed"
+        for each in self._parts:
+            each.spoil()
+        if self._accountant is None:
+            return
+        spent = "was" if was == "charged" else "may have been"
+        error.add_note(f"The budget {spent} charged for this release, and nothing was released.")
+
+
+def _nothing() -> None:
+    pass

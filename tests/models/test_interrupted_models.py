@@ -1,0 +1,121 @@
+"""Whatever fails at any line of a fit: nothing is released unpaid, and what was paid is told."""
+
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from interrupts import Interrupter
+
+from privrl.accounting import ApproxDP, Rdp, RdpAccountant, gate
+from privrl.data.schema import Categories, Schema
+from privrl.models import histogram
+from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.logistic_regression import PrivateLogisticRegression
+from privrl.models.naive_bayes import PrivateNaiveBayes
+
+SCHEMA = Schema({name: Categories(("a", "b")) for name in "xyz"})
+FRAME = pd.DataFrame({"x": list("ab" * 20), "y": list("aabb" * 10), "z": list("abbb" * 10)})
+TARGET = ApproxDP(5.0, 1e-5)
+Fit = Callable[[RdpAccountant], Any]
+
+
+def histograms(accountant: RdpAccountant) -> Any:
+    column = SCHEMA.columns["x"]
+    return histogram(FRAME["x"], column, target=Rdp(2, 1), rng=1, accountant=accountant)
+
+
+def naive_bayes(accountant: RdpAccountant) -> Any:
+    model = PrivateNaiveBayes(SCHEMA, classes="z", target=TARGET, random_state=1)
+    return model.fit(FRAME[["x", "y"]], FRAME["z"], accountant=accountant)
+
+
+def logistic_regression(accountant: RdpAccountant) -> Any:
+    model = PrivateLogisticRegression(SCHEMA, classes="z", target=TARGET, random_state=1)
+    return model.fit(FRAME[["x", "y"]], FRAME["z"], accountant=accountant)
+
+
+def given_net(accountant: RdpAccountant) -> Any:
+    parents: dict[str, tuple[str, ...]] = {"x": (), "y": ("x",), "z": ("x",)}
+    return PrivateBayesNet(parents=parents, schema=SCHEMA, target=TARGET).fit(
+        FRAME, 1, accountant=accountant
+    )
+
+
+def chosen_net(accountant: RdpAccountant) -> Any:
+    return PrivateBayesNet(parents="private", schema=SCHEMA, target=TARGET).fit(
+        FRAME, 1, accountant=accountant
+    )
+
+
+FITS = [histograms, naive_bayes, logistic_regression, given_net, chosen_net]
+
+
+class Gate:
+    """See whether a release was charged before it was drawn."""
+
+    def __init__(self) -> None:
+        self.accountant = RdpAccountant()
+        self.released_something = False
+
+    def charged(self, cost: Any) -> None:
+        """Do nothing."""
+
+    def released(self, who: Any, cost: Any, data: Any, rng: Any, draw: Any) -> Any:
+        assert len(self.accountant.journal) == 1, "a release is unpaid"
+        self.released_something = True
+        return draw(data, rng)
+
+
+def interrupted(fit: Fit, first: Interrupter) -> None:
+    seen = Gate()
+    with gate.watched_by(seen):
+        raised = first(lambda: fit(seen.accountant))
+    if first.at is None:
+        assert raised is None
+        assert seen.released_something
+    elif seen.released_something and raised is not None:
+        notes = getattr(raised, "__notes__", [])
+        assert any("charged for this release" in note for note in notes) or _is_after(raised)
+
+
+def _is_after(raised: BaseException) -> bool:
+    """Whether it was raised when the release had been made."""
+    frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(raised.__traceback__)]
+    return "make" not in frames
+
+
+def interrupt_everywhere(fit: Fit, every: int) -> None:
+    whole = Interrupter(None, each=False)
+    interrupted(fit, whole)
+    assert whole.seen > 100
+    for at in range(1, whole.seen + 1, every):
+        interrupted(fit, Interrupter(at, each=False))
+
+
+@pytest.mark.parametrize("fit", FITS[:2])
+def test_an_interrupt_at_every_fifth_line_of_a_fit(fit: Fit) -> None:
+    interrupt_everywhere(fit, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", FITS)
+def test_an_interrupt_at_any_line_of_a_fit(fit: Fit) -> None:
+    interrupt_everywhere(fit, 1)
+
+
+def test_a_warning_that_is_an_error_loses_no_model(recwarn: pytest.WarningsRecorder) -> None:
+    """What was released is mostly of other values: that is told, and the model returned."""
+    schema = Schema({name: Categories(("a", "b"), other=True) for name in "xyz"})
+    frame = pd.DataFrame({name: ["c"] * 200 for name in "xyz"})
+    net = PrivateBayesNet(parents={"x": (), "y": (), "z": ()}, schema=schema, target=TARGET)
+    accountant = RdpAccountant()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        released = net.fit(frame, np.random.default_rng(1), accountant=accountant)
+    assert len(accountant.journal) == 1
+    assert released.parents["x"] == ()
+    assert any("is in the cell of other values" in str(each.message) for each in recwarn)
