@@ -237,7 +237,7 @@ def pipeline(case: Case, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
     def copied(frame: pd.DataFrame) -> dict[str, bytes]:
         keys = count(1)
-        monkeypatch.setattr(randomness, "_keyed", lambda: AESCounter(key=next(keys)))
+        monkeypatch.setattr(randomness, "_keyed", lambda _=None: AESCounter(key=next(keys)))
         header = case.command[0] != "train"
         text = frame.to_csv(index=False, header=header)
         folder = base / hashlib.sha256(text.encode()).hexdigest()  # names tell of data, too
