@@ -362,7 +362,12 @@ class TabularAgent(Observer, ABC):
             data; likewise.
         ValueError
             If a reward observed since the last draw lies outside its declared range; likewise. And
-            if the agent, or its generator, is from before a fork.
+            if the agent, or its generator, is from before a fork, or a draw failed midway.
+
+        Notes
+        -----
+        If anything else interrupts the draw, such as Ctrl-C, the agent refuses to go on: nobody
+        knows what was charged or drawn. `load` restores the last checkpoint.
         """
         self._check_made_here()
         with self._lock:  # no two threads have one place for their draws
@@ -553,9 +558,9 @@ class TabularAgent(Observer, ABC):
         path : str or path-like
             The file.
         ledger : Ledger, optional
-            Where the numbers of draws are entered from the first checkpoint on, so that nobody can
-            go on twice from one of them; by default the user's own. Not for an agent whose
-            generator is seeded: it makes no claim.
+            Where draws are entered from the first checkpoint on, so that no draw is repeated with
+            other data by whoever goes on from one of them; by default the user's own. Not for an
+            agent whose generator is seeded: it makes no claim.
 
         Raises
         ------
