@@ -1,4 +1,4 @@
-"""How near histograms are to the truth, in hundreds of cases: the numbers for docs/models.md.
+"""How near histograms are to the truth, in hundreds of cases: the numbers for docs/results.
 
 A case is a column, a number of records and an epsilon; each is released `RELEASES` times. In each,
 a method's mean error is divided by that of the best of all methods but `auto`, found

@@ -51,7 +51,7 @@ def test_links_lead_to_pages_or_to_copies_of_files() -> None:
 
     assert seen("[x](../ledger.md#commands)") == "[x](/ledger.md#commands)"
     assert seen("[x](../../SECURITY.md)") == "[x](/security.md)"
-    assert seen("[x](../../README.md#the-guarantee-and-what-it-is-not)") == "[x](/guarantee.md)"
+    assert seen("[x](../../README.md#tests)") == "[x](/index.md#tests)"
     assert seen("[x](../decisions)") == "[x](/decisions/README.md)"
     assert seen("[`x`](../../CITATION.cff)") == "{download}`x </../CITATION.cff>`"
     assert seen("[x](../epsilon.html)") == '<a href="../slider.html">x</a>'
