@@ -82,7 +82,7 @@ def main(name: str, blocks: Mapping[str, Make]) -> None:
 
 
 def main_of(pages: Mapping[str, Mapping[str, Make]]) -> None:
-    """Fill the blocks named on the command line, by default all, of several pages below ``docs``."""
+    """Fill the blocks named on the command line, by default all, of several pages of ``docs``."""
     known = {block: name for name, blocks in pages.items() for block in blocks}
     for block in [each for each in sys.argv[1:] if each != REDRAW] or known:
         if block not in known:
