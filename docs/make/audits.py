@@ -84,7 +84,7 @@ def _mechanism(noise: str, target: ApproxDP, error: float) -> Draw:
 
 
 def _found_by_black_box(noise: str, target: ApproxDP, error: float, tries: int) -> int:
-    """Count the audits of so many that contradict the claim."""
+    """Count the audits that contradict the claim."""
     mechanism = _mechanism(noise, target, error)
     return sum(
         audit_mechanism(

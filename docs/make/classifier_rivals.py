@@ -21,7 +21,7 @@ from privrl.models import PrivateNaiveBayes
 
 @dataclass(frozen=True)
 class Parts:
-    """Records for training and their classes, others to predict for, and what is public."""
+    """Records and classes for training, records to predict, and the public facts."""
 
     X: IntArray  # (n, K)
     y: IntArray

@@ -52,7 +52,7 @@ ADDITIVE = {
 
 
 def main() -> None:
-    """Write the picture, and what is between the markers of the page."""
+    """Write the picture, and the tables between the markers of the page."""
     pages.main(
         "results/mechanisms.md",
         {

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 class Rival:
-    """What `peer_mbi` finds, in a Python of its own."""
+    """The results of `peer_mbi`, which runs in a separate Python."""
 
     def __init__(self, python: str, mechanisms: Path) -> None:
         self._python, self._mechanisms = python, mechanisms
