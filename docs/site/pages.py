@@ -30,7 +30,7 @@ LINK = re.compile(
     re.MULTILINE,
 )
 #: Pages that list those beside them, whose menu is that list.
-LISTS = ("decisions/README", "howto/index", "tutorials/index")
+LISTS = ("howto/index", "tutorials/index")
 BESIDE = re.compile(r"\]\(([\w-]+)\.md\)")
 TREE = "\n```{{toctree}}\n:hidden:\n\n{}\n```\n"
 FRAME = '<iframe class="slider" src="{}" title="Move epsilon" loading="lazy"></iframe>'
