@@ -1,14 +1,14 @@
-"""Private posterior sampling for reinforcement learning (PSRL): all of it, in NumPy alone.
+"""Private posterior sampling for reinforcement learning (PSRL), complete, in NumPy alone.
 
-An agent learns to swim up a river in many short episodes. Each step that it learns from is private:
-whatever is published must look nearly the same if one step (where somebody was, what they did, what
-they were paid) is replaced by any other. Read from top to bottom: the task, the noise, the agent.
+An agent learns to swim up a river in many short episodes. The privacy unit is one step: everything
+that is published must look nearly the same if one step (a state, an action and its reward) is
+replaced by any other. Read from top to bottom: the task, the noise, the agent.
 
     python examples/one_file_psrl.py
 
-Given the same random numbers, `privrl.agents.PSRL` follows the same policies. It does more: it
-checks what it is told, keeps account, and rounds what it releases, since the last bits of a float
-can tell what noise was added to. Do not protect anybody with this file.
+Given the same random numbers, `privrl.agents.PSRL` follows the same policies. It also checks its
+arguments, charges an accountant, and rounds its releases, because the last bits of a float can
+reveal the noise. Do not protect real data with this file.
 
 References
 ----------

@@ -2,8 +2,8 @@
 What a Dirichlet draw costs
 ===========================
 
-One draw from the posterior ``Dirichlet(weight * counts + alpha)`` is private by itself. The larger
-the prior, the less it tells, and the less it resembles the data.
+One draw from the posterior ``Dirichlet(weight * counts + alpha)`` is private without further noise.
+A larger prior reveals less about the data, and the draw resembles the data less.
 """
 
 import matplotlib.pyplot as plt

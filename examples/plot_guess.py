@@ -2,9 +2,9 @@
 What an attacker may learn
 ==========================
 
-Somebody tries to tell from a release whether Anna is in the data. Blind, they are right half of
-the time. The bound is what (ε, δ) allows at the most; of a mechanism whose exact cost is known, one
-can say what they really reach.
+An attacker guesses from a release whether Anna is in the data. A blind guess is right half of the
+time. The bound is the most that (ε, δ) allows. For a mechanism with a known exact cost, the other
+lines show the attacker's real success.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ bound = (1 + delta * np.exp(-epsilons)) / (1 + np.exp(-epsilons))
 
 
 def best_guess(mechanism):
-    """Return how often the best attacker is right: the total variation decides."""
+    """Return how often the best attacker is right, from the total variation distance."""
     return 0.5 + 0.5 * float(mechanism.cost.delta(0.0))
 
 

@@ -2,8 +2,8 @@
 A private histogram
 ===================
 
-Ages of 5000 people, released at three budgets. The number of records is public, the bins are
-public, and each of the three is a release of its own.
+Ages of 5000 people, released at three budgets. The number of records and the bins are public, and
+each panel is a separate release.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ import numpy as np
 from privrl.accounting import ApproxDP
 from privrl.models import histogram
 
-rng = np.random.default_rng(0)  # a seed is for examples: who knows it can take the noise away
+rng = np.random.default_rng(0)  # for examples only: anyone who knows the seed can remove the noise
 ages = np.clip(np.concatenate([rng.normal(34, 9, 3500), rng.normal(68, 8, 1500)]), 0, 99)
 truth = np.histogram(ages, bins=20, range=(0, 100))[0] / len(ages)
 

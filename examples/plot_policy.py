@@ -2,8 +2,8 @@
 A private agent, and what it learned
 ====================================
 
-PSRL learns to swim up a river, in 1000 episodes of 30 steps, each of its steps private. The policy
-is a table: for each state, and each step of an episode, an action.
+PSRL learns to swim up a river in 1000 episodes of 30 steps. The privacy unit is one step. The
+policy is a table with one action for each state and each step of an episode.
 """
 
 import gymnasium as gym

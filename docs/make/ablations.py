@@ -1,4 +1,4 @@
-"""Make the table of docs/environments.md that says what each part of the rule is for.
+"""Make the table of docs/results/environments.md that measures each part of the default rule.
 
 Run with ``python docs/make/ablations.py``; it takes five minutes.
 """
@@ -38,7 +38,7 @@ _WITHOUT: dict[str, _Changes] = {
 
 def main() -> None:
     """Write the table between the markers of the page."""
-    pages.main("environments.md", {"ablations": _table})
+    pages.main("results/environments.md", {"ablations": _table})
 
 
 def _table() -> str:

@@ -1,9 +1,8 @@
-"""Make the numbers and the picture of docs/audits.md, and audit every agent and model in full.
+"""Make the tables of docs/results/audits.md, and audit every agent and model in full.
 
 Run with ``python docs/make/audits.py``; it needs the extras ``models`` and ``pld`` and ten
-minutes. Names of blocks, such as ``agents``, as arguments make those alone; ``picture --redraw``
-draws the numbers that are kept in docs/numbers. It ends with an
-error if an audit contradicts a claim.
+minutes. Pass names of blocks, such as ``agents``, to make those alone; ``picture --redraw``
+draws the numbers kept in docs/numbers. It ends with an error if an audit contradicts a claim.
 """
 
 import sys
@@ -53,7 +52,7 @@ _violated: list[str] = []
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
     pages.main(
-        "audits.md",
+        "results/audits.md",
         {
             "black box": _black_boxes,
             "laws": _laws,
@@ -85,7 +84,7 @@ def _mechanism(noise: str, target: ApproxDP, error: float) -> Draw:
 
 
 def _found_by_black_box(noise: str, target: ApproxDP, error: float, tries: int) -> int:
-    """Count the audits of so many that contradict the claim."""
+    """Count the audits that contradict the claim."""
     mechanism = _mechanism(noise, target, error)
     return sum(
         audit_mechanism(
@@ -163,13 +162,13 @@ def _picture() -> str:
         axes.plot(line["error"], line["found"], style, color=colour, label=way)
     axes.axhline(0.95, color="black", lw=0.5)
     axes.text(-0.01, 0.96, "95 %", fontsize="small")
-    axes.set_xlabel("part by which Gaussian noise is too small")
-    axes.set_ylabel("part of the tries in which that is found")
+    axes.set_xlabel("relative error of Gaussian noise that is too small")
+    axes.set_ylabel("share of tries that find the error")
     axes.set_ylim(-0.03, 1.03)
     axes.grid(alpha=0.25)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     pages.save(figure, pages.IMAGES / "audits.png")
-    return "![How often too little noise is found](images/audits.png)"
+    return "![How often too little noise is found](../images/audits.png)"
 
 
 def _found_by_all() -> pd.DataFrame:

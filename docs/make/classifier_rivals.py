@@ -1,4 +1,4 @@
-"""Private classifiers as others would make them, at the same (ε, δ), for docs/models.md.
+"""Private classifiers as others would make them, at the same (ε, δ), for docs/results.
 
 All take cells by number, have logistic regression's form, replace one record, and may choose
 settings afterwards by the test part, which favours them: `RIVALS` lists the settings.
@@ -21,7 +21,7 @@ from privrl.models import PrivateNaiveBayes
 
 @dataclass(frozen=True)
 class Parts:
-    """Records for training and their classes, others to predict for, and what is public."""
+    """Records and classes for training, records to predict, and the public facts."""
 
     X: IntArray  # (n, K)
     y: IntArray

@@ -1,7 +1,7 @@
 """Make the numbers and the pictures of docs/epsilon.md, and the points of docs/epsilon.html.
 
-Run with ``python docs/make/epsilon.py``; it takes a minute or two. Names of tables, such as
-``guesses``, as arguments make those alone.
+Run with ``python docs/make/epsilon.py``; it takes a minute or two. Pass names of tables,
+such as ``guesses``, to make those alone.
 """
 
 import json
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def belief(epsilon: float) -> float:
-    """Return what is at most believed afterwards of what was `RARE`, where delta reveals nothing.
+    """Return the largest belief in a `RARE` fact after the release, without delta.
 
     A likelihood ratio of at most ``exp(epsilon)`` multiplies the odds (Bayes).
     """
@@ -61,8 +61,8 @@ def _guesses() -> str:
         for epsilon in (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
     ]
     header = (
-        f"ε, at δ = {DELTA:g} | odds grow at most by a factor of | who would guess 50 % is right "
-        "at most | who believed 1 % believes at most"
+        f"ε, at δ = {DELTA:g} | odds grow by a factor of at most | best guess, from 50 % | "
+        "largest belief, from 1 %"
     )
     return pages.table(header, rows)
 
@@ -81,14 +81,14 @@ def _measured() -> str:
         for order_2, cell in cells
     ]
     header = (
-        f"order 2 | ε, at δ = {DELTA:g} | best guess by (ε, δ) | best guess against this very "
-        "noise | reward kept"
+        f"order 2 | ε, at δ = {DELTA:g} | best guess by (ε, δ) | best guess against the noise "
+        "itself | reward kept"
     )
     return pages.table(header, rows)
 
 
 def _points() -> str:
-    """Return (epsilon, reward kept) from the page, so that both tell the same."""
+    """Return (epsilon, reward kept) from the page, so that both agree."""
     row = r"^\| [\d.e-]+ \| ([\d.]+) \| .* \| ([\d.]+) ± [\d.]+ \|$"
     found = re.findall(row, (pages.DOCS / "epsilon.md").read_text(), re.M)
     points = [[float(epsilon), float(reward)] for epsilon, reward in found]
@@ -112,8 +112,8 @@ def _guess_picture() -> Figure:
     axes = figure.subplots()
     epsilons = np.union1d(np.geomspace(0.01, 20, 200), SHOWN)
     lines = (
-        ("beforehand 50 %: how often a guess is right", WINE, "-o", 0.5, 9),
-        ("beforehand 1 %: how likely it may seem", VERMILION, "--s", RARE, -17),
+        ("from 50 %: share of right guesses", WINE, "-o", 0.5, 9),
+        ("from 1 %: belief after the release", VERMILION, "--s", RARE, -17),
     )
     for label, ink, line, before, last in lines:
         chance = belief if before == RARE else (lambda e: best_guess(e, DELTA))
@@ -128,10 +128,10 @@ def _guess_picture() -> Figure:
                 textcoords="offset points", ha="right" if away > 0 else "left", color=ink,
             )  # fmt: skip
     axes.set(xscale="log", xlim=(0.01, 20), ylim=(-3, 112), yticks=range(0, 101, 25))
-    axes.set_xlabel(f"ε of all that was released (nats), δ = {DELTA:g}")
-    axes.set_ylabel("attacker's best guess, at most (%)")
+    axes.set_xlabel(f"ε of all releases (nats), δ = {DELTA:g}")
+    axes.set_ylabel("upper bound for the attacker (%)")
     axes.set_title(
-        "What may be learned of one yes or no about one unit: whichever is protected",
+        "What an attacker can learn about one yes-or-no fact of one privacy unit",
         loc="left", fontsize="medium",
     )  # fmt: skip
     axes.legend(frameon=False, loc="upper left")
@@ -148,7 +148,7 @@ def _units() -> Figure:
         axes.plot(places, np.zeros(days), "-o", color=GREY, ms=9, lw=1.5, zorder=3)
         axes.text(places.mean(), -0.8, f"stay {stay + 1}", ha="center", va="top")
     boxes = (
-        ((1.55, -0.55), (0.9, 1.1), WINE, "-", "a step: one day,\nwhat was done, how it went"),
+        ((1.55, -0.55), (0.9, 1.1), WINE, "-", "a step: one day,\nits action and reward"),
         ((6.0, -0.55), (4.2, 1.1), GREEN, "--", "an episode:\none whole stay"),
         ((-0.9, -1.5), (19.0, 2.7), VERMILION, "-.", "a person: all of Anna's stays"),
     )
@@ -168,7 +168,7 @@ def _units() -> Figure:
             arrowprops={"arrowstyle": "-", "color": ink, "lw": 1.5},
         )  # fmt: skip
     axes.set(xlim=(-1.4, 18.6), ylim=(-1.8, 3.3))
-    axes.set_title("One person's data, and what each privacy unit hides of it", loc="left")
+    axes.set_title("What each privacy unit protects of one person's data", loc="left")
     axes.axis("off")
     return figure
 
@@ -180,7 +180,7 @@ def _turned() -> Figure:
     alone = [float(rdp_to_epsilon(np.array([2.0]), np.array([e]), DELTA)) for e in asked]
     noise = [float(_gaussian(e).epsilon(DELTA)) for e in asked]
     draws = _draws()
-    axes.plot(asked, alone, ":", color=GREY, lw=2, label="known of order 2 and nothing else")
+    axes.plot(asked, alone, ":", color=GREY, lw=2, label="from order 2 alone")
     axes.plot(*draws, "--", color=colour("diffuse"), lw=2, label="Dirichlet draws, 38 with prior 5")
     axes.plot(asked, noise, "-", color=colour("gaussian"), lw=2, label="counts with Gaussian noise")
     for order_2 in (0.01, 0.1, 1.0, 10.0):
@@ -190,10 +190,10 @@ def _turned() -> Figure:
             up(at[1], 3), at, (6, -14), textcoords="offset points", color=colour("gaussian"),
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlim=(1e-3, 20), ylim=(0.05, 60))
-    axes.set_xlabel("ε of order 2 (nats): what train, sweep and suite take")
-    axes.set_ylabel(f"ε at δ = {DELTA:g} (nats): what others print")
+    axes.set_xlabel("Rényi ε of order 2 (nats), as train, sweep and suite take it")
+    axes.set_ylabel(f"ε at δ = {DELTA:g} (nats), the usual form")
     axes.set_title(
-        "The same runs in both forms; privacy unit: the same on both axes",
+        "The same runs in both forms, with the same privacy unit",
         loc="left", fontsize="medium",
     )  # fmt: skip
     axes.legend(frameon=False, loc="lower right")

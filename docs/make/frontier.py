@@ -1,8 +1,8 @@
-"""Make the numbers and the pictures of docs/frontier.md.
+"""Make the tables of docs/results/frontier.md, and the pictures of docs/frontier.md.
 
-Run with ``python docs/make/frontier.py``; it takes a few minutes. Names of tables, such as
-``users``, as arguments make those alone. With ``--redraw``, ``frontier`` and ``policy release`` are
-made of the numbers that are kept in docs/numbers.
+Run with ``python docs/make/frontier.py``; it takes a few minutes. Pass names of tables, such as
+``users``, to make those alone. With ``--redraw``, ``frontier`` and ``policy release`` use the
+numbers kept in docs/numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ DELTA = 1e-5
 def main() -> None:
     """Write the pictures, and the tables between the markers of the page."""
     pages.main(
-        "frontier.md",
+        "results/frontier.md",
         {
             "frontier": _frontier,
             "choices": _choices,
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _frontier() -> str:
-    """Draw and tell what the gallery's ours-frontier does: the same sweep."""
+    """Draw and tabulate the sweep of the gallery's ours-frontier."""
     spec, mdp = preset("frontier"), riverswim()
     results = pages.numbers("frontier", lambda: run_sweep(spec).results[_KEPT])
     result = SweepResult(results, pd.DataFrame(), mdp.optimal_value(), mdp.random_value())

@@ -1,7 +1,7 @@
-"""Make docs/gallery.md: every figure and table of the papers beside ours, with their captions.
+"""Make docs/results/gallery.md: every figure and table of the papers, reproduced, with captions.
 
-Run with ``python docs/make/gallery.py``; it needs less than half an hour on two cores, and makes
-only what has changed when it is run again. UCI data are read as `privrl.data.datasets` says.
+Run with ``python docs/make/gallery.py``; it needs less than half an hour on two cores. A second
+run makes only what has changed. UCI data are read as `privrl.data.datasets` says.
 """
 
 import shutil
@@ -19,7 +19,7 @@ PAPERS = {
     "dkl": "Dirichlet mechanism for differentially private KL divergence minimization",
     "sim": "The Dirichlet mechanism for differential privacy on the unit simplex",
     "bay": "Notes on differential privacy and Bayesian inference",
-    "ours": "What none of them has",
+    "ours": "Results that none of the papers has",
 }
 
 
@@ -38,17 +38,17 @@ def main() -> None:
         f"## {PAPERS[paper]}\n\n" + "\n".join(map(_entry, figures))
         for paper, figures in groupby(made, key=lambda each: each.id.split("-")[0])
     ]
-    (pages.DOCS / "gallery.md").write_text(_INTRODUCTION + "\n".join(sections))
+    (pages.DOCS / "results" / "gallery.md").write_text(_INTRODUCTION + "\n".join(sections))
     for name, why in failed.items():
         console.print(f"not made: {name}: {why}")
 
 
-_INTRODUCTION = """# Gallery
+_INTRODUCTION = """# Gallery: all figures and captions
 
-Every figure and table of the papers that privrl is built from, made anew with privrl, and some
-that none of them has. Each caption says what the paper shows, what is seen here, and where the
-paper is wrong. `privrl reproduce ID` makes one of them, with its numbers as CSV; `privrl reproduce
-list` names them; `python docs/make/gallery.py` makes this page.
+Every figure and table of the papers behind privrl, reproduced, and some that none of them has.
+Each caption says what the paper shows, what privrl finds, and where the paper is wrong. `privrl
+reproduce ID` makes one of them, with its numbers as CSV, `privrl reproduce list` lists them, and
+`python docs/make/gallery.py` makes this page.
 
 """
 
@@ -56,7 +56,7 @@ list` names them; `python docs/make/gallery.py` makes this page.
 def _entry(each: Reproduced) -> str:
     return (
         f"### `{each.id}`: {each.title}\n\n"
-        f"![{each.title}](images/gallery/{each.id}.png)\n\n{each.source}. {each.caption}\n"
+        f"![{each.title}](../images/gallery/{each.id}.png)\n\n{each.source}. {each.caption}\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""How near histograms are to the truth, in hundreds of cases: the numbers for docs/models.md.
+"""How near histograms are to the truth, in hundreds of cases: the numbers for docs/results.
 
 A case is a column, a number of records and an epsilon; each is released `RELEASES` times. In each,
 a method's mean error is divided by that of the best of all methods but `auto`, found
@@ -116,7 +116,7 @@ def _losses(p: FloatArray, q: FloatArray) -> tuple[float, float]:
 
 
 def _cases() -> Iterator[tuple[str, IntArray, bool]]:
-    """Yield a group, counts, and whether they are of bins, as all shapes are said to be."""
+    """Yield a group, counts, and whether cells are bins; all shapes count as bins."""
     for d in (10, 100, 1000):
         for n in (300, 10_000, 100_000):
             rng = np.random.default_rng((d, n))

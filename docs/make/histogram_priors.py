@@ -1,4 +1,4 @@
-"""Rivals of the library's histograms with priors of their own: gamma laws, and trees of splits.
+"""Rivals of the library's histograms with other priors: gamma laws, and trees of splits.
 
 `gammas` takes counts of cells as drawn from a mixture of a zero, of gamma laws of shape 2 and of
 the exponential law of all histograms alike; its weights are fitted by expectation and maximisation.

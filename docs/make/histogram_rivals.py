@@ -1,8 +1,8 @@
-"""What else is made of a released histogram: rivals of the library's estimate, for the pages.
+"""Rivals of the library's estimate of a released histogram.
 
 All return probabilities, and none has a setting that depends on the column. Each that shows
 zeros is cut at a tenth of the noise's deviation, at least at 0.05 records. `flat` are of
-counts of all cells; `others` are of releases of their own.
+counts of all cells; `others` make separate releases.
 """
 
 import math
@@ -52,7 +52,7 @@ def flat(z: FloatArray, noise: AdditiveMechanism[Any], n: float) -> dict[str, Fl
 def others(
     counts: FloatArray, target: ApproxDP, n: float, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
-    """Return the estimates of rivals that have releases of their own."""
+    """Return the estimates of rivals that make separate releases."""
     gaussian = DiscreteGaussianMechanism.calibrated(target)
     z = np.asarray(gaussian.release(counts, rng), np.float64)
     found = {"Gaussian, on the simplex": _simplex(z, n, gaussian.sigma)}

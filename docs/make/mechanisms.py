@@ -1,4 +1,4 @@
-"""Make the numbers and the picture of docs/mechanisms.md.
+"""Make the numbers of docs/results/mechanisms.md, and the picture of docs/mechanisms.md.
 
 Run with ``python docs/make/mechanisms.py``; it needs less than a minute.
 """
@@ -52,9 +52,9 @@ ADDITIVE = {
 
 
 def main() -> None:
-    """Write the picture, and what is between the markers of the page."""
+    """Write the picture, and the tables between the markers of the page."""
     pages.main(
-        "mechanisms.md",
+        "results/mechanisms.md",
         {
             "simplex": _simplex,
             "posteriors": _posteriors,

@@ -1,8 +1,8 @@
-"""Make the numbers and the pictures of docs/models.md.
+"""Make the tables of models in docs/results, and the pictures of docs/models.md.
 
 Run with ``python docs/make/models.py``; it needs the data sets (PRIVRL_DATA, or a connection),
-the extra ``models`` and a few minutes. Names of blocks, such as ``networks``, as arguments make
-those alone; with ``--redraw`` of the fits that are kept in docs/numbers.
+the extra ``models`` and a few minutes. Pass names of blocks, such as ``networks``, to make those
+alone, and ``--redraw`` to use the fits kept in docs/numbers.
 """
 
 import math
@@ -80,21 +80,22 @@ LOOKS = {
 
 
 def main() -> None:
-    """Write the pictures, and the tables between the markers of the page."""
-    pages.main(
-        "models.md",
+    """Write the pictures, and the tables between the markers of their pages."""
+    pages.main_of(
         {
-            "histograms": _histograms,
-            "estimates": _estimates,
-            "naive bayes": _naive_bayes,
-            "counts": _counts,
-            "unseen": _unseen,
-            "steps": _steps,
-            "networks": _networks,
-            "rounds": _rounds,
-            "classifiers": _classifiers,
-            "unseen classifiers": _unseen_classifiers,
-        },
+            "results/histograms.md": {"histograms": _histograms, "estimates": _estimates},
+            "results/naive-bayes.md": {
+                "naive bayes": _naive_bayes,
+                "counts": _counts,
+                "unseen": _unseen,
+                "steps": _steps,
+            },
+            "results/networks.md": {"networks": _networks, "rounds": _rounds},
+            "results/classifiers.md": {
+                "classifiers": _classifiers,
+                "unseen classifiers": _unseen_classifiers,
+            },
+        }
     )
 
 

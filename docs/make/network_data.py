@@ -29,7 +29,7 @@ Parents = Mapping[str, tuple[str, ...]]
 
 
 class Data(NamedTuple):
-    """Records for training and testing, and what is public of them."""
+    """Records for training and testing, and the public facts."""
 
     schema: Schema
     parents: Parents
@@ -56,7 +56,7 @@ def by_roots(structure: Structure) -> dict[str, float]:
 
 
 def uci(name: str, seed: int) -> Data:
-    """Return one of the UCI sets, with DKL's network if there is one."""
+    """Return one of the UCI sets, with DKL's network if it has one."""
     parts = split(name, seed)
     known = name in networks()
     parents = network_of(name, parts.schema) if known else of_class(parts.schema)

@@ -1,4 +1,4 @@
-"""Compare networks with graphical-model estimation (mbi), AIM and MST; a block of docs/models.md.
+"""Compare networks with graphical-model estimation (mbi), AIM and MST; two tables of docs/results.
 
 Run with ``python docs/make/network_rivals.py PYTHON MECHANISMS``: the Python that has mbi 2 (with
 pandas and matplotlib, which AIM and MST import), and the folder ``mechanisms`` of its repository.
@@ -48,11 +48,11 @@ def main() -> None:
     options = parser.parse_args()
     rival = Rival(options.python, options.mechanisms.resolve())
     blocks = {"estimation": lambda: _estimation(rival), "synthesis": lambda: _synthesis(rival)}
-    pages.fill(pages.DOCS / "models.md", blocks)
+    pages.fill(pages.DOCS / "results" / "networks.md", blocks)
 
 
 class Rival:
-    """What `peer_mbi` finds, in a Python of its own."""
+    """The results of `peer_mbi`, which runs in a separate Python."""
 
     def __init__(self, python: str, mechanisms: Path) -> None:
         self._python, self._mechanisms = python, mechanisms

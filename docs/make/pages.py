@@ -1,4 +1,4 @@
-"""Pages whose tables are made: what stands between markers is written anew, all else is kept."""
+"""Write generated tables into pages: replace the text between markers and keep everything else."""
 
 import re
 import sys
@@ -18,25 +18,25 @@ Make = Callable[[], str]
 
 
 def fill(page: Path, blocks: Mapping[str, Make], wanted: Iterable[str] = ()) -> None:
-    """Fill blocks of a page, one after the other; what is made is written at once.
+    """Fill blocks of a page, one after the other, and write each at once.
 
     Parameters
     ----------
     page : pathlib.Path
         The page.
     blocks : mapping
-        What makes each, between ``<!-- block -->`` and ``<!-- end of block -->``.
+        Functions that make the text between ``<!-- block -->`` and ``<!-- end of block -->``.
     wanted : iterable of str
-        Which of them; by default all.
+        The blocks to fill; by default all.
 
     Raises
     ------
     SystemExit
-        If there is no such block, or the page lacks its markers.
+        If no block has that name, or the page lacks its markers.
     """
     for block in wanted or blocks:
         if block not in blocks:
-            raise SystemExit(f"{block!r} is no block of {page.name}; it has {', '.join(blocks)}.")
+            raise SystemExit(f"{page.name} has no block {block!r}, only {', '.join(blocks)}.")
         print(block, flush=True)
         made = blocks[block]()
         start, end = f"<!-- {block} -->\n", f"<!-- end of {block} -->\n"
@@ -53,18 +53,18 @@ def fill(page: Path, blocks: Mapping[str, Make], wanted: Iterable[str] = ()) -> 
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture, as commands write theirs."""
+    """Write a picture the way commands write theirs."""
     with path.open("wb") as file:
         _files.figure_writer(figure)(file)
 
 
 def numbers(name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """Return what a picture is drawn from: computed and kept; with ``--redraw`` what was kept.
+    """Return the numbers of a picture; compute and keep them, or read them with ``--redraw``.
 
     Parameters
     ----------
     name : str
-        Of the file in ``docs/numbers``.
+        Name of the file in ``docs/numbers``.
     compute : callable
         Returns named columns of numbers and texts.
     """
@@ -78,7 +78,16 @@ def numbers(name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
 
 def main(name: str, blocks: Mapping[str, Make]) -> None:
     """Fill the blocks named on the command line, by default all, of a page below ``docs``."""
-    fill(DOCS / name, blocks, [each for each in sys.argv[1:] if each != REDRAW])
+    main_of({name: blocks})
+
+
+def main_of(pages: Mapping[str, Mapping[str, Make]]) -> None:
+    """Fill the blocks named on the command line, by default all, of several pages of ``docs``."""
+    known = {block: name for name, blocks in pages.items() for block in blocks}
+    for block in [each for each in sys.argv[1:] if each != REDRAW] or known:
+        if block not in known:
+            raise SystemExit(f"No page has a block {block!r}; choose from {', '.join(known)}.")
+        fill(DOCS / known[block], pages[known[block]], [block])
 
 
 def table(header: str | Iterable[object], rows: Iterable[Iterable[object]]) -> str:

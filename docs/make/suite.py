@@ -1,9 +1,8 @@
-"""Make the tables and the picture of suites in docs/environments.md.
+"""Make the tables of suites in docs/results/environments.md, and the picture of them.
 
-Run with ``python docs/make/suite.py``; it takes hours, and goes on where it stopped: finished jobs
-are kept in results/suite/suite.sqlite, as ``privrl suite`` does. Names of tables, ``suite``
-or those of presets, as arguments make those alone; ``suite --redraw`` takes the numbers that are
-kept in docs/numbers.
+Run with ``python docs/make/suite.py``; it takes hours. Rerun it to resume: like ``privrl suite``
+it keeps finished jobs, in results/suite/suite.sqlite. Pass names of tables, ``suite`` or those of
+presets, to make those alone; ``suite --redraw`` uses the numbers kept in docs/numbers.
 """
 
 from functools import partial
@@ -27,7 +26,7 @@ _DATABASE = pages.DOCS.parent / "results" / "suite" / "suite.sqlite"
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
     blocks = {"suite": _suite, **{name: partial(_tables, name) for name in _MORE}}
-    pages.main("environments.md", blocks)
+    pages.main("results/environments.md", blocks)
 
 
 def _suite() -> str:

@@ -62,7 +62,7 @@ def rare(seed: int, n: int, features: int, cells: int, classes: int) -> Data:
 
 
 def few_tell(seed: int, n: int, features: int, cells: int, classes: int) -> Data:
-    """Return records of which three features tell much and all others nothing."""
+    """Return records with three informative features; the others are noise."""
     rng = np.random.default_rng(seed)
     X = rng.integers(cells, size=(n, features))
     tell = np.zeros((features, cells, classes))

@@ -80,7 +80,7 @@ def with_noise(data: Data, seed: int, features: int) -> Data:
 
 
 def clusters(seed: int, n: int, features: int, cells: int, classes: int) -> Data:
-    """Return records of classes each of which has three clusters, with rows of their own."""
+    """Return records of classes with three clusters each, every cluster with its own rows."""
     X, y, _, _ = naive(seed, n, features, cells, 3 * classes, strength=5.0)
     return X, y % classes, cells, classes
 

@@ -1,4 +1,4 @@
-"""What each package of a base installation weighs: the table of docs/dependencies.md.
+"""Measure the size of each package of a base installation, for docs/dependencies.md.
 
 Run with ``python docs/make/weights.py``, where privrl is installed. Bytecode is left out.
 """

@@ -1,8 +1,8 @@
 """The repository's Markdown as pages of the site.
 
-Pages are read in the repository, too, where their links lead to files beside them. Here a link to
-a file that is a page leads to the page, one to another file to a copy of the file, and what stands
-in the top folder comes in by pages of its own.
+People also read the pages in the repository, where links lead to files. On the site a link to a
+page leads to the page, and a link to another file to a copy of that file. Each Markdown file of
+the top folder has a page on the site.
 """
 
 import re
@@ -13,21 +13,15 @@ from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
-#: What stands in the top folder, and the page that it becomes.
+#: Files of the top folder, and the page that each becomes.
 PAGES = {
     "README.md": "index",
-    "README.md#the-guarantee-and-what-it-is-not": "guarantee",
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
     "SECURITY.md": "security",
 }
-#: Pages whose text is that of a file in the top folder, or a section of it.
-TEXTS = {
-    "changelog": ("CHANGELOG.md", ""),
-    "contributing": ("CONTRIBUTING.md", ""),
-    "guarantee": ("README.md", "The guarantee, and what it is not"),
-    "security": ("SECURITY.md", ""),
-}
+#: Pages whose text is that of a file in the top folder.
+TEXTS = {page: name for name, page in PAGES.items() if page != "index"}
 #: A link to a file; code is found first, and left as it is.
 LINK = re.compile(
     r"(?P<code>^(?P<fence>`{3,})(?s:.*?)^(?P=fence)|`[^`\n]+`)"
@@ -36,18 +30,10 @@ LINK = re.compile(
     re.MULTILINE,
 )
 #: Pages that list those beside them, whose menu is that list.
-LISTS = ("decisions/README", "howto/index", "tutorials/index")
+LISTS = ("howto/index", "tutorials/index")
 BESIDE = re.compile(r"\]\(([\w-]+)\.md\)")
 TREE = "\n```{{toctree}}\n:hidden:\n\n{}\n```\n"
 FRAME = '<iframe class="slider" src="{}" title="Move epsilon" loading="lazy"></iframe>'
-
-
-def _section(text: str, title: str) -> str:
-    """Return a section of Markdown, as a page of its own."""
-    if not title:
-        return text
-    (found,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    return f"# {title}\n{found}"
 
 
 def _up(docname: str) -> str:
@@ -65,9 +51,8 @@ def _lead(match: re.Match[str], folder: Path, docname: str) -> str:
     place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
     if place == "docs/epsilon.html":
         return f'<a href="{_up(docname)}slider.html">{text}</a>'
-    page = PAGES.get(place + anchor) or PAGES.get(place)
-    if page:
-        return f"[{text}](/{page}.md{anchor if PAGES.get(place) == page else ''})"
+    if page := PAGES.get(place):
+        return f"[{text}](/{page}.md{anchor})"
     if path.is_relative_to(DOCS):
         return f"[{text}](/{path.relative_to(DOCS).as_posix()}{anchor})"
     copied = f"{{download}}`{text.replace('`', '')} </../{place}>`"
@@ -85,10 +70,9 @@ def _read(app: Sphinx, docname: str, source: list[str]) -> None:
     if path.suffix != ".md":
         return
     if docname in TEXTS:
-        name, section = TEXTS[docname]
-        app.env.note_dependency(str(ROOT / name))
-        text = _section((ROOT / name).read_text(encoding="utf-8"), section)
-        source[0] = translated(text, ROOT, docname)
+        path = ROOT / TEXTS[docname]
+        app.env.note_dependency(str(path))
+        source[0] = translated(path.read_text(encoding="utf-8"), ROOT, docname)
     else:
         below = dict.fromkeys(BESIDE.findall(source[0])) if docname in LISTS else {}
         menu = TREE.format("\n".join(below)) if below else ""
