@@ -164,6 +164,7 @@ def test_the_page_in_the_repository_is_complete() -> None:
     assert "not measured" not in (ROOT / "docs" / "benchmarks.md").read_text()
 
 
+@pytest.mark.slow
 def test_pictures_have_labelled_axes(tmp_path) -> None:
     results = maker.Results(_report(_entry("vector", "native", 64, 1000, 1e-4)))
     maker.draw(results, tmp_path)

@@ -175,6 +175,7 @@ HEAVY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", LOADS)
 def test_a_folder_loads_little(folder: str) -> None:
     code = f"import {folder}, sys; print(*sys.modules)"
@@ -206,6 +207,7 @@ SPARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SPARED)
 def test_a_command_loads_little(command: str) -> None:
     code = f"""

@@ -262,6 +262,7 @@ def test_steps_and_counts_are_the_same_data() -> None:
     np.testing.assert_array_equal(*policies)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "name", ["non-private", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi", "oracle"]
 )

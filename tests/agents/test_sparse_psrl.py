@@ -293,6 +293,7 @@ def test_bad_arguments(wrong: dict[str, Any], words: str) -> None:
 # That it learns --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_with_privacy() -> None:
     """Six runs at epsilon 1: each policy is worth nine tenths. Over seeds they are all but best."""
     task = Task(

@@ -184,6 +184,7 @@ RELEASES = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
 def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> None:
     """A million draws come within 10 % of the exact epsilon, and never above it.
@@ -199,6 +200,7 @@ def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> 
     assert result.draws == 1_000_000
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
 def test_a_weight_20_percent_too_large_is_flagged(weight, alpha, relation) -> None:
     """At 400,000 draws: 20 audits of 20, with other seeds, for each release."""
@@ -316,10 +318,9 @@ def test_laplace_noise_stands() -> None:
     "mechanism", [halved, same_seed, one_for_all, bare_zeros, sometimes_raw, uneven_noise]
 )
 def test_faulty_mechanisms_are_flagged(mechanism) -> None:
-    for seed in range(3):
-        assert audit_mechanism(
-            mechanism, DATA, NEIGHBOUR, rng(seed), claimed=1.0, draws=20_000
-        ).violated
+    assert audit_mechanism(
+        mechanism, DATA, NEIGHBOUR, rng(0), claimed=1.0, draws=20_000
+    ).violated
 
 
 def test_gaussian_noise_against_its_exact_curve() -> None:

@@ -444,6 +444,7 @@ def some_below_by_laplace(gamma: float, alphas: Sequence[float], total: float, d
         return mp.gamma(mpf(total)) * mp.invertlaplace(transform, 1, method="talbot")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("gamma", "alpha", "n", "total"),
     [(0.00226, 1.2, 2, 24.0), (0.3, 1.2, 2, 3.6), (0.02, 3.0, 20, 80.0), (0.02, 0.3, 3, 5.0)],

@@ -35,6 +35,7 @@ def pair(weight: float, alpha: float) -> DirichletCost:
 # The oracle itself --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "shift", "alpha"),
     [(0, 1, 5), (1, 1, 5), (3, 0.25, 10), (50, 1, 5), (700, 2, 2**-7), (0.5, 1, 100)],
@@ -57,6 +58,7 @@ def test_oracle_agrees_with_the_integral_of_densities(
 # The library against the oracle ----------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 5.0, 60.0, 2e3])
 @pytest.mark.parametrize("weight", [1e-3, 0.05, 1.0, 7.3, 100.0])
 def test_pair_matches_many_digits(weight: float, alpha: float) -> None:

@@ -29,6 +29,7 @@ def test_expected_loss_against_simulation(loss: Loss, histogram, weight, alpha) 
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("n_cells", [2, 6, 400])
 def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -> None:
@@ -41,6 +42,7 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
     assert typical == pytest.approx(np.mean(each), abs=6 * np.std(each) / np.sqrt(4000))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr)
 def test_no_other_prior_does_better(loss: Loss, target) -> None:

@@ -72,7 +72,7 @@ def composed(spent: list[tuple[Cost, int]], **options) -> RdpAccountant:
 # The same as at every order ---------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),
@@ -340,7 +340,7 @@ def test_a_table_that_never_changes_costs_nothing() -> None:
 # Budgets ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),

@@ -315,6 +315,7 @@ def test_dearer_and_more_accurate_with_epsilon(kind: str) -> None:
         assert less.expected_error([20, 20]) > more.expected_error([20, 20])
 
 
+@pytest.mark.few(3)
 @each_kind
 @pytest.mark.parametrize("epsilon", [0.8, 30.0])
 def test_profile(kind: str, epsilon: float) -> None:

@@ -40,6 +40,7 @@ def steepest_fall(relation: Relation) -> float:
 # The oracle itself ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "other", "order"),
     [(3.0, 2.0, 2.5), (2.0, 3.0, 2.5), (0.02, 0.03, 2.5), (0.5, 7.0, 1.05), (40.0, 38.0, 9.0)],

@@ -113,6 +113,7 @@ def test_whole_multiples_are_not_rounded(name: Any, one_update_at_once: None) ->
     np.testing.assert_allclose(distance(factors, moved), exact, rtol=1e-13)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "n", "most"),
     [("square-root", 300, 1e-9), ("square-root", 1000, 6e-9), ("optimal", 300, 2e-9),

@@ -341,6 +341,7 @@ def test_an_interrupt_does_not_give_a_number_back() -> None:
         assert len(set(Noted.noted)) == len(Noted.noted)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_while_another_thread_draws_can_draw() -> None:

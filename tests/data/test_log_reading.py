@@ -202,7 +202,7 @@ SHORT = st.text(st.sampled_from('a1,"\n\r\0é ;.'), max_size=4)
 LONGER = st.one_of(SHORT, st.sampled_from(["x" * 9, "x" * 10, "y" * 70, "0.5", "-1e3", "1"]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @example(rows=[("a", "x" * 8, ""), ("a\0", "x" * 8 + "\0", "\0")], quoted=False, separator=",")
 @given(
     rows=st.lists(st.tuples(LONGER, LONGER, LONGER), max_size=6),
@@ -448,7 +448,7 @@ def neighbours(draw):
     return rows, other, who, kept
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(neighbours(), st.sampled_from([SCHEMA, with_(order=None), with_(consecutive=True)]))
 def test_no_person_changes_another(case, schema):
     rows, other, _, kept = case
@@ -468,7 +468,7 @@ def as_text(entry):
     return "" if entry is None else str(entry)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(case=neighbours(), container=st.sampled_from(["csv", "csv, quoted"]))
 def test_no_person_changes_another_in_a_file(case, container, tmp_path_factory):
     rows, other, _, kept = case
@@ -484,7 +484,7 @@ def test_no_person_changes_another_in_a_file(case, container, tmp_path_factory):
         assert len(left) <= 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(GOOD, max_size=14), st.randoms())
 def test_with_an_order_rows_may_be_shuffled(rows, random):
     shuffled = random.sample(rows, len(rows))

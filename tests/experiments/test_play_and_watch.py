@@ -47,6 +47,7 @@ def trained(once: Path, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+@pytest.mark.slow
 def test_what_was_saved_earns_what_was_said(trained: Path) -> None:
     """On ice that does not slip the best policy earns 1 each time, and so does this."""
     said = run("play", str(trained), "--episodes", "20", "--seed", "1")

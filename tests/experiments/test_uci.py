@@ -213,6 +213,7 @@ def test_network_without_privacy_is_counting() -> None:
     assert uniform == pytest.approx(-sum(math.log(schema.columns[node].size) for node in parents))
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize("model", ["naive Bayes", "network"])
 def test_every_mechanism_runs_and_company_changes_nothing(model) -> None:

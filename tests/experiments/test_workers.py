@@ -166,6 +166,7 @@ def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.slow
 def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
     with pytest.raises(WorkersDied, match=r"3 times in a row, 2 of 2 not done, such as: 7\. Mem"):
         list(on_workers(dies_always, [7, 8], tmp_path, backend="loky", workers=2))

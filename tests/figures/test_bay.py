@@ -18,6 +18,7 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*IDS[:-1], pytest.param(IDS[-1], marks=pytest.mark.slow)])
 def test_picture_and_caption(tables, name: str) -> None:
     check_picture(FIGURES[name], tables[name])

@@ -34,6 +34,7 @@ def tables():
         return {name: FIGURES[name].compute(True) for name in IDS}
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize("name", IDS)
 def test_picture_and_caption(tables, name) -> None:
@@ -126,6 +127,7 @@ def drawn():
     return FIGURES["dkl-fig6"].compute(True)
 
 
+@pytest.mark.slow
 def test_networks_picture_and_caption(drawn) -> None:
     check_picture(FIGURES["dkl-fig6"], drawn)
     caption = check_caption(FIGURES["dkl-fig6"], drawn)

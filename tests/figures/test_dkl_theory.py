@@ -23,6 +23,7 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in IDS if name != "dkl-fig1"])
 def test_picture(tables, name) -> None:
     check_picture(FIGURES[name], tables[name])

@@ -25,6 +25,7 @@ def cells(table):
     return table.groupby(["relation", "method", "epsilon"]).first()
 
 
+@pytest.mark.slow
 def test_picture_and_caption(table) -> None:
     check_picture(FIGURE, table)
     caption = check_caption(FIGURE, table)

@@ -20,6 +20,7 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(IDS[0], marks=pytest.mark.slow), *IDS[1:]])
 def test_picture_and_caption(tables, name) -> None:
     check_picture(FIGURES[name], tables[name])

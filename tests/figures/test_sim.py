@@ -20,6 +20,7 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_picture_and_caption(tables, name: str) -> None:
     check_picture(FIGURES[name], tables[name])

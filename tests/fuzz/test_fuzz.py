@@ -101,6 +101,7 @@ def test_searched_for(name: str, base: Path, tmp_path_factory: pytest.TempPathFa
     search()
 
 
+@pytest.mark.slow
 def test_the_true_entry_says_the_same(base: Path, empty: Path) -> None:
     """In a process of its own: as many errors, in words, and no traceback."""
     for number in range(4):

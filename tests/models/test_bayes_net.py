@@ -250,10 +250,10 @@ def test_queries_agree_with_another_library(rng):
 
 
 def test_a_chain_longer_than_the_alphabet_agrees_with_matrix_products(rng):
-    net = chain(300, rng)
+    net = chain(80, rng)
     first = net.probabilities["n0"][0]
-    product = np.linalg.multi_dot([net.probabilities[f"n{i}"] for i in range(1, 300)])
-    np.testing.assert_allclose(net.query("n299"), first @ product, rtol=1e-9)
+    product = np.linalg.multi_dot([net.probabilities[f"n{i}"] for i in range(1, 80)])
+    np.testing.assert_allclose(net.query("n79"), first @ product, rtol=1e-9)
 
 
 def test_a_thousand_observed_children_do_not_underflow(rng):

@@ -149,6 +149,7 @@ def answered(line: str):
     return json.loads(done.stdout, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 def test_agents_answer_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trained = answered("train --env privrl/RiverSwim-v0 --episodes 3 --out a")

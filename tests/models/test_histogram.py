@@ -357,6 +357,7 @@ def test_frequencies_are_the_means_of_the_tilted_law(noise) -> None:
     np.testing.assert_allclose(got, [mean(c, tilt) for c in z], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "near"),
     [
@@ -466,6 +467,7 @@ def simulated(mechanism, n: int, d: int, runs: int) -> dict[str, float]:
     return {name: float(loss(p, q).mean()) for name, loss in LOSSES.items()}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("target", "n", "d"),
     [
@@ -563,6 +565,7 @@ def test_foretold_losses_without_a_known_sum_are_larger() -> None:
 # Error bars ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("target", [Rdp(2, 1.0), Rdp(2, 0.02)], ids=repr)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_intervals_and_errors_hold_as_often_as_they_say(mechanism: str, target) -> None:

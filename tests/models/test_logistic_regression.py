@@ -60,6 +60,7 @@ def loss(model, X, y):
     return -model.predict_log_proba(X)[np.arange(len(y)), y].mean()
 
 
+@pytest.mark.slow
 @CLONES
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateClassifier])
 def test_scikit_learn_s_checks(kind):
@@ -127,6 +128,7 @@ def test_over_budget_nothing_is_drawn(monkeypatch):
         model.predict(records()[0])
 
 
+@pytest.mark.slow
 def test_with_a_large_budget_it_is_logistic_regression():
     """As without privacy, where naive Bayes is not: one feature comes five times."""
     X, y = records(20_000)
@@ -294,6 +296,7 @@ def test_classes_counts_have_more_of_the_budget_where_features_tell_little():
     assert shares[1] < 0.06
 
 
+@pytest.mark.slow
 def test_with_little_to_be_seen_it_is_no_worse_than_bare_frequencies():
     """Of features that tell nothing. The mean of these 24 fits is 0.020 ± 0.004 nats above,
     and that of naive Bayes 0.035."""

@@ -591,6 +591,7 @@ def test_classes_in_every_order(classes):
     np.testing.assert_array_equal(again.classes_, model.classes_)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("classes", [each for each in ORDERS if len(each) == 2], ids=repr)
 def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
     X, y = labelled(classes)
