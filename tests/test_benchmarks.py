@@ -30,11 +30,9 @@ rounds = _load(ROOT / "benchmarks" / "rounds.py")
 growth = _load(ROOT / "docs" / "make" / "growth.py")
 
 
+@pytest.mark.needs("pytest_benchmark")
 @pytest.mark.slow
 def test_the_suite_is_collected() -> None:
-    pytest.importorskip(
-        "pytest_benchmark", reason="no pytest_benchmark: pip install 'privrl[bench]'"
-    )
     command = [sys.executable, "-m", "pytest", "benchmarks", "--collect-only", "-q"]
     command += ["-p", "no:cacheprovider"]
     # Were this one of several test processes, the other one would take itself for such.

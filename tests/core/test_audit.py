@@ -318,9 +318,7 @@ def test_laplace_noise_stands() -> None:
     "mechanism", [halved, same_seed, one_for_all, bare_zeros, sometimes_raw, uneven_noise]
 )
 def test_faulty_mechanisms_are_flagged(mechanism) -> None:
-    assert audit_mechanism(
-        mechanism, DATA, NEIGHBOUR, rng(0), claimed=1.0, draws=20_000
-    ).violated
+    assert audit_mechanism(mechanism, DATA, NEIGHBOUR, rng(0), claimed=1.0, draws=20_000).violated
 
 
 def test_gaussian_noise_against_its_exact_curve() -> None:

@@ -286,6 +286,7 @@ def test_workers_of_loky_share_no_noise() -> None:
     _all_differ([*noise, release(rng)])
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 def test_workers_of_dask_share_no_noise() -> None:
     distributed = pytest.importorskip(

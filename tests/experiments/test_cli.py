@@ -92,8 +92,8 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     assert "7 of 10 jobs were there already" in run(*more, "--force").output
 
 
+@pytest.mark.needs("pyarrow")
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
     assert run("sweep", *QUICK, "--parquet", "--out", str(tmp_path)).exit_code == 0
     for name in ("results", "curves"):
         table = pd.read_parquet(tmp_path / f"{name}.parquet")

@@ -87,8 +87,8 @@ def test_another_policy_than_was_made_is_refused(trained: Path) -> None:
     assert "train first, or name the folder" in run("play", str(trained / "none"), code=2)
 
 
+@pytest.mark.needs("pygame")
 def test_an_episode_is_an_animation(trained: Path) -> None:
-    pytest.importorskip("pygame", reason="no pygame: pip install 'gymnasium[toy-text]'")
     said = run("watch", str(trained), "--seed", "1", "--fps", "10")
     assert "6 steps of FrozenLake-v1" in said
     with Image.open(trained / "episode.gif") as shown:

@@ -132,6 +132,7 @@ def test_processes_change_nothing(spread, workers: int) -> None:
     same(run_sweep(spec, backend="loky", workers=workers), expected)
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
     distributed = pytest.importorskip(

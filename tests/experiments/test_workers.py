@@ -109,8 +109,8 @@ def test_dask_does_every_job_though_all_workers_are_killed(cluster) -> None:
     assert done == {i: 2 * i + 5 for i in JOBS}
 
 
+@pytest.mark.needs("distributed")
 def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
-    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
     done = on_workers(listening, [0], os.getpid(), backend="dask", workers=1)
     ((_, addresses),) = done
     assert len(addresses) >= 4  # worker, nanny, scheduler, dashboard
@@ -206,7 +206,7 @@ def test_a_missing_package_names_its_extra(backend: str, package: str, monkeypat
         check_workers(backend, None, None)
 
 
+@pytest.mark.needs("distributed")
 def test_a_cluster_has_its_own_workers() -> None:
-    pytest.importorskip("distributed", reason="no distributed: pip install 'privrl[dask]'")
     with pytest.raises(ValueError, match="workers must be left out with an address"):
         check_workers("dask", 2, "tcp://here:1")

@@ -379,8 +379,8 @@ def test_without_pooch(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(datasets.load("Tiny", put(tmp_path / "mine", CONTENT)).frame) == 3
 
 
+@pytest.mark.needs("tqdm")
 def test_a_progress_bar_only_if_asked(tiny: Path, server: Server, capfd) -> None:
-    pytest.importorskip("tqdm", reason="no tqdm: pip install 'privrl[data]'")
     server.content = zipped(CONTENT)
     datasets.load("Tiny")
     assert capfd.readouterr() == ("", "")

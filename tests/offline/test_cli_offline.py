@@ -218,8 +218,8 @@ def written_from(log: str, *options: object) -> tuple[bytes, ...]:
     return tuple(Path("out", file).read_bytes() for file in files)
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
-    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
     frame = visits(300)
     Path("parts").mkdir()
     frame.to_csv("log.csv", index=False)
@@ -235,10 +235,9 @@ def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.needs("pyarrow", "distributed")
 @pytest.mark.slow
 def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
-    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
-    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
     frame, found = visits(300), set()
     Path("parts").mkdir()
     frame[:400].to_parquet("parts/a.parquet")
