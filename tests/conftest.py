@@ -53,8 +53,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 reason = f"no {package}: pip install -e '.[dev]'"
                 item.add_marker(pytest.mark.skipif(not _is_there(package), reason=reason))
     turn = config.getoption("--turn")
-    if turn is not None:  # all cases of one function at once: they share what was made for them
-        items[:] = [item for item in items if turn.has(item.nodeid.partition("[")[0])]
+    if turn is not None:
+        items[:] = [item for item in items if _is_in(turn, item)]
+
+
+def _is_in(turn: Turn, item: pytest.Item) -> bool:
+    """All cases of one function at once: they share what was made for them."""
+    needs, slow = (item.get_closest_marker(name) is not None for name in ("needs", "slow"))
+    # What needs more packages runs in one step of CI alone, so it is always in turn.
+    return (needs and not slow) or turn.has(item.nodeid.partition("[")[0])
 
 
 @cache
