@@ -6,10 +6,12 @@ One core a process, no verdict that depends on time or luck, and nobody's own le
 import gc
 import math
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -92,20 +94,25 @@ def _commands_are_made_once() -> None:
 
 
 @pytest.fixture(scope="session")
-def _ledger_folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The folder of the next test's ledger; a new one is made when a test has written to it."""
-    return [tmp_path_factory.mktemp("ledger")]
+def _ledger_folders() -> Iterator[Iterator[Path]]:
+    """Yield new folders with short names, which are in what commands print."""
+    with tempfile.TemporaryDirectory(prefix="privrl-ledger-") as folder:
+        yield (Path(tempfile.mkdtemp(prefix="", dir=folder)) for _ in count())
+
+
+@pytest.fixture(scope="session")
+def _unused_folders() -> list[Path]:
+    """The ledger's folder of the last test, if that did not write to it."""
+    return []
 
 
 @pytest.fixture(autouse=True)
-def ledger_path(
-    _ledger_folders: list[Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+def ledger_path(_ledger_folders: Iterator[Path], _unused_folders: list[Path]) -> Iterator[Path]:
     """A ledger of the test's own, for all that it runs and starts."""
-    folder = _ledger_folders.pop()
+    folder = _unused_folders.pop() if _unused_folders else next(_ledger_folders)
     path, outside = folder / "ledger.sqlite", os.environ["PRIVRL_LEDGER"]
     os.environ["PRIVRL_LEDGER"] = str(path)
     yield path
     os.environ["PRIVRL_LEDGER"] = outside
-    used = not folder.exists() or any(folder.iterdir())
-    _ledger_folders.append(tmp_path_factory.mktemp("ledger") if used else folder)
+    if folder.exists() and not any(folder.iterdir()):
+        _unused_folders.append(folder)

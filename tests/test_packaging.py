@@ -236,4 +236,4 @@ def test_all_is_all_but_what_is_large_or_for_developers() -> None:
         "optional-dependencies"
     ]
     named = extras["all"][0].removeprefix("privrl[").removesuffix("]").split(",")
-    assert set(named) == extras.keys() - {"all", "bench", "dev", "docs", "ray"}
+    assert set(named) == extras.keys() - {"all", "bench", "dev", "docs", "ray", "test"}

@@ -158,6 +158,7 @@ def test_an_environment_that_lists_no_pictures_is_not_asked_for_one() -> None:
         next(frames(Policy(actions=np.zeros((5, 2), int), n_actions=2), env))
 
 
+@pytest.mark.needs("pygame")
 def test_without_a_screen_no_window(trained: Path) -> None:
     with mpl.rc_context({"backend": "agg"}):
         assert "needs a screen" in run("watch", str(trained), "--human", code=2)
@@ -166,6 +167,7 @@ def test_without_a_screen_no_window(trained: Path) -> None:
 
 def test_a_window_shows_each_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
+    pyplot.switch_backend("agg")  # before it says of itself that it is interactive
     monkeypatch.setattr(FigureCanvasAgg, "required_interactive_framework", "none", raising=False)
     monkeypatch.setattr(pyplot, "pause", lambda time: shown.append((time, _seen())))
 

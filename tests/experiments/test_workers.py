@@ -7,12 +7,12 @@ import stat
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 
 from privrl.experiments.workers import (
@@ -50,6 +50,7 @@ def dies_always(job: int, folder: Path) -> int:
 
 def listening(job: int, shared: int) -> list[str]:
     """Return on which addresses this process listens, and the one that started it."""
+    psutil = import_module("psutil")  # Dask has it
     return [
         connection.laddr.ip
         for process in (psutil.Process(), psutil.Process(shared))
@@ -120,7 +121,6 @@ def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
 @pytest.fixture(scope="module")
 def ours():
     """Have a client of a cluster that privrl starts."""
-    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
     with dask_client(1, None) as client:
         yield client
 
@@ -128,6 +128,7 @@ def ours():
 STRANGER = "import os, sys, distributed; distributed.Client(sys.argv[1], timeout=3).run(os.getpid)"
 
 
+@pytest.mark.needs("distributed", "cryptography")
 def test_who_has_no_key_cannot_speak_to_our_own_cluster(ours: Any) -> None:
     """Such as another account of this machine: code that it sends would run as ours."""
     address = ours.scheduler.address
@@ -140,6 +141,7 @@ def test_who_has_no_key_cannot_speak_to_our_own_cluster(ours: Any) -> None:
     assert ours.submit(os.getpid, pure=False).result() != os.getpid()
 
 
+@pytest.mark.needs("distributed", "cryptography")
 def test_what_a_worker_writes_to_disk_is_for_its_owner_alone(ours: Any) -> None:
     (folder,) = ours.run(lambda dask_worker: dask_worker.local_directory).values()
     assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
@@ -149,6 +151,7 @@ def fails(part: Any, more: Any) -> None:
     raise ZeroDivisionError("of no use")
 
 
+@pytest.mark.needs("distributed", "cryptography")
 def test_the_log_of_a_worker_does_not_show_what_a_task_was_given(ours: Any) -> None:
     part = ours.submit(pd.DataFrame, {"who": ["SECRET7"]}, pure=False)
     with pytest.raises(ZeroDivisionError):

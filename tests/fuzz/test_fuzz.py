@@ -20,6 +20,7 @@ from kinds import KINDS, prepare
 from privrl.accounting import RdpAccountant
 from privrl.costs import LaplaceCost, ReplaceRecord
 
+pytestmark = pytest.mark.needs("bokeh", "pyarrow")
 RUN = Path(__file__).with_name("run.py")
 FENCED = f"""
 import sys

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -458,10 +459,22 @@ MORE = [
 ]
 
 
+def needed(arguments: list[str]) -> Any:
+    """Return a mark for what a command needs beyond the extra ``test``."""
+    if "--workers" in arguments:
+        return pytest.mark.needs("distributed")
+    return pytest.mark.needs("pyarrow") if "broken.parquet" in arguments else ()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [([*start, *options], text) for options, text in BAD for start in (MODEL, POLICY)] + MORE,
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    [
+        pytest.param(arguments, text, marks=needed(arguments), id=" ".join(arguments))
+        for arguments, text in (
+            *(([*start, *options], text) for options, text in BAD for start in (MODEL, POLICY)),
+            *MORE,
+        )
+    ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(
     arguments: list[str], message: str, folder: Path, monkeypatch
