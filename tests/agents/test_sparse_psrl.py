@@ -369,6 +369,7 @@ ENVS: dict[str, Callable[[], Any]] = {
 each_env = pytest.mark.parametrize("name", ENVS)
 
 
+@pytest.mark.few(2)
 @each_env
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> None:

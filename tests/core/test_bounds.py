@@ -74,6 +74,7 @@ def test_curves_are_the_formulas_of_the_papers(vector, squares, largest, paramet
     )
 
 
+@pytest.mark.few(3)
 @each_name
 @each_relation
 @settings(max_examples=25)

@@ -159,6 +159,7 @@ def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     assert np.all(delta[1:] <= delta[:-1] * (1 + 1e-12))
 
 
+@pytest.mark.few(2)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
@@ -172,6 +173,7 @@ def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
         assert float(cost.delta(epsilon * (1 - 1e-6))) > delta * (1 - 1e-8)
 
 
+@pytest.mark.few(4)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:

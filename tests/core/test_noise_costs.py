@@ -540,6 +540,7 @@ def test_under_spreads_only_the_gaussian_keeps_its_pair() -> None:
 # Behaviour --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @each_type
 @pytest.mark.parametrize("relation", [RECORD, STEP, relations.ReplaceEpisode(3)], ids=str)
 def test_more_noise_costs_less(

@@ -134,6 +134,7 @@ TINY = [((7.0, 4.0), 4), ((0.3, 2.0), 5), ((7.0, 4.0, 5.0), 3), ((1.0, 0.5, 1.0,
 each_tiny = pytest.mark.parametrize(("prior", "n"), TINY)
 
 
+@pytest.mark.few(2)
 @each_tiny
 @each_kind
 def test_every_number_against_all_data_sets(prior: Sequence[float], n: int, kind: str) -> None:

@@ -260,6 +260,7 @@ def test_what_is_saved_comes_back(released, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32),

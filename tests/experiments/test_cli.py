@@ -237,7 +237,6 @@ def test_train_takes_what_sweep_takes_and_its_command_repeats_it(
     np.testing.assert_array_equal(run_training(spec).policy.actions, saved.actions)
 
 
-@pytest.mark.slow
 def test_train_says_what_its_numbers_mean(tmp_path: Path) -> None:
     """Against the tables of the same environment: 0.7442 of 100 steps is the known optimum."""
     result = run("train", "--env=FrozenLake-v1", "--agent=oracle", "--out", str(tmp_path))

@@ -58,6 +58,7 @@ def test_what_was_saved_earns_what_was_said(trained: Path) -> None:
     assert worth["policy"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_a_policy_is_played_where_one_says(trained: Path) -> None:
     """A file alone, and an environment of its own: here, with ice that slips."""
     said = run("play", str(trained / "policy.json"), "--episodes", "50")

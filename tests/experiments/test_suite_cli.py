@@ -29,6 +29,7 @@ def table_of(path: Path) -> pd.DataFrame:
     return pd.read_csv(path / "suite.csv").drop(columns="seconds")
 
 
+@pytest.mark.slow
 def test_it_writes_its_files_and_prints_a_table_for_a_narrow_terminal(tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     tasks = ["--tasks", "RiverSwim6,Queue3,Queue4"]

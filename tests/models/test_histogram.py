@@ -684,6 +684,7 @@ def released_histograms(draw) -> PrivateHistogram:
     return PrivateHistogram(column, frequencies(noisy, used, total), total, used, noisy)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(released_histograms(), st.floats(1e-9, 1 - 1e-9))
 def test_no_interval_excludes_its_estimate(h: PrivateHistogram, confidence: float) -> None:

@@ -231,7 +231,7 @@ def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, c
         *("Float32", "boolean", "string", "category", "Sparse[int]", "Sparse[float]"),
     ],
 )
-@settings(examples, max_examples=20)
+@settings(examples, max_examples=10)
 @given(data=st.data())
 def test_a_column_of_a_type(dtype, data):
     """Any values that the type can hold, one replaced by another."""

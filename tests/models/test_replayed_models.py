@@ -313,6 +313,7 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
 # The papers' experiments ----------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mechanism", sorted({*MECHANISMS["naive Bayes"], *MECHANISMS["network"]}))
 def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(

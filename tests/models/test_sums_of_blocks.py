@@ -324,6 +324,7 @@ def test_intervals_of_the_noise_hold_counts_whatever_they_are() -> None:
 # Files --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.01)], ids=repr)
 def test_saved_and_loaded(target, tmp_path) -> None:
     found = faint(target=target, mechanism="blocks")
