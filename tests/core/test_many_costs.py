@@ -340,7 +340,7 @@ def test_a_table_that_never_changes_costs_nothing() -> None:
 # Budgets ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),
