@@ -59,6 +59,7 @@ def test_the_histories_are_as_far_apart_as_the_claim_allows(sampler: str, unit: 
     assert (0.9 if "tree" in sampler else 0.99) * claimed < apart <= claimed * (1 + 1e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("agent", ["psrl", "ucbvi"])
 def test_half_the_noise_shows_in_both(agent: str) -> None:
     """d′ is twice what it may be."""

@@ -235,6 +235,7 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     assert not audit_dirichlet(faulty, rng(9), draws=20_000).violated  # its event does not see it
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("weight", "alpha"), [(0.5, 1.0), (1.0, 5.0), (1.0, 20.0)])
 def test_the_papers_sensitivity_is_refuted(weight: float, alpha: float) -> None:
     """Self-loops show at 100,000 draws: 20 audits of 20, with other seeds."""

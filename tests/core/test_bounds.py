@@ -512,6 +512,7 @@ def test_probability_by_simulation() -> None:
         assert (draws < gamma).mean() == pytest.approx(p, abs=6 * math.sqrt(p * (1 - p) / 4e5))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("limits", [(24, 0.05, 0.05), (40, 0.1, 0.4), (6, 0.05, 0.2)])
 @pytest.mark.parametrize("gamma", [1e-9, 1e-3, 0.05])
 def test_the_worst_input_has_both_components_at_eta(

@@ -230,6 +230,7 @@ CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("target", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=str)
 @pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED)
 def test_as_many_releases_fit_as_were_calibrated_for(make: Callable[..., Any], target: Any) -> None:

@@ -233,6 +233,7 @@ def test_the_two_oracles_for_laplace_agree() -> None:
 SEVERAL = [(1, 1, 1), (2, 1, 1), (1.5, 1, 0.5), (1, 1, 1, 1)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("amounts", SEVERAL, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 20.0])
 def test_laplace_delta_of_many_cells_is_a_tight_upper_bound(
@@ -288,6 +289,7 @@ def test_discrete_gaussian_is_exact_for_one_cell(sigma: float, amount: int) -> N
             assert cost.rdp(order) == pytest.approx(by_sum, rel=1e-12)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sigma", [0.1, 0.4, 0.6, 1.0, 3.3])
 @pytest.mark.parametrize("amount", [1, 3])
 def test_discrete_gaussian_is_exact_for_one_record(sigma: float, amount: int) -> None:

@@ -519,6 +519,7 @@ def test_accountant_is_charged_before_and_not_over_budget() -> None:
         ours.release([12, 17], rng, accountant=RdpAccountant())
 
 
+@pytest.mark.few(3)
 @each_kind
 @pytest.mark.parametrize(
     ("target", "count"),

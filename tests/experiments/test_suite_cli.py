@@ -62,6 +62,7 @@ def test_a_wide_terminal_has_one_table_and_a_narrow_one_several(tmp_path: Path) 
     assert wide.count("RiverSwim6") == 1
 
 
+@pytest.mark.slow
 def test_the_same_command_again_computes_nothing_and_others_what_is_new(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path)]
     first = run(*QUICK, *out)

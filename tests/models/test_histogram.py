@@ -278,6 +278,7 @@ def test_same_seed_same_release_and_data_left_alone() -> None:
     np.testing.assert_array_equal(values, before)
 
 
+@pytest.mark.slow
 def test_a_private_number_of_records_is_estimated() -> None:
     """Mean of 400 estimates, within five standard errors; empty data are data like others."""
     values = rng().normal(0, 1, 300)
