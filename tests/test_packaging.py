@@ -195,6 +195,7 @@ def test_a_folder_loads_little(folder: str) -> None:
     assert not heavy
 
 
+@pytest.mark.needs("setuptools")
 def test_the_index_shows_no_link_that_leads_nowhere() -> None:
     described = runpy.run_path(str(ROOT / "setup.py"))["described"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
