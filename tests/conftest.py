@@ -28,7 +28,7 @@ gc.set_threshold(100_000, 20, 100)
 # failure is the change's own, and whoever runs it again sees it too. No example has a time limit:
 # that a machine is busy says nothing about the code.
 _untimed = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "database": None}
-settings.register_profile("suite", derandomize=True, **_untimed)
+settings.register_profile("suite", derandomize=True, max_examples=50, **_untimed)
 # New examples: pytest --hypothesis-profile=search, which prints what repeats a failure.
 settings.register_profile("search", print_blob=True, **_untimed)
 settings.load_profile("suite")

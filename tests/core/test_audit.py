@@ -63,6 +63,7 @@ def misses(confidence: float, audits: int = 2000) -> tuple[int, int]:
     return int(wrong[0]), int(wrong[1])
 
 
+@pytest.mark.slow
 def test_each_bound_is_wrong_as_often_as_it_may_be_and_no_oftener() -> None:
     """Half of the error each; Binomial limits of false-alarm rate 1e-6, both ways."""
     most = stats.binom.isf(1e-6, 2000, 0.05)
@@ -92,6 +93,7 @@ def test_the_whole_curve_is_bounded_at_once() -> None:
     assert seen > 900  # and they are not idle
 
 
+@pytest.mark.slow
 def test_picking_the_event_costs_no_confidence() -> None:
     """One law on both sides, and the luckiest of hundreds of events: wrong 1 time in 5 at most.
 

@@ -128,6 +128,7 @@ def test_rdp_is_nonnegative_and_nondecreasing_in_order(cost: Cost) -> None:
     assert np.all(rdp[1:] >= rdp[:-1] * (1 - 1e-14))
 
 
+@pytest.mark.few(4)
 @each_cost
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
 def test_rdp_has_the_shape_of_orders(cost: Cost, shape: tuple[int, ...]) -> None:

@@ -69,6 +69,7 @@ def test_pair_matches_many_digits(weight: float, alpha: float) -> None:
     assert np.all(got[~kept] <= SMALLEST)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("epsilon", "weight", "alpha"), [(0.0, 3.0, 1e5), (0.3, 50.0, 1e6)])
 def test_pair_matches_at_huge_priors(epsilon: float, weight: float, alpha: float) -> None:
     exact = float(pair_delta(epsilon, shift=weight, alpha=alpha, digits=30))

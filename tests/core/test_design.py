@@ -13,6 +13,7 @@ HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])  # of DKL's Figure 3
 LOSSES = ("kl", "l2", "l1")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("histogram", [HISTOGRAM, np.array([0, 5, 1])], ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), [(0.3, 5.0), (1.0, 0.6)])
@@ -29,7 +30,7 @@ def test_expected_loss_against_simulation(loss: Loss, histogram, weight, alpha) 
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("n_cells", [2, 6, 400])
 def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -> None:

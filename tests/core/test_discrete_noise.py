@@ -64,6 +64,7 @@ def test_law(draw: Draw, size: float) -> None:
     assert p_value(draw, drawn, size) > FALSE_ALARM
 
 
+@pytest.mark.few(3)
 @both
 @pytest.mark.parametrize("size", [0.5, 1.7, 33.3])
 @pytest.mark.parametrize("wrong", [1.05, 1 / 1.05])

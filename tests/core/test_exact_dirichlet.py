@@ -37,6 +37,7 @@ def test_law(shape: float) -> None:
     assert p_value(drawn(shape), shape) > FALSE_ALARM
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("wrong", [0.95, 1.05])
 def test_the_test_has_power(shape: float, wrong: float) -> None:

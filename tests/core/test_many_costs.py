@@ -130,6 +130,7 @@ def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
         assert float(accountant.epsilon(delta)) == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_wrong_guess_costs_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
     spent = mixed(5, relations.ReplaceStep(), 60, ["exact"])
     right = float(composed(spent).epsilon(1e-5))

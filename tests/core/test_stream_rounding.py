@@ -125,6 +125,7 @@ def test_rounding_is_as_small_as_the_page_says(name: Any, n: int, most: float) -
     assert most / 3 < factorise(name, n).rounding < most
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "n"), [("optimal", 200), ("square-root", 1500)])
 def test_matrices_multiply_to_prefix_sums_within_what_the_norm_is_raised_by(
     name: Any, n: int

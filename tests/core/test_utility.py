@@ -383,7 +383,7 @@ def mp_dirichlet_kl(u, v) -> float:
         return float(total)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(13)
 @pytest.mark.parametrize(
     ("u", "v"),
     [

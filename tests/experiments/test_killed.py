@@ -381,6 +381,7 @@ AT_ONCE = [*COMMANDS.values(), "predict model.json data.csv", "reproduce dps-fig
 LATE = [text for name, text in COMMANDS.items() if name not in ("sweep", "suite")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("command", "when"),
     [*((each, "check_folder") for each in AT_ONCE), *((each, "save_all") for each in LATE)],

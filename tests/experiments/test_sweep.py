@@ -126,6 +126,7 @@ def spread() -> tuple[SweepSpec, SweepResult]:
     return spec, run_sweep(spec, backend="sequential")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_change_nothing(spread, workers: int) -> None:
     spec, expected = spread

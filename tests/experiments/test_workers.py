@@ -78,6 +78,7 @@ def cluster():
         yield running
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])
 def test_every_job_is_done(backend: str, workers: int | None) -> None:
     done = dict(on_workers(double, JOBS, 5, backend=backend, workers=workers))

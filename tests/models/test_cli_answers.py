@@ -220,6 +220,7 @@ def test_help_tells_what_the_preset_has() -> None:
     assert "(steps: replace-step)" in run("suite -h").stdout
 
 
+@pytest.mark.slow
 def test_shells_complete_options_that_are_made_late() -> None:
     code = "from privrl.cli import main; main()"
     done = subprocess.run(

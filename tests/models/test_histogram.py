@@ -468,7 +468,7 @@ def simulated(mechanism, n: int, d: int, runs: int) -> dict[str, float]:
     return {name: float(loss(p, q).mean()) for name, loss in LOSSES.items()}
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("target", "n", "d"),
     [
@@ -566,7 +566,7 @@ def test_foretold_losses_without_a_known_sum_are_larger() -> None:
 # Error bars ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("target", [Rdp(2, 1.0), Rdp(2, 0.02)], ids=repr)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_intervals_and_errors_hold_as_often_as_they_say(mechanism: str, target) -> None:

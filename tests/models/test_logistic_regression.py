@@ -144,6 +144,7 @@ def test_with_a_large_budget_it_is_logistic_regression():
     assert loss(naive, X, y) > best * 1.003
 
 
+@pytest.mark.slow
 def test_gradients_tell_what_tables_cannot():
     """Two features that only together say much: one that agrees with the class, and a copy of the
     noise in it, which by itself tells nothing."""
@@ -331,6 +332,7 @@ def test_a_temperature_that_is_not_measured_is_low_where_little_is_seen():
     assert model.naive_bayes_.temperature_ < 0.9 * naive.temperature_
 
 
+@pytest.mark.slow
 def test_a_feature_that_says_the_same_again_weighs_less():
     """Six copies of one feature share what one alone has, as naive Bayes would not have them."""
     rng = np.random.default_rng(0)

@@ -310,7 +310,7 @@ CASES = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("epsilon", [None, 1.0, 0.1])
 @pytest.mark.parametrize("case", CASES)
 def test_bounds_hold_as_often_as_is_said(case, epsilon):
