@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,15 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
-from privrl.experiments import names
+from privrl.experiments import names, sweeps
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset, run_sweep
+from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset
 from privrl.experiments.sweeps.jobs import run_abreast
 from privrl.experiments.workers import JobFailed
 from privrl.mechanisms.dirichlet import DirichletMechanism
+
+# Workers take longer to start than all jobs of such small sweeps.
+run_sweep = partial(sweeps.run_sweep, backend="sequential")
 
 COLUMNS = [
     "method",
@@ -210,7 +214,7 @@ def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
     # Its workers outlive it for a while, and hold on to a pipe.
     done = subprocess.run(script, stderr=subprocess.DEVNULL, check=False)
     assert done.returncode == -signal.SIGKILL
-    result = run_sweep(spec, workers=2, database=path, on_progress=told.append)
+    result = run_sweep(spec, backend="loky", workers=2, database=path, on_progress=told.append)
     assert told[0].already == 5
     same(result, expected)
 
