@@ -21,7 +21,7 @@ from turns import Turn
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy is imported
     os.environ.setdefault(name, "1")  # as many processes run side by side as there are cores
 
-# A third of the time of collection is spent on looking for garbage where there is none.
+# Else a third of the time of collection goes to looking for garbage where there is none.
 gc.set_threshold(100_000, 20, 100)
 
 # The suite judges a change, so it tries the same examples wherever and whenever it runs: a
@@ -64,6 +64,11 @@ def _is_in(turn: Turn, item: pytest.Item) -> bool:
     needs, slow = (item.get_closest_marker(name) is not None for name in ("needs", "slow"))
     # What needs more packages runs in one step of CI alone, so it is always in turn.
     return (needs and not slow) or turn.has(item.nodeid.partition("[")[0])
+
+
+def pytest_collection_finish() -> None:
+    """What was collected is no garbage: a fork that looks for some there copies all memory."""
+    gc.freeze()
 
 
 @cache

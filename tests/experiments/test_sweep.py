@@ -108,6 +108,7 @@ def test_blocks_hold_all_runs(runs: int, block: int, sizes: list[int]) -> None:
     assert run_sweep(small(methods=(NOISY,), runs=runs, block=block)).results["run"].max() < runs
 
 
+@pytest.mark.slow
 def test_more_blocks_more_precision() -> None:
     """Curves are over the runs of all blocks: four times the runs halve the error."""
     few, many = (
@@ -357,6 +358,7 @@ def shares() -> "pd.Series[float]":
     return run_sweep(spec).results.groupby("epsilon")["optimal_share"].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "least"), [(0.1, 0.38), (1.0, 0.75), (np.inf, 0.96)])
 def test_reward_kept_with_a_geometric_schedule(shares, epsilon: float, least: float) -> None:
     """The standard error of each mean is at most 0.014: five of them lie between mean and bound.
@@ -377,6 +379,7 @@ def test_reward_kept_with_a_draw_every_episode() -> None:
     assert shares[np.inf] >= 0.96
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("epsilon", "least"), [(0.01, 0.905), (0.1, 0.96), (1.0, 0.98)])
 def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
     """200 runs; measured 0.922, 0.971 and 0.988, with standard errors below 0.003.

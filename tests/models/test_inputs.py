@@ -85,6 +85,7 @@ def test_models_take_tables_of_any_package(make) -> None:
     assert abs(found.probabilities[0] - 0.5) < 0.2
 
 
+@pytest.mark.needs("pyarrow")
 def test_what_cannot_be_read_is_named_and_not_shown() -> None:
     table = arrow({**ROWS, "rich": [b"secret"] * 4})
     with pytest.raises(ValueError, match=r"column 'rich' must hold .* got type Binary") as caught:
