@@ -73,7 +73,7 @@ def cluster():
         "distributed", reason="no distributed: pip install 'privrl[dask]'"
     )
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as running:
         yield running
 
