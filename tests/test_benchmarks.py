@@ -29,11 +29,9 @@ ratios = _load(ROOT / "docs" / "make" / "ratios.py")
 growth = _load(ROOT / "docs" / "make" / "growth.py")
 
 
+@pytest.mark.needs("pytest_benchmark")
 @pytest.mark.slow
 def test_the_suite_is_collected() -> None:
-    pytest.importorskip(
-        "pytest_benchmark", reason="no pytest_benchmark: pip install 'privrl[bench]'"
-    )
     command = [sys.executable, "-m", "pytest", "benchmarks", "--collect-only", "-q"]
     command += ["-p", "no:cacheprovider"]
     # Were this one of several test processes, the other one would take itself for such.
@@ -163,6 +161,7 @@ def test_the_page_in_the_repository_is_complete() -> None:
     assert "not measured" not in (ROOT / "docs" / "benchmarks.md").read_text()
 
 
+@pytest.mark.slow
 def test_pictures_have_labelled_axes(tmp_path) -> None:
     results = maker.Results(_report(_entry("vector", "native", 64, 1000, 1e-4)))
     maker.draw(results, tmp_path)

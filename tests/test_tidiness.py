@@ -30,6 +30,7 @@ def _sources(*tops: str) -> list[str]:
 LIBRARY = ("privrl", "envs", "agents", "experiments")
 
 
+@pytest.mark.needs("vulture")
 def test_nothing_is_dead() -> None:
     """What only tests use is; what is left out, such as fields for users, is in pyproject.toml."""
     assert not (found := _run("vulture", *_sources(*LIBRARY, "docs/make"))), found
@@ -40,6 +41,7 @@ MOST = 5
 
 
 @pytest.mark.slow
+@pytest.mark.needs("pylint")
 def test_little_is_said_twice() -> None:
     files = _sources(*LIBRARY, "tests", "docs/make", "benchmarks")
     options = ("--duplicates=6", "--ignore-imports", "--ignore-docstrings", "--ignore-signatures")

@@ -88,6 +88,7 @@ def test_the_plan_by_hand(scale, terminates, narrow, low, high) -> None:
         above[:S], below[:S] = upper.max(axis=1), lower[np.arange(S), upper.argmax(axis=1)]
 
 
+@pytest.mark.slow
 def test_theory_learns_nothing_in_time_and_the_default_does() -> None:
     """20 runs of 2000 episodes; over seeds the shares are below 0.1 and above 0.97."""
     mdp, shares = riverswim(), []

@@ -38,6 +38,7 @@ def test_steps_by_hand() -> None:
     np.testing.assert_array_equal(agent.policy, np.tile([0, 0, 1, 0], (6, 1)))
 
 
+@pytest.mark.slow
 def test_side_by_side_is_one_by_one() -> None:
     """Every run of a batch learns of its own steps alone: the law of the first is that of one.
 
@@ -77,6 +78,7 @@ def test_every_budget_refuses_it() -> None:
     assert float(free.accountant.spent(2.0)) == np.inf
 
 
+@pytest.mark.slow
 def test_it_learns_what_is_near() -> None:
     """20 runs each; over seeds the figures below differ by less than 0.02."""
     lake = SUITE["FrozenLake4x4"].mdp

@@ -581,6 +581,7 @@ def test_mean_rewards_are_sampled(middle: float) -> None:
     assert not near(wanted, norm.cdf(0.005 / np.hypot(error, 0.05 / np.sqrt(20))))
 
 
+@pytest.mark.slow
 def test_rewards_that_vary_are_known_less_well() -> None:
     """Ten times 0.1 and ten times 0.9, against 0.6 always."""
     model = hats(0.0, 1.0)

@@ -293,6 +293,7 @@ def test_bad_arguments(wrong: dict[str, Any], words: str) -> None:
 # That it learns --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_with_privacy() -> None:
     """Six runs at epsilon 1: each policy is worth nine tenths. Over seeds they are all but best."""
     task = Task(
@@ -368,6 +369,7 @@ ENVS: dict[str, Callable[[], Any]] = {
 each_env = pytest.mark.parametrize("name", ENVS)
 
 
+@pytest.mark.few(2)
 @each_env
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> None:

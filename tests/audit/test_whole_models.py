@@ -26,6 +26,7 @@ RUNS = 300  # of each data set
 each_model = pytest.mark.parametrize("name", MODELS)
 
 
+@pytest.mark.few(2)
 @each_model
 def test_a_model_releases_what_is_claimed(name: str) -> None:
     """The law of 600 times 50 noises and more, d′ of 1.414 within 0.09, and the fitted models."""
@@ -37,6 +38,7 @@ def test_a_model_releases_what_is_claimed(name: str) -> None:
     assert not seen.violated
 
 
+@pytest.mark.slow
 @each_model
 def test_an_eighth_of_the_noise_shows_in_all_three(name: str) -> None:
     law, apart, seen = audit_model(name, runs=RUNS, less=0.875)
@@ -45,6 +47,7 @@ def test_an_eighth_of_the_noise_shows_in_all_three(name: str) -> None:
     assert seen.violated
 
 
+@pytest.mark.few(2)
 @each_model
 def test_five_percent_too_little_noise_is_found(name: str) -> None:
     law, _, _ = audit_model(name, runs=160, less=0.05)
@@ -69,6 +72,7 @@ def test_a_histogram_shows_what_is_claimed(mechanism: str) -> None:
     assert not audit.violated
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mechanism", HISTOGRAMS)
 def test_a_histogram_with_too_little_noise_is_found(mechanism: str) -> None:
     """A tenth of it; by its law and by an audit."""

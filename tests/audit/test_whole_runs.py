@@ -35,6 +35,7 @@ def method(agent: str, sampler: str, **options: Any) -> Method:
     return Method(agent=agent, sampler=sampler, schedule="every-episode", **options)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("agent", "sampler", "unit", "terminates"), CASES)
 def test_an_agent_releases_what_is_claimed(agent, sampler, unit, terminates) -> None:
     """2,800 runs of 34 draws: d′ within 0.042 of 1.414, and the law of a million noises."""
@@ -58,6 +59,7 @@ def test_the_histories_are_as_far_apart_as_the_claim_allows(sampler: str, unit: 
     assert (0.9 if "tree" in sampler else 0.99) * claimed < apart <= claimed * (1 + 1e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("agent", ["psrl", "ucbvi"])
 def test_half_the_noise_shows_in_both(agent: str) -> None:
     """d′ is twice what it may be."""
@@ -114,6 +116,7 @@ def test_loops_in_the_wrong_cells_are_found(monkeypatch: pytest.MonkeyPatch) -> 
 DRAWING = [("diffuse", None), ("diffuse", 1), ("concentrated", None), ("concentrated", 1)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("sampler", "window"), DRAWING)
 def test_an_agent_draws_from_the_law_that_is_claimed(sampler: str, window: int | None) -> None:
     """8,000 runs, where 1,000 find 5 % too large a weight. The audit sees a third of epsilon."""

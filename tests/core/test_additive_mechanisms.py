@@ -68,6 +68,7 @@ LAWS = {
 }
 
 
+@pytest.mark.few(3)
 @each_continuous
 @pytest.mark.parametrize("size", [0.02, 3.0, 1e6])
 def test_law_of_noise_on_the_line(kind: Any, size: float) -> None:
@@ -159,6 +160,7 @@ def test_no_mechanism_damps(table: str) -> None:
             make()
 
 
+@pytest.mark.few(3)
 @each_kind
 def test_the_audit_finds_most_of_the_claim_and_no_violation(kind: Any) -> None:
     """200,000 draws at delta 0.01, confidence 0.9999.
@@ -251,6 +253,7 @@ def test_calibration_meets_the_target_and_uses_it_up(
         RdpAccountant(budget=target).compose(less.cost, count)
 
 
+@pytest.mark.few(3)
 @each_kind
 def test_calibration_under_loss_distributions(kind: Any) -> None:
     pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")

@@ -63,6 +63,7 @@ def misses(confidence: float, audits: int = 2000) -> tuple[int, int]:
     return int(wrong[0]), int(wrong[1])
 
 
+@pytest.mark.slow
 def test_each_bound_is_wrong_as_often_as_it_may_be_and_no_oftener() -> None:
     """Half of the error each; Binomial limits of false-alarm rate 1e-6, both ways."""
     most = stats.binom.isf(1e-6, 2000, 0.05)
@@ -92,6 +93,7 @@ def test_the_whole_curve_is_bounded_at_once() -> None:
     assert seen > 900  # and they are not idle
 
 
+@pytest.mark.slow
 def test_picking_the_event_costs_no_confidence() -> None:
     """One law on both sides, and the luckiest of hundreds of events: wrong 1 time in 5 at most.
 
@@ -184,6 +186,7 @@ RELEASES = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
 def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> None:
     """A million draws come within 10 % of the exact epsilon, and never above it.
@@ -199,6 +202,7 @@ def test_honest_claims_stand_and_are_nearly_reached(weight, alpha, relation) -> 
     assert result.draws == 1_000_000
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("weight", "alpha", "relation"), RELEASES)
 def test_a_weight_20_percent_too_large_is_flagged(weight, alpha, relation) -> None:
     """At 400,000 draws: 20 audits of 20, with other seeds, for each release."""
@@ -233,6 +237,7 @@ def test_a_fault_that_is_not_of_the_dirichlet_kind_needs_the_search() -> None:
     assert not audit_dirichlet(faulty, rng(9), draws=20_000).violated  # its event does not see it
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("weight", "alpha"), [(0.5, 1.0), (1.0, 5.0), (1.0, 20.0)])
 def test_the_papers_sensitivity_is_refuted(weight: float, alpha: float) -> None:
     """Self-loops show at 100,000 draws: 20 audits of 20, with other seeds."""
@@ -316,10 +321,7 @@ def test_laplace_noise_stands() -> None:
     "mechanism", [halved, same_seed, one_for_all, bare_zeros, sometimes_raw, uneven_noise]
 )
 def test_faulty_mechanisms_are_flagged(mechanism) -> None:
-    for seed in range(3):
-        assert audit_mechanism(
-            mechanism, DATA, NEIGHBOUR, rng(seed), claimed=1.0, draws=20_000
-        ).violated
+    assert audit_mechanism(mechanism, DATA, NEIGHBOUR, rng(0), claimed=1.0, draws=20_000).violated
 
 
 def test_gaussian_noise_against_its_exact_curve() -> None:

@@ -74,6 +74,7 @@ def test_curves_are_the_formulas_of_the_papers(vector, squares, largest, paramet
     )
 
 
+@pytest.mark.few(3)
 @each_name
 @each_relation
 @settings(max_examples=25)
@@ -444,6 +445,7 @@ def some_below_by_laplace(gamma: float, alphas: Sequence[float], total: float, d
         return mp.gamma(mpf(total)) * mp.invertlaplace(transform, 1, method="talbot")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("gamma", "alpha", "n", "total"),
     [(0.00226, 1.2, 2, 24.0), (0.3, 1.2, 2, 3.6), (0.02, 3.0, 20, 80.0), (0.02, 0.3, 3, 5.0)],
@@ -510,6 +512,7 @@ def test_probability_by_simulation() -> None:
         assert (draws < gamma).mean() == pytest.approx(p, abs=6 * math.sqrt(p * (1 - p) / 4e5))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("limits", [(24, 0.05, 0.05), (40, 0.1, 0.4), (6, 0.05, 0.2)])
 @pytest.mark.parametrize("gamma", [1e-9, 1e-3, 0.05])
 def test_the_worst_input_has_both_components_at_eta(

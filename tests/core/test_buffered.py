@@ -112,6 +112,7 @@ def test_what_was_released_is_not_written_to_later() -> None:
         np.testing.assert_array_equal(counts, again.update(np.ones((4, 3)), rng).counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("updates", "tables"), [(30, 3), (10_000, 4), (100_000, 5)])
 def test_memory_does_not_grow_with_updates(updates: int, tables: int) -> None:
     """The sums and a table for each buffer; while it draws, what is released and a little."""

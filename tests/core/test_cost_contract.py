@@ -128,6 +128,7 @@ def test_rdp_is_nonnegative_and_nondecreasing_in_order(cost: Cost) -> None:
     assert np.all(rdp[1:] >= rdp[:-1] * (1 - 1e-14))
 
 
+@pytest.mark.few(4)
 @each_cost
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
 def test_rdp_has_the_shape_of_orders(cost: Cost, shape: tuple[int, ...]) -> None:
@@ -159,6 +160,7 @@ def test_delta_is_a_probability_and_nonincreasing(cost: Cost) -> None:
     assert np.all(delta[1:] <= delta[:-1] * (1 + 1e-12))
 
 
+@pytest.mark.few(2)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
@@ -172,6 +174,7 @@ def test_epsilon_inverts_delta(cost: Cost, delta: float) -> None:
         assert float(cost.delta(epsilon * (1 - 1e-6))) > delta * (1 - 1e-8)
 
 
+@pytest.mark.few(4)
 @each_cost
 @pytest.mark.parametrize("delta", DELTAS)
 def test_epsilon_is_no_worse_than_through_rdp(cost: Cost, delta: float) -> None:

@@ -35,6 +35,7 @@ def pair(weight: float, alpha: float) -> DirichletCost:
 # The oracle itself --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "shift", "alpha"),
     [(0, 1, 5), (1, 1, 5), (3, 0.25, 10), (50, 1, 5), (700, 2, 2**-7), (0.5, 1, 100)],
@@ -57,6 +58,7 @@ def test_oracle_agrees_with_the_integral_of_densities(
 # The library against the oracle ----------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 5.0, 60.0, 2e3])
 @pytest.mark.parametrize("weight", [1e-3, 0.05, 1.0, 7.3, 100.0])
 def test_pair_matches_many_digits(weight: float, alpha: float) -> None:
@@ -67,6 +69,7 @@ def test_pair_matches_many_digits(weight: float, alpha: float) -> None:
     assert np.all(got[~kept] <= SMALLEST)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("epsilon", "weight", "alpha"), [(0.0, 3.0, 1e5), (0.3, 50.0, 1e6)])
 def test_pair_matches_at_huge_priors(epsilon: float, weight: float, alpha: float) -> None:
     exact = float(pair_delta(epsilon, shift=weight, alpha=alpha, digits=30))
@@ -91,6 +94,7 @@ def test_deltas_down_to_the_smallest_floats(
         assert float(pair(weight, alpha).delta(epsilon)) == pytest.approx(exact, rel=1e-10, abs=0)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("alpha", [1e-3, 0.5, 5.0, 200.0])
 @pytest.mark.parametrize("weight", [0.05, 1.0, 7.3])
 def test_one_cell_matches_many_digits(weight: float, alpha: float) -> None:

@@ -157,6 +157,7 @@ def test_the_method_gives_the_closed_form_of_one_pair(weight: float, alpha: floa
     np.testing.assert_allclose(got, exact, rtol=1e-8, atol=0)
 
 
+@pytest.mark.slow
 def test_the_method_gives_the_integral_of_two_pairs() -> None:
     epsilon, weight, alpha = 1.0, 0.25, 1.0
     exact = float(two_pairs_delta(epsilon, shift=weight, alpha=alpha, digits=15))
@@ -169,6 +170,7 @@ def test_the_method_gives_the_integral_of_two_pairs() -> None:
 # The library -----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), SETTINGS)
 def test_epsilon_is_sound_and_close(weight: float, alpha: float, change: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])  # of DKL's Figure 3
 LOSSES = ("kl", "l2", "l1")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("histogram", [HISTOGRAM, np.array([0, 5, 1])], ids=str)
 @pytest.mark.parametrize(("weight", "alpha"), [(0.3, 5.0), (1.0, 0.6)])
@@ -29,6 +30,7 @@ def test_expected_loss_against_simulation(loss: Loss, histogram, weight, alpha) 
     )
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("n_cells", [2, 6, 400])
 def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -> None:
@@ -41,6 +43,7 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
     assert typical == pytest.approx(np.mean(each), abs=6 * np.std(each) / np.sqrt(4000))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr)
 def test_no_other_prior_does_better(loss: Loss, target) -> None:

@@ -80,6 +80,7 @@ def test_a_wrong_lower_bound_does_no_harm() -> None:
     assert trusted.pvalue < FALSE_ALARM  # the test would see it
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("alpha", "first"), [(2.0, 2.0), ((0.5, 3.0, 1.0), 0.5)])
 def test_draws_have_the_right_law(alpha: float, first: float) -> None:
     """Kolmogorov-Smirnov with 100,000 draws; a weight 5 % off is rejected."""

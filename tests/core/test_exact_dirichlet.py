@@ -37,6 +37,7 @@ def test_law(shape: float) -> None:
     assert p_value(drawn(shape), shape) > FALSE_ALARM
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("wrong", [0.95, 1.05])
 def test_the_test_has_power(shape: float, wrong: float) -> None:
@@ -49,6 +50,7 @@ def test_law_of_tiny_shapes() -> None:
     assert stats.kstest(-1.05e-6 * drawn(1e-6), stats.expon.cdf).pvalue < FALSE_ALARM
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [0.3, 1.5, 40.0])
 def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 4,000 draws all are left to as many digits as it takes, and the law is the same."""
@@ -65,6 +67,7 @@ def test_law_where_digits_decide(shape: float, monkeypatch: pytest.MonkeyPatch) 
     assert len(asked) >= 4000
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [1e-9, 0.3, 1.0, 1.5, 40.0, 1e5, 1e12, 1e30])
 def test_floats_and_digits_agree(shape: float) -> None:
     """What floats decide without a doubt is what 40 digits or more decide."""

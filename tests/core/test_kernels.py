@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import mpmath
@@ -20,9 +21,17 @@ from privrl.numerics.exact_dirichlet import rounded_log_gammas
 from privrl.samplers import Diffuse
 from privrl.samplers.base import GRID, LARGEST_TOTAL, check_batch
 
-kernels: Any = pytest.importorskip(
-    "privrl.numerics.kernels", reason="numba is not installed", exc_type=ImportError
-)
+pytestmark = pytest.mark.needs("numba")
+
+
+class _Kernels:
+    """Compiled when one is asked for: it takes seconds, and tests elsewhere are collected too."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("privrl.numerics.kernels"), name)
+
+
+kernels: Any = _Kernels()
 
 
 @pytest.fixture(params=[0.0, math.inf], ids=["compiled", "plain"])

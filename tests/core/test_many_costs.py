@@ -72,7 +72,7 @@ def composed(spent: list[tuple[Cost, int]], **options) -> RdpAccountant:
 # The same as at every order ---------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),
@@ -118,6 +118,7 @@ class Wavy:
         return np.asarray(math.inf)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(20))
 def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
     relation = relations.ReplaceRecord()
@@ -129,6 +130,7 @@ def test_with_releases_of_which_nothing_is_known(seed: int) -> None:
         assert float(accountant.epsilon(delta)) == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_wrong_guess_costs_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
     spent = mixed(5, relations.ReplaceStep(), 60, ["exact"])
     right = float(composed(spent).epsilon(1e-5))

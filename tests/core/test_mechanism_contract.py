@@ -267,6 +267,7 @@ CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("target", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=str)
 @pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED)
 def test_as_many_releases_fit_as_were_calibrated_for(make: Callable[..., Any], target: Any) -> None:
@@ -284,6 +285,7 @@ def test_as_many_pure_releases_fit(make: Any) -> None:
     assert 6 * posterior.noise.cost.pure_epsilon <= 1.5 * (1 + 1e-15)
 
 
+@pytest.mark.few(2)
 @each_case
 def test_audit_finds_no_violation_and_most_of_the_claim(case: Case) -> None:
     """With 200,000 draws at delta 0.01, a false alarm once in 10,000 runs of each case."""

@@ -213,6 +213,7 @@ def test_laplace_rdp_is_exact(shift: float) -> None:
     np.testing.assert_allclose(two.rdp(ORDERS), 2 * np.array(right), rtol=5e-13)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shift", [1e-4, 0.3, 1.0, 5.0, 20.0, 200.0])
 @pytest.mark.parametrize("cells", [1, 2])
 def test_laplace_delta_is_exact_for_one_cell_and_for_one_record(shift: float, cells: int) -> None:
@@ -232,6 +233,7 @@ def test_the_two_oracles_for_laplace_agree() -> None:
 SEVERAL = [(1, 1, 1), (2, 1, 1), (1.5, 1, 0.5), (1, 1, 1, 1)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("amounts", SEVERAL, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 20.0])
 def test_laplace_delta_of_many_cells_is_a_tight_upper_bound(
@@ -258,6 +260,7 @@ def test_discrete_laplace_is_exact(scale: float, amounts: tuple[int, ...]) -> No
     assert cost.delta(cost.pure_epsilon) == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("sigma", [0.05, 0.1, 0.3, 0.49, 0.51, 0.8, 2.0, 10.3])
 @pytest.mark.parametrize("amount", [1, 2, 7])
 def test_discrete_gaussian_is_exact_for_one_cell(sigma: float, amount: int) -> None:
@@ -286,6 +289,7 @@ def test_discrete_gaussian_is_exact_for_one_cell(sigma: float, amount: int) -> N
             assert cost.rdp(order) == pytest.approx(by_sum, rel=1e-12)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("sigma", [0.1, 0.4, 0.6, 1.0, 3.3])
 @pytest.mark.parametrize("amount", [1, 3])
 def test_discrete_gaussian_is_exact_for_one_record(sigma: float, amount: int) -> None:
@@ -352,6 +356,7 @@ def test_discrete_gaussian_costs_no_more_rdp_than_the_gaussian(sigma: float) -> 
 # Pure differential privacy ----------------------------------------------------------------------
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("make", [LaplaceCost, DiscreteLaplaceCost])
 @pytest.mark.parametrize(
     "relation", [RECORD, relations.AddRemoveRecord(), STEP, relations.ReplaceEpisode(4)], ids=str
@@ -537,6 +542,7 @@ def test_under_spreads_only_the_gaussian_keeps_its_pair() -> None:
 # Behaviour --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @each_type
 @pytest.mark.parametrize("relation", [RECORD, STEP, relations.ReplaceEpisode(3)], ids=str)
 def test_more_noise_costs_less(

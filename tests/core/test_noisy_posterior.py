@@ -87,6 +87,7 @@ def test_pure_adds_noise_of_scale_two_over_epsilon(epsilon: float) -> None:
     assert other.noise.scale == pytest.approx(3 / epsilon, rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_cells", "gamma"), [(1, 0.3), (3, 0.1), (10, 0.5), (40, 0.02)])
 def test_accuracy_bound(n_cells: int, gamma: float) -> None:
     """200,000 vectors of noise; frequencies within five standard deviations."""

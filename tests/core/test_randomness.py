@@ -269,6 +269,7 @@ def test_an_agent_though_its_generator_is_replaced() -> None:
 # Other processes, and threads ------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 @pytest.mark.parametrize("rng", [None, secret_rng()], ids=["made there", "sent there"])
 def test_processes_share_no_noise(method: str, rng: np.random.Generator | None) -> None:
@@ -285,6 +286,7 @@ def test_workers_of_loky_share_no_noise() -> None:
     _all_differ([*noise, release(rng)])
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 def test_workers_of_dask_share_no_noise() -> None:
     distributed = pytest.importorskip(

@@ -40,6 +40,7 @@ def steepest_fall(relation: Relation) -> float:
 # The oracle itself ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "other", "order"),
     [(3.0, 2.0, 2.5), (2.0, 3.0, 2.5), (0.02, 0.03, 2.5), (0.5, 7.0, 1.05), (40.0, 38.0, 9.0)],
@@ -51,6 +52,7 @@ def test_closed_form_of_the_oracle_is_the_integral_of_densities(
     assert float(integral / gamma_divergence(shape, other, order)) == pytest.approx(1, rel=1e-13)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("order", "shift", "alpha"), [(2.0, 1.0, 3.46), (1.3, 2.0, 0.7), (6.0, 0.25, 11.0)]
 )

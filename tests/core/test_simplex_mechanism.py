@@ -40,6 +40,7 @@ def test_cost_of_the_papers_example() -> None:
     assert float(exact.cost.epsilon(0.05)) == pytest.approx(0.0508, abs=5e-5)
 
 
+@pytest.mark.slow
 def test_table_1_within_monte_carlo_error() -> None:
     """The paper does not say how often it drew; its digits suit 500 times, which we allow for.
 

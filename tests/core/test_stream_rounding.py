@@ -113,6 +113,7 @@ def test_whole_multiples_are_not_rounded(name: Any, one_update_at_once: None) ->
     np.testing.assert_allclose(distance(factors, moved), exact, rtol=1e-13)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "n", "most"),
     [("square-root", 300, 1e-9), ("square-root", 1000, 6e-9), ("optimal", 300, 2e-9),
@@ -124,6 +125,7 @@ def test_rounding_is_as_small_as_the_page_says(name: Any, n: int, most: float) -
     assert most / 3 < factorise(name, n).rounding < most
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "n"), [("optimal", 200), ("square-root", 1500)])
 def test_matrices_multiply_to_prefix_sums_within_what_the_norm_is_raised_by(
     name: Any, n: int

@@ -348,6 +348,7 @@ def test_after_an_interrupt_there_is_new_noise_or_none() -> None:
     assert refused > 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_while_another_thread_draws_can_draw() -> None:

@@ -100,6 +100,7 @@ def test_kl_bounds_hold_exactly_for_two_cells(bound: KlBound, alpha: float) -> N
             assert two_cell_tail(eta, p, total_weight, alpha) <= failure
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("n_cells", "size"), [(2, 20_000), (10, 20_000), (1000, 1000)])
 @pytest.mark.parametrize("alpha", [VERTEX_ALPHA, 4.0])
 @pytest.mark.parametrize("total_weight", [0.5, 100.0, 1e5])
@@ -382,6 +383,7 @@ def mp_dirichlet_kl(u, v) -> float:
         return float(total)
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize(
     ("u", "v"),
     [

@@ -17,6 +17,7 @@ from privrl.offline import load_policy
 
 ZERO = Path("/dev/zero")
 needs_devices = pytest.mark.skipif(not ZERO.is_char_device(), reason="no /dev/zero")
+NEEDS_ARROW = pytest.mark.needs("pyarrow")
 SCHEMA = Schema({"a": Bins((0, 1, 2))})
 STEPS = LogSchema(person="p", action=SCHEMA, most_steps=2)
 
@@ -31,7 +32,7 @@ STEPS = LogSchema(person="p", action=SCHEMA, most_steps=2)
         ("r.csv", read_header),
         ("l.csv", lambda path: read_log(path, STEPS)),
         ("l.csv.gz", lambda path: read_log(path, STEPS)),
-        ("l.parquet", lambda path: read_log(path, STEPS)),
+        pytest.param("l.parquet", lambda path: read_log(path, STEPS), marks=NEEDS_ARROW),
         ("m.json", BayesNet.load),
         ("p.json", load_policy),
     ],
@@ -58,6 +59,7 @@ def _fed(path: Path, content: str) -> threading.Thread:
     return writer
 
 
+@NEEDS_ARROW
 def test_parquet_is_not_read_from_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "l.parquet")
     with pytest.raises(ValueError, match="must be a Parquet file, got a pipe"):

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -151,8 +152,7 @@ BOUNDS = {"reward_bounds": (0, 1), "most_steps": 50}
 @pytest.fixture
 def minari(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    pytest.importorskip("pyarrow")
-    return pytest.importorskip("minari", reason="no minari: pip install 'privrl[minari]'")
+    return import_module("minari")
 
 
 def episodes_of(env, count):
@@ -175,6 +175,7 @@ def episodes_of(env, count):
         }
 
 
+@pytest.mark.needs("minari", "pyarrow")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_data_set_of_frozen_lake(minari, tmp_path):
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=6)
@@ -204,6 +205,7 @@ def test_a_data_set_of_frozen_lake(minari, tmp_path):
         from_minari("lake/none-v0", **BOUNDS)
 
 
+@pytest.mark.needs("minari", "pyarrow")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_a_data_collector_collects(minari):
     pytest.importorskip("jax", reason="no jax: pip install 'minari[create]'")

@@ -6,6 +6,7 @@ import math
 import warnings
 from decimal import Decimal
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -116,16 +117,15 @@ def gzipped(rows, path):
 
 
 def arrow(rows):
-    return pytest.importorskip("pyarrow").Table.from_pandas(typed(rows), preserve_index=False)
+    return import_module("pyarrow").Table.from_pandas(typed(rows), preserve_index=False)
 
 
 def polars(rows):
-    package = pytest.importorskip("polars", reason="no polars: pip install polars")
+    package = import_module("polars")
     return package.DataFrame(rows, schema=list(COLUMNS), orient="row")
 
 
 def parquet(rows, path):
-    pytest.importorskip("pyarrow")
     typed(rows).to_parquet(path, index=False)
     return path
 
@@ -135,7 +135,7 @@ def folder(rows, path):
     (path / "_SUCCESS").write_text("")
     for i in range(0, len(rows), 2):
         arrow_rows = arrow(rows)
-        pytest.importorskip("pyarrow.parquet").write_table(
+        import_module("pyarrow.parquet").write_table(
             arrow_rows.slice(i, 2), path / f"part-{i}.parquet"
         )
     return path
@@ -159,7 +159,18 @@ CONTAINERS = {
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+#: What each needs that is no part of the extra ``test``.
+NEEDS = {"parquet": "pyarrow", "folder": "pyarrow", "pyarrow": "pyarrow", "polars": "polars"}
+
+
+def containers(*names):
+    """Have each of some containers as a case, skipped where what it needs is not there."""
+    marks = {name: pytest.mark.needs(package) for name, package in NEEDS.items()}
+    cases = [pytest.param(name, marks=marks.get(name, ())) for name in names]
+    return pytest.mark.parametrize("container", cases)
+
+
+@containers(*CONTAINERS)
 def test_the_same_log_in_every_container(container, tmp_path):
     rows = [*ROWS, (None, 1, 0, 1.0, "a", 0, 0.0, None), ("r", 10, 1, 1.0, None, 0, 0.5, None)]
     rows += [("r", 9, 1, 1.0, "a", 1, 0.5, "well"), ("bad", 1, 0, 1.0, "a", 0, None, None)]
@@ -168,22 +179,12 @@ def test_the_same_log_in_every_container(container, tmp_path):
     assert read(rows).action[-2:].tolist() == [1, 0]  # stay 9 is before 10
 
 
-def test_names_that_are_numbers_in_every_container(tmp_path):
+@containers(*CONTAINERS, "pandas, floats")
+def test_names_that_are_numbers_in_every_container(container, tmp_path):
     rows = [(7, *ROWS[0][1:]), (8, *ROWS[4][1:]), (7, *ROWS[1][1:])]
     expected = read([("p", *row[1:]) if row[0] == 7 else ("q", *row[1:]) for row in rows])
-    for make in (*CONTAINERS.values(), lambda rows, _: typed(rows).astype({"who": float})):
-        (place := tmp_path / str(len(list(tmp_path.iterdir())))).mkdir()
-        if make is CONTAINERS["polars"] and not has_polars():
-            continue
-        same(read_log(make(rows, place), SCHEMA), expected)
-
-
-def has_polars():
-    try:
-        import polars  # noqa: F401, PLC0415
-    except ImportError:
-        return False
-    return True
+    floats = {"pandas, floats": lambda rows, _: typed(rows).astype({"who": float})}
+    same(read_log((CONTAINERS | floats)[container](rows, tmp_path), SCHEMA), expected)
 
 
 @pytest.mark.parametrize("block", [1, 7, 40, 300])
@@ -202,7 +203,7 @@ SHORT = st.text(st.sampled_from('a1,"\n\r\0é ;.'), max_size=4)
 LONGER = st.one_of(SHORT, st.sampled_from(["x" * 9, "x" * 10, "y" * 70, "0.5", "-1e3", "1"]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @example(rows=[("a", "x" * 8, ""), ("a\0", "x" * 8 + "\0", "\0")], quoted=False, separator=",")
 @given(
     rows=st.lists(st.tuples(LONGER, LONGER, LONGER), max_size=6),
@@ -448,7 +449,7 @@ def neighbours(draw):
     return rows, other, who, kept
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(neighbours(), st.sampled_from([SCHEMA, with_(order=None), with_(consecutive=True)]))
 def test_no_person_changes_another(case, schema):
     rows, other, _, kept = case
@@ -468,7 +469,7 @@ def as_text(entry):
     return "" if entry is None else str(entry)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(case=neighbours(), container=st.sampled_from(["csv", "csv, quoted"]))
 def test_no_person_changes_another_in_a_file(case, container, tmp_path_factory):
     rows, other, _, kept = case
@@ -484,7 +485,7 @@ def test_no_person_changes_another_in_a_file(case, container, tmp_path_factory):
         assert len(left) <= 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(GOOD, max_size=14), st.randoms())
 def test_with_an_order_rows_may_be_shuffled(rows, random):
     shuffled = random.sample(rows, len(rows))
@@ -526,7 +527,7 @@ def test_replay_sees_what_is_private():
 # What is refused ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("container", ["csv", "parquet", "pandas", "pyarrow", "polars"])
+@containers("csv", "parquet", "pandas", "pyarrow", "polars")
 def test_columns_that_are_absent(container, tmp_path):
     source = CONTAINERS[container](ROWS, tmp_path)
     with pytest.raises(ValueError, match=r"must have all columns of the schema.*'pulse' absent"):
@@ -552,7 +553,7 @@ def test_columns_that_are_there_twice(tmp_path):
         ("who", pd.Timestamp(2020, 1, 1), "column 'who' must hold texts, numbers or truth values"),
     ],
 )
-@pytest.mark.parametrize("container", ["pandas", "pyarrow", "parquet", "polars"])
+@containers("pandas", "pyarrow", "parquet", "polars")
 def test_types_that_cannot_hold_it(container, column, entry, words, tmp_path):
     rows = change(ROWS, 0, **{column: entry})[:1]
     with pytest.raises(ValueError, match=words) as caught:
@@ -586,8 +587,8 @@ def test_files_that_are_no_csv(content, words, tmp_path):
     assert caught.value.__context__ is None
 
 
+@pytest.mark.needs("pyarrow")
 def test_files_that_are_damaged(tmp_path):
-    pytest.importorskip("pyarrow")
     (tmp_path / "log.parquet").write_bytes(b"SECRET")
     with pytest.raises(ValueError, match="must be a Parquet file") as caught:
         read_log(tmp_path / "log.parquet", SCHEMA)
@@ -604,6 +605,7 @@ def test_files_that_are_damaged(tmp_path):
         read_log(tmp_path / "none.csv", SCHEMA)
 
 
+@pytest.mark.needs("pyarrow")
 def test_bytes_that_are_no_text():
     """Whoever has them is a person of that name, and stops nobody's reading."""
     pa = pytest.importorskip("pyarrow")
@@ -616,8 +618,8 @@ def test_bytes_that_are_no_text():
         same(read_log(held, SCHEMA), read(expected))
 
 
+@pytest.mark.needs("pyarrow")
 def test_folders(tmp_path):
-    pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match=r"must hold files '\.parquet', '\.pq', and has none"):
         read_log(tmp_path, SCHEMA)
     parquet(ROWS, tmp_path / "a.parquet")

@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
 
 
+@pytest.mark.slow
 def test_the_examples_run_and_find_what_they_say() -> None:
     """Noise from fresh entropy: a false alarm about once in a million runs."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("my_module", None)
 
 
+@pytest.mark.slow
 def test_the_page_runs(folder: Path) -> None:
     names: dict[str, object] = {"__name__": "__page__"}
     commands = 0

@@ -71,6 +71,7 @@ def shown(browser: Any) -> tuple[float, float, float]:
 
 
 @needs_browser
+@pytest.mark.needs("selenium")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_slider_moves_both_numbers(browser: Any, size: tuple[int, int]) -> None:
     browsers.go(browser, SLIDER, size)

@@ -102,6 +102,7 @@ return least;
 
 
 @needs_browser
+@pytest.mark.needs("selenium")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_are_shown(browser: Any, size: tuple[int, int], theme: str) -> None:
@@ -121,6 +122,7 @@ def test_pages_are_shown(browser: Any, size: tuple[int, int], theme: str) -> Non
 
 
 @needs_browser
+@pytest.mark.needs("selenium")
 def test_the_slider_works_on_its_page(browser: Any) -> None:
     browsers.go(browser, SITE / "epsilon.html", DESKTOP)
     frame = browser.find_element("css selector", "iframe.slider")
@@ -135,6 +137,7 @@ def test_the_slider_works_on_its_page(browser: Any) -> None:
 
 
 @needs_browser
+@pytest.mark.needs("selenium")
 def test_formulas_are_drawn_by_the_browser(browser: Any) -> None:
     browsers.go(browser, SITE / "exact-accounting.html", DESKTOP)
     drawn = browser.execute_script(
@@ -146,6 +149,7 @@ def test_formulas_are_drawn_by_the_browser(browser: Any) -> None:
 
 
 @needs_browser
+@pytest.mark.needs("selenium")
 def test_the_search_finds_without_a_network(browser: Any) -> None:
     page = SITE / "search.html"
     browsers.go(browser, page, DESKTOP)

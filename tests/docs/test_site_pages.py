@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
+@pytest.mark.needs("sphinx")
 def test_the_reference_has_every_package_with_public_names() -> None:
-    pytest.importorskip("sphinx", reason="no Sphinx: pip install 'privrl[docs]'")
     told = runpy.run_path(str(DOCS / "site" / "reference.py"))["PACKAGES"]
     found = {
         ".".join(("privrl", *path.relative_to(ROOT).parent.parts)).replace(
@@ -42,8 +42,8 @@ def test_the_features_of_all_are_told_of_all() -> None:
     assert not [row for row in rows if any(not cell.strip() for cell in row.split("|")[1:])]
 
 
+@pytest.mark.needs("sphinx")
 def test_links_lead_to_pages_or_to_copies_of_files() -> None:
-    pytest.importorskip("sphinx", reason="no Sphinx: pip install 'privrl[docs]'")
     translated = runpy.run_path(str(DOCS / "site" / "pages.py"))["translated"]
 
     def seen(text: str) -> str:

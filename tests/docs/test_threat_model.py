@@ -1,6 +1,5 @@
 """Each line of the threat model has a test that is there, or says why it has none."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -40,8 +39,7 @@ def _lacking(rows: list[list[str]]) -> list[str]:
 
 @pytest.mark.parametrize(("path", "name"), sorted(_named(PAGE)))
 def test_every_test_that_is_named_is_there(path: str, name: str) -> None:
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_every_line_has_a_test_or_says_why_not() -> None:

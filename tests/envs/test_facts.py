@@ -134,6 +134,7 @@ def test_tables_come_before_declarations() -> None:
     assert not facts.terminates
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", WELL_KNOWN)
 def test_what_is_well_known_is_so(name: str) -> None:
     """Rewards of many episodes lie within the range, with each option, and reach its ends."""

@@ -21,6 +21,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tables(tmp_path_factory.mktemp("icu"))
 
 
+@pytest.mark.slow
 def test_it_is_read_from_a_file_a_wheel_and_a_package_that_is_not_run(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,11 @@ from privrl.envs import FlattenDiscrete, numbered
 from privrl.envs.minigrid import Position
 from privrl.envs.toy_text import episode_limit
 
+pytestmark = pytest.mark.needs("minigrid")
 NAMES = {"MiniGrid-Empty-5x5-v0": 100, "MiniGrid-DoorKey-5x5-v0": 600}
 
 
 def made(name: str) -> gym.Env:
-    pytest.importorskip("minigrid", reason="no minigrid: pip install minigrid")
     return gym.make(f"minigrid:{name}")
 
 

@@ -260,6 +260,7 @@ def test_what_is_saved_comes_back(released, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
@@ -762,6 +763,7 @@ def test_what_is_no_released_model_is_refused(tmp_path):
         env.step(3)
 
 
+@pytest.mark.slow
 def test_others_learn_on_it():
     """Q-learning, told nothing but steps, earns what the plan does on these tables within 5 %.
 
@@ -892,6 +894,7 @@ def test_letters_that_take_two_columns_keep_the_table_straight():
     assert len({columns(row[: row.index("  .")]) for row in rows}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("released", [model(), bare(), wide()])
 def test_pictures_show_each_state_at_one_size(released):
     shapes, seen = set(), set()

@@ -49,6 +49,7 @@ def test_extreme_widths(rng):
     np.testing.assert_array_equal(everything.expand(dense), dense)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("batch", [(), (3,), (2, 0), (2, 3)])
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32, np.bool_])
 @pytest.mark.parametrize("shape", SHAPES)

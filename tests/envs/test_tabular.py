@@ -205,6 +205,7 @@ TWO_STATES_WRONG = TabularMDP(
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_joint_law_of_the_counts(sampler, episodes, rng):
@@ -272,6 +273,7 @@ def worst_moments(counts, episodes, mean, covariance):
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("sampler", "episodes"), [(Walkers, 20), (Flows, 20), (Flows, 1000), (Flows, 10**12)]
 )
@@ -304,6 +306,7 @@ def test_means_and_covariances_of_the_counts(sampler, episodes, rng):
     assert worst_moments(counted(flipped, episodes), episodes, mean, covariance)[0] > bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["osband", "strehl"])
 def test_stepping_an_environment_gives_the_same_law(variant, rng):
     """Chi-square over all tables of counts of one episode, 20000 episodes each way."""
@@ -552,6 +555,7 @@ RING = np.array([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], [[0.0, 0.2, 0.8]] * 2, [[0.
 RING_WRONG = np.where(RING == 0.5, [0.47, 0.53, 0.0], RING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("episodes", [1, 2])
 def test_joint_law_of_compact_counts(episodes, rng):
     """Chi-square over all tables of counts, 40000 runs, two steps from the first state.

@@ -248,6 +248,7 @@ def p_values_of_pairs(env, times):
     return [p_value([pairs[pair] for pair in expected], list(expected.values())) for pairs in seen]
 
 
+@pytest.mark.slow
 @each_mode
 @pytest.mark.parametrize("times", [4000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_environments_and_episodes_are_independent(mode, times):
@@ -273,6 +274,7 @@ class EveryDrawTwice(TabularVectorEnv):
         return self.three[(self.calls - 1) % 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("broken", "caught"), [(OneDrawForAll, 0), (EveryDrawTwice, 1)])
 def test_draws_used_twice_would_be_caught(broken, caught):
     """The power check of the test above, 4000 times."""

@@ -36,6 +36,7 @@ def test_values_are_those_of_the_tables(name: str) -> None:
     assert chance.share((chance.optimum + chance.random) / 2) == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_a_mixed_policy_is_worth_what_play_says() -> None:
     """100,000 steps; the mean of some 13,000 episodes is off by 6 deviations once in 1e9 seeds."""
     env, rng = gym.make("FrozenLake-v1", max_episode_steps=20), np.random.default_rng(3)

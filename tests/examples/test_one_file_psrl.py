@@ -63,6 +63,7 @@ def test_the_planner_is_the_library_s() -> None:
         assert value == pytest.approx(values[0], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_playing_has_the_law_of_the_river() -> None:
     """The mean reward of 100,000 episodes, within 6 standard errors of the exact value.
 
@@ -154,6 +155,7 @@ def floats(
     return noise * factors.reshape(-1, *[1] * len(innovations.shape))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_library_follows_the_same_policies(

@@ -33,6 +33,7 @@ def scalars(folder: Path) -> list[tuple[str, int, float]]:
     return found
 
 
+@pytest.mark.needs("tensorboardX")
 def test_tensorboard_shows_what_an_agent_earned(tmp_path: Path) -> None:
     tensorboard = pytest.importorskip(
         "tensorboardX", reason="no tensorboardX: pip install 'privrl[tensorboard]'"

@@ -58,6 +58,7 @@ def run(kind: str, checkpoint: Checkpoint | None, stop: int | None = None):
     return record, agent, rng
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("stop", [1, 37, 90])
 @pytest.mark.parametrize("kind", WHERE)
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(kind: str, stop: int, tmp_path) -> None:
@@ -74,6 +75,7 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(kind: str, stop: int, t
     pd.testing.assert_frame_equal(again, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WHERE)
 def test_a_record_is_as_without_checkpoints(kind: str, tmp_path) -> None:
     """Of the same shape, and on tables, where nothing needs seeds, the same."""
@@ -145,6 +147,7 @@ def command(out: Path, *more: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_command_that_was_killed_goes_on(tmp_path) -> None:
     """By kill -9, at moments of chance, until it is done."""
     whole = RUNNER.invoke(app, command(tmp_path / "whole"))

@@ -61,6 +61,7 @@ def test_the_saved_command_repeats_the_sweep(tmp_path: Path) -> None:
     assert saved["versions"].keys() >= {"privrl", "numpy", "python"}
 
 
+@pytest.mark.slow
 def test_a_saved_spec_repeats_the_sweep_and_can_be_overridden(tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     assert run("sweep", *QUICK, "--seed", "7", "--out", str(first)).exit_code == 0
@@ -91,8 +92,8 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     assert "7 of 10 jobs were there already" in run(*more, "--force").output
 
 
+@pytest.mark.needs("pyarrow")
 def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
     assert run("sweep", *QUICK, "--parquet", "--out", str(tmp_path)).exit_code == 0
     for name in ("results", "curves"):
         table = pd.read_parquet(tmp_path / f"{name}.parquet")
@@ -132,6 +133,7 @@ def jobs_kept(database: Path) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
     arguments = ["sweep", "--episodes", "500", "--runs", "30", "--block", "10"]
     arguments += ["--backend", "sequential"]
@@ -177,6 +179,7 @@ def test_a_bad_spec_file_is_refused(text: str, message: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "env", ["FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "privrl/RiverSwim-v0"]
 )
@@ -208,6 +211,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "options"),
     [
@@ -270,6 +274,7 @@ def test_every_field_with_a_sentence_is_an_option() -> None:
             assert (flag in shown) == told
 
 
+@pytest.mark.slow
 def test_help_and_the_face_load_little() -> None:
     """What takes long to load is loaded by what needs it."""
     for code, absent in (

@@ -98,6 +98,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS.values(), ids=list(WORLDS))
 def test_values_are_those_of_long_simulation(world: World) -> None:
     """1e5 persons; false alarm 1e-5. A value that is 0.01 of rewards' range off is noticed."""
@@ -207,6 +208,7 @@ def test_the_ward_pays_at_each_step() -> None:
     assert 0.1 < world.score(world.behaviour("half-expert")) < 0.5
 
 
+@pytest.mark.slow
 def test_icu_sepsis_is_a_world(tmp_path: Path) -> None:
     tables = write_tables(tmp_path)
     wheel = tmp_path / "icu_sepsis-2.0.1-py3-none-any.whl"

@@ -47,6 +47,7 @@ def trained(once: Path, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+@pytest.mark.slow
 def test_what_was_saved_earns_what_was_said(trained: Path) -> None:
     """On ice that does not slip the best policy earns 1 each time, and so does this."""
     said = run("play", str(trained), "--episodes", "20", "--seed", "1")
@@ -57,6 +58,7 @@ def test_what_was_saved_earns_what_was_said(trained: Path) -> None:
     assert worth["policy"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_a_policy_is_played_where_one_says(trained: Path) -> None:
     """A file alone, and an environment of its own: here, with ice that slips."""
     said = run("play", str(trained / "policy.json"), "--episodes", "50")
@@ -86,8 +88,8 @@ def test_another_policy_than_was_made_is_refused(trained: Path) -> None:
     assert "train first, or name the folder" in run("play", str(trained / "none"), code=2)
 
 
+@pytest.mark.needs("pygame")
 def test_an_episode_is_an_animation(trained: Path) -> None:
-    pytest.importorskip("pygame", reason="no pygame: pip install 'gymnasium[toy-text]'")
     said = run("watch", str(trained), "--seed", "1", "--fps", "10")
     assert "6 steps of FrozenLake-v1" in said
     with Image.open(trained / "episode.gif") as shown:
@@ -157,6 +159,7 @@ def test_an_environment_that_lists_no_pictures_is_not_asked_for_one() -> None:
         next(frames(Policy(actions=np.zeros((5, 2), int), n_actions=2), env))
 
 
+@pytest.mark.needs("pygame")
 def test_without_a_screen_no_window(trained: Path) -> None:
     with mpl.rc_context({"backend": "agg"}):
         assert "needs a screen" in run("watch", str(trained), "--human", code=2)
@@ -165,6 +168,7 @@ def test_without_a_screen_no_window(trained: Path) -> None:
 
 def test_a_window_shows_each_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
+    pyplot.switch_backend("agg")  # before it says of itself that it is interactive
     monkeypatch.setattr(FigureCanvasAgg, "required_interactive_framework", "none", raising=False)
     monkeypatch.setattr(pyplot, "pause", lambda time: shown.append((time, _seen())))
 

@@ -190,6 +190,7 @@ def test_gymnasiums_tasks_need_nothing_said(name: str, shape: tuple[int, int]) -
     assert run_training(spec).policy.actions.shape == shape
 
 
+@pytest.mark.slow
 def test_a_horizon_is_where_episodes_are_cut_off() -> None:
     """Longer than it is registered with, too: agent, environment and limit agree."""
     for horizon in (50, 250):

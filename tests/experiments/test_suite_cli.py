@@ -29,6 +29,7 @@ def table_of(path: Path) -> pd.DataFrame:
     return pd.read_csv(path / "suite.csv").drop(columns="seconds")
 
 
+@pytest.mark.slow
 def test_it_writes_its_files_and_prints_a_table_for_a_narrow_terminal(tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     tasks = ["--tasks", "RiverSwim6,Queue3,Queue4"]
@@ -53,6 +54,7 @@ def test_it_writes_its_files_and_prints_a_table_for_a_narrow_terminal(tmp_path: 
         assert f"{mean[task, 'psrl', float('inf')]:.2f}".lstrip("0") in row
 
 
+@pytest.mark.slow
 def test_a_wide_terminal_has_one_table_and_a_narrow_one_several(tmp_path: Path) -> None:
     arguments = [*QUICK, "--agents", "psrl,ucbvi,oracle", "--out", str(tmp_path)]
     narrow, wide = (run(*arguments, columns=columns).output for columns in (80, 200))
@@ -60,6 +62,7 @@ def test_a_wide_terminal_has_one_table_and_a_narrow_one_several(tmp_path: Path) 
     assert wide.count("RiverSwim6") == 1
 
 
+@pytest.mark.slow
 def test_the_same_command_again_computes_nothing_and_others_what_is_new(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path)]
     first = run(*QUICK, *out)
@@ -73,6 +76,7 @@ def test_the_same_command_again_computes_nothing_and_others_what_is_new(tmp_path
     assert "6 of 8 jobs were there already" in more.output
 
 
+@pytest.mark.slow
 def test_the_saved_command_and_the_saved_spec_repeat_it(tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in "abc")
     changed = ["--seed", "7", "--schedules", "geometric:1.3", "--relation", "replace-transition"]
@@ -90,6 +94,7 @@ def test_the_saved_command_and_the_saved_spec_repeat_it(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(table_of(first), table_of(other), check_exact=True)
 
 
+@pytest.mark.slow
 def test_users_are_a_preset(tmp_path: Path) -> None:
     """Any part of which is overridden; rows say how many users there are."""
     arguments = ["--preset", "users", "--tasks", "Queue3", "--episodes", "20,1e3", "--runs", "1"]

@@ -137,6 +137,7 @@ def test_the_picture_shows_every_share() -> None:
     assert "judged: no setting" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agents", [1, 8])
 @pytest.mark.parametrize("name", ["agent", "an agent with a long name, on a schedule"])
 def test_the_picture_has_room_for_few_and_many(agents: int, name: str) -> None:

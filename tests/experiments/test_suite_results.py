@@ -104,6 +104,7 @@ def test_processes_change_nothing() -> None:
     same(run_suite(small(), workers=2).results, run(small()))
 
 
+@pytest.mark.slow
 def test_a_suite_goes_on_where_it_stopped_and_grows(tmp_path: Path) -> None:
     path = tmp_path / "suite.sqlite"
     whole = small(methods=(Method(), ORACLE))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,15 @@ from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
-from privrl.experiments import names
+from privrl.experiments import names, sweeps
 from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset, run_sweep
+from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset
 from privrl.experiments.sweeps.jobs import run_abreast
 from privrl.experiments.workers import JobFailed
 from privrl.mechanisms.dirichlet import DirichletMechanism
+
+# Workers take longer to start than all jobs of such small sweeps.
+run_sweep = partial(sweeps.run_sweep, backend="sequential")
 
 COLUMNS = [
     "method",
@@ -104,6 +108,7 @@ def test_blocks_hold_all_runs(runs: int, block: int, sizes: list[int]) -> None:
     assert run_sweep(small(methods=(NOISY,), runs=runs, block=block)).results["run"].max() < runs
 
 
+@pytest.mark.slow
 def test_more_blocks_more_precision() -> None:
     """Curves are over the runs of all blocks: four times the runs halve the error."""
     few, many = (
@@ -126,12 +131,14 @@ def spread() -> tuple[SweepSpec, SweepResult]:
     return spec, run_sweep(spec, backend="sequential")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_change_nothing(spread, workers: int) -> None:
     spec, expected = spread
     same(run_sweep(spec, backend="loky", workers=workers), expected)
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 def test_a_dask_cluster_whose_worker_is_killed_changes_nothing(spread) -> None:
     distributed = pytest.importorskip(
@@ -208,7 +215,7 @@ def test_a_killed_sweep_goes_on(spread, tmp_path: Path) -> None:
     # Its workers outlive it for a while, and hold on to a pipe.
     done = subprocess.run(script, stderr=subprocess.DEVNULL, check=False)
     assert done.returncode == -signal.SIGKILL
-    result = run_sweep(spec, workers=2, database=path, on_progress=told.append)
+    result = run_sweep(spec, backend="loky", workers=2, database=path, on_progress=told.append)
     assert told[0].already == 5
     same(result, expected)
 
@@ -351,6 +358,7 @@ def shares() -> "pd.Series[float]":
     return run_sweep(spec).results.groupby("epsilon")["optimal_share"].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "least"), [(0.1, 0.38), (1.0, 0.75), (np.inf, 0.96)])
 def test_reward_kept_with_a_geometric_schedule(shares, epsilon: float, least: float) -> None:
     """The standard error of each mean is at most 0.014: five of them lie between mean and bound.
@@ -371,6 +379,7 @@ def test_reward_kept_with_a_draw_every_episode() -> None:
     assert shares[np.inf] >= 0.96
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("epsilon", "least"), [(0.01, 0.905), (0.1, 0.96), (1.0, 0.98)])
 def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
     """200 runs; measured 0.922, 0.971 and 0.988, with standard errors below 0.003.

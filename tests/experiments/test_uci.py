@@ -1,7 +1,6 @@
 """DKL's experiments on UCI data: what their jobs promise, and what splits and bins are.
 
-The data sets are looked for in the folder named by PRIVRL_DATA, else in ``../shared/uci`` beside
-the repository; the tests that need them say so when they are skipped.
+Made-up records serve, in the columns of GermanCredit and as many.
 """
 
 import math
@@ -13,11 +12,12 @@ import pytest
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
-from needs import COLLECTION, needs_collection
 from sklearn.naive_bayes import CategoricalNB
 
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.simplex import SimplexCost
+from privrl.data.datasets import Dataset
+from privrl.data.datasets.sources import SOURCES
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments.uci import data, fits
 from privrl.experiments.uci.data import (
@@ -45,6 +45,20 @@ from privrl.models.naive_bayes import PrivateNaiveBayes
 JOB = Job(
     data="GermanCredit", model="naive Bayes", cells="public", split=100, mechanism=AUTO, epsilon=1.0
 )
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a GermanCredit in which some columns tell the class."""
+    schema, rng = SOURCES["GermanCredit"].schema, np.random.default_rng(7)
+    sizes = np.array(schema.sizes)
+    codes = rng.integers(sizes, size=(1000, len(sizes)))
+    codes[:, -1] = rng.random(1000) < 0.3
+    codes[:, :5] = np.where(rng.random((1000, 5)) < 0.3, codes[:, -1:], codes[:, :5])
+    frame = schema.decode(codes)
+    frame["amount"] = rng.integers(250, 18_500, 1000)
+    found = Dataset("GermanCredit", frame, schema.names[-1], schema, "Nobody", "none")
+    monkeypatch.setattr(data, "load", lambda name, folder: {"GermanCredit": found}[name])
 
 
 # Jobs -------------------------------------------------------------------------------------------
@@ -136,20 +150,20 @@ def test_unknown_bins_and_networks_are_refused() -> None:
         network_of("Bank", Schema({"y": Categories(("no", "yes"))}))
 
 
-@needs_collection
+@pytest.mark.usefixtures("made_up")
 def test_split_has_every_record_once() -> None:
-    one, two = (split("GermanCredit", seed, folder=COLLECTION) for seed in (100, 101))
+    one, two = (split("GermanCredit", seed) for seed in (100, 101))
     assert (len(one.train), len(one.test)) == (700, 300)
     assert sorted([*one.train.index, *one.test.index]) == list(range(1000))
     assert set(one.test.index) != set(two.test.index)
 
 
-@needs_collection
+@pytest.mark.usefixtures("made_up")
 def test_paper_bins_are_made_of_the_training_part_and_warn() -> None:
     with pytest.warns(NotPrivateWarning, match="not private"):
-        one = split("GermanCredit", 100, "paper", folder=COLLECTION)
+        one = split("GermanCredit", 100, "paper")
     with pytest.warns(NotPrivateWarning, match="not private"):
-        two = split("GermanCredit", 101, "paper", folder=COLLECTION)
+        two = split("GermanCredit", 101, "paper")
     amounts = [each.schema.columns["amount"] for each in (one, two)]
     assert all(isinstance(bins, Bins) and bins.size == 10 for bins in amounts)
     assert amounts[0] != amounts[1]
@@ -158,20 +172,20 @@ def test_paper_bins_are_made_of_the_training_part_and_warn() -> None:
     )
     assert one.schema.names[-1] == "credit_risk"
     with pytest.warns(NotPrivateWarning, match="not private"):
-        run_jobs([replace(JOB, cells="paper", mechanism=DKL)], folder=COLLECTION)
+        run_jobs([replace(JOB, cells="paper", mechanism=DKL)])
 
 
 # Results ----------------------------------------------------------------------------------------
 
 
-@needs_collection
+@pytest.mark.usefixtures("made_up")
 def test_without_privacy_it_is_scikit_learn_s_naive_bayes() -> None:
     jobs = [
         replace(JOB, mechanism=NONE, epsilon=math.inf),
         replace(JOB, mechanism=UNIFORM, epsilon=0.0),
     ]
-    none, uniform = run_jobs(jobs, folder=COLLECTION).to_dict("records")
-    parts = split("GermanCredit", 100, folder=COLLECTION)
+    none, uniform = run_jobs(jobs).to_dict("records")
+    parts = split("GermanCredit", 100)
     train, test = (parts.schema.encode(each) for each in (parts.train, parts.test))
     prior = np.bincount(train[:, -1]) + 1
     model = CategoricalNB(
@@ -186,14 +200,14 @@ def test_without_privacy_it_is_scikit_learn_s_naive_bayes() -> None:
     assert math.isnan(none["log_likelihood"])
 
 
-@needs_collection
+@pytest.mark.usefixtures("made_up")
 def test_network_without_privacy_is_counting() -> None:
     jobs = [
         replace(JOB, model="network", mechanism=NONE, epsilon=math.inf),
         replace(JOB, model="network", mechanism=UNIFORM, epsilon=0.0),
     ]
-    none, uniform = run_jobs(jobs, folder=COLLECTION).log_likelihood
-    parts = split("GermanCredit", 100, folder=COLLECTION)
+    none, uniform = run_jobs(jobs).log_likelihood
+    parts = split("GermanCredit", 100)
     parents = network_of("GermanCredit", parts.schema)
     schema = parts.schema.subset(parents)
     train, test = (
@@ -213,7 +227,8 @@ def test_network_without_privacy_is_counting() -> None:
     assert uniform == pytest.approx(-sum(math.log(schema.columns[node].size) for node in parents))
 
 
-@needs_collection
+@pytest.mark.slow
+@pytest.mark.usefixtures("made_up")
 @pytest.mark.parametrize("model", ["naive Bayes", "network"])
 def test_every_mechanism_runs_and_company_changes_nothing(model) -> None:
     options = {
@@ -221,12 +236,12 @@ def test_every_mechanism_runs_and_company_changes_nothing(model) -> None:
         "mechanisms": MECHANISMS[model], "epsilons": [0.5], "delta": 1e-5,
     }  # fmt: skip
     jobs = grid(**options)
-    table = run_jobs(jobs, folder=COLLECTION)
+    table = run_jobs(jobs)
     what = "cross_entropy" if model == "naive Bayes" else "log_likelihood"
     assert list(table.mechanism) == list(MECHANISMS[model])
     assert np.isfinite(table[what]).all()
     assert table[what].nunique() == len(jobs)
-    backwards = run_jobs(jobs[::-3], folder=COLLECTION)
+    backwards = run_jobs(jobs[::-3])
     pd.testing.assert_frame_equal(backwards, table.iloc[::-3].reset_index(drop=True))
 
 

@@ -304,6 +304,7 @@ def path_law(mdp):
     return law
 
 
+@pytest.mark.few(5)
 @each_mode
 @pytest.mark.parametrize("runs", [1, 8])
 @pytest.mark.parametrize("native", [True, False])
@@ -419,6 +420,7 @@ def frozen_lakes(mode, limit):
     )
 
 
+@pytest.mark.few(3)
 @each_mode
 @pytest.mark.parametrize(("batch_shape", "limit"), [((), 200), ((32,), 7)])
 def test_frozen_lake(mode, batch_shape, limit):

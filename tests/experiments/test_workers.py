@@ -7,12 +7,12 @@ import stat
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 
 from privrl.experiments.workers import (
@@ -50,6 +50,7 @@ def dies_always(job: int, folder: Path) -> int:
 
 def listening(job: int, shared: int) -> list[str]:
     """Return on which addresses this process listens, and the one that started it."""
+    psutil = import_module("psutil")  # Dask has it
     return [
         connection.laddr.ip
         for process in (psutil.Process(), psutil.Process(shared))
@@ -72,11 +73,12 @@ def cluster():
         "distributed", reason="no distributed: pip install 'privrl[dask]'"
     )
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     ) as running:
         yield running
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])
 def test_every_job_is_done(backend: str, workers: int | None) -> None:
     done = dict(on_workers(double, JOBS, 5, backend=backend, workers=workers))
@@ -109,8 +111,8 @@ def test_dask_does_every_job_though_all_workers_are_killed(cluster) -> None:
     assert done == {i: 2 * i + 5 for i in JOBS}
 
 
+@pytest.mark.needs("distributed")
 def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
-    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
     done = on_workers(listening, [0], os.getpid(), backend="dask", workers=1)
     ((_, addresses),) = done
     assert len(addresses) >= 4  # worker, nanny, scheduler, dashboard
@@ -120,7 +122,6 @@ def test_our_own_cluster_is_reached_from_this_machine_alone() -> None:
 @pytest.fixture(scope="module")
 def ours():
     """Have a client of a cluster that privrl starts."""
-    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
     with dask_client(1, None) as client:
         yield client
 
@@ -128,6 +129,7 @@ def ours():
 STRANGER = "import os, sys, distributed; distributed.Client(sys.argv[1], timeout=3).run(os.getpid)"
 
 
+@pytest.mark.needs("distributed", "cryptography")
 def test_who_has_no_key_cannot_speak_to_our_own_cluster(ours: Any) -> None:
     """Such as another account of this machine: code that it sends would run as ours."""
     address = ours.scheduler.address
@@ -140,6 +142,7 @@ def test_who_has_no_key_cannot_speak_to_our_own_cluster(ours: Any) -> None:
     assert ours.submit(os.getpid, pure=False).result() != os.getpid()
 
 
+@pytest.mark.needs("distributed", "cryptography")
 def test_what_a_worker_writes_to_disk_is_for_its_owner_alone(ours: Any) -> None:
     (folder,) = ours.run(lambda dask_worker: dask_worker.local_directory).values()
     assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
@@ -149,6 +152,7 @@ def fails(part: Any, more: Any) -> None:
     raise ZeroDivisionError("of no use")
 
 
+@pytest.mark.needs("distributed", "cryptography")
 def test_the_log_of_a_worker_does_not_show_what_a_task_was_given(ours: Any) -> None:
     part = ours.submit(pd.DataFrame, {"who": ["SECRET7"]}, pure=False)
     with pytest.raises(ZeroDivisionError):
@@ -166,6 +170,7 @@ def test_loky_does_every_job_though_a_worker_dies(tmp_path: Path) -> None:
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.slow
 def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
     with pytest.raises(WorkersDied, match=r"3 times in a row, 2 of 2 not done, such as: 7\. Mem"):
         list(on_workers(dies_always, [7, 8], tmp_path, backend="loky", workers=2))
@@ -205,7 +210,7 @@ def test_a_missing_package_names_its_extra(backend: str, package: str, monkeypat
         check_workers(backend, None, None)
 
 
+@pytest.mark.needs("distributed")
 def test_a_cluster_has_its_own_workers() -> None:
-    pytest.importorskip("distributed", reason="no distributed: pip install 'privrl[dask]'")
     with pytest.raises(ValueError, match="workers must be left out with an address"):
         check_workers("dask", 2, "tcp://here:1")

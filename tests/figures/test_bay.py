@@ -18,12 +18,14 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*IDS[:-1], pytest.param(IDS[-1], marks=pytest.mark.slow)])
 def test_picture_and_caption(tables, name: str) -> None:
     check_picture(FIGURES[name], tables[name])
     check_caption(FIGURES[name], tables[name])
 
 
+@pytest.mark.slow
 def test_computed_again_it_is_the_same(tables) -> None:
     pd.testing.assert_frame_equal(FIGURES["bay-fig2"].compute(True), tables["bay-fig2"])
 
@@ -52,6 +54,7 @@ def test_data_sets(n, cells, middle) -> None:
 # Figure 1 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_score_changes_most_at_the_true_posterior(tables) -> None:
     for case, group in tables["bay-fig1"].groupby("case"):
         own = group[group.kind == "BI(x)"]
@@ -81,6 +84,7 @@ def means(table, n, place, loss="hellinger"):
     return some.set_index("mechanism")["mean"]
 
 
+@pytest.mark.slow
 def test_figure_2_has_the_known_certificates_and_errors(tables) -> None:
     table = tables["bay-fig2"]
     certified = table[table.n == 500].groupby("mechanism").certified.first()
@@ -94,6 +98,7 @@ def test_figure_2_has_the_known_certificates_and_errors(tables) -> None:
     assert error["certified"] == pytest.approx(0.068, abs=5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n"), [("bay-fig2", 500), ("bay-fig2", 300), ("bay-fig3", 100)])
 def test_global_sensitivity_is_worst_and_noise_best_at_the_edge(tables, name, n) -> None:
     middle, edge = means(tables[name], n, "middle"), means(tables[name], n, "edge")
@@ -103,6 +108,7 @@ def test_global_sensitivity_is_worst_and_noise_best_at_the_edge(tables, name, n)
     assert edge["Laplace"] < edge.drop("Laplace").min() / 3
 
 
+@pytest.mark.slow
 def test_laplace_errors_by_simulation(tables) -> None:
     """100,000 draws against 2,000: a standard error of 2 %, of which five are allowed."""
     rng = np.random.default_rng(0)

@@ -34,6 +34,7 @@ def tables():
         return {name: FIGURES[name].compute(True) for name in IDS}
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize("name", IDS)
 def test_picture_and_caption(tables, name) -> None:
@@ -45,6 +46,7 @@ def test_picture_and_caption(tables, name) -> None:
 # Table 1 ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_collection
 def test_data_sets_are_the_printed_ones(tables) -> None:
     table = tables["dkl-table1"]
@@ -60,6 +62,7 @@ def test_data_sets_are_the_printed_ones(tables) -> None:
 # Naive Bayes ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_paper_s_order_is_that_of_the_floors(tables, name) -> None:
@@ -71,6 +74,7 @@ def test_the_paper_s_order_is_that_of_the_floors(tables, name) -> None:
     assert (wide[AUTO] < wide[DKL]).all()
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize("name", LOSSES)
 def test_as_printed_it_is_no_naive_bayes_however_little_noise(tables, name) -> None:
@@ -81,6 +85,7 @@ def test_as_printed_it_is_no_naive_bayes_however_little_noise(tables, name) -> N
         assert losses[DKL].iloc[-1] < losses[DKL].iloc[0]
 
 
+@pytest.mark.slow
 @needs_collection
 def test_gohari_et_al_lose_more_than_algorithm_1(tables) -> None:
     wide = means(tables["dkl-fig9"], "cross_entropy")
@@ -88,6 +93,7 @@ def test_gohari_et_al_lose_more_than_algorithm_1(tables) -> None:
     assert GOHARI not in set(tables["dkl-fig4"].mechanism)  # it has no Rényi bound
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize(("first", "second"), list(zip(LOSSES, ACCURACIES, strict=True)))
 def test_losses_and_accuracies_are_of_the_same_cells(tables, first, second) -> None:
@@ -109,6 +115,7 @@ def test_losses_and_accuracies_are_of_the_same_cells(tables, first, second) -> N
 # Networks ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_collection
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_likelihoods_are_greater_not_less(tables, name) -> None:
@@ -126,6 +133,7 @@ def drawn():
     return FIGURES["dkl-fig6"].compute(True)
 
 
+@pytest.mark.slow
 def test_networks_picture_and_caption(drawn) -> None:
     check_picture(FIGURES["dkl-fig6"], drawn)
     caption = check_caption(FIGURES["dkl-fig6"], drawn)

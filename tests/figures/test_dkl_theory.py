@@ -23,11 +23,13 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in IDS if name != "dkl-fig1"])
 def test_picture(tables, name) -> None:
     check_picture(FIGURES[name], tables[name])
 
 
+@pytest.mark.slow
 def test_picture_of_a_function(tables) -> None:
     """It is about no data, so that it has no privacy unit."""
     for axes in FIGURES["dkl-fig1"].draw(tables["dkl-fig1"]).axes:
@@ -35,11 +37,13 @@ def test_picture_of_a_function(tables) -> None:
         assert axes.get_ylabel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_caption(tables, name) -> None:
     check_caption(FIGURES[name], tables[name])
 
 
+@pytest.mark.slow
 def test_computed_again_it_is_the_same(tables) -> None:
     again = FIGURES["dkl-noise-example"].compute(True)
     pd.testing.assert_frame_equal(again, tables["dkl-noise-example"])
@@ -48,6 +52,7 @@ def test_computed_again_it_is_the_same(tables) -> None:
 # The example ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_example_has_the_papers_numbers(tables) -> None:
     table = tables["dkl-noise-example"]
     two = table[table.released == "the paper's two"]
@@ -60,6 +65,7 @@ def test_example_has_the_papers_numbers(tables) -> None:
         assert kl == pytest.approx(row.kl + math.log(1 + sum(noise)), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_noise_makes_some_frequencies_negative_and_a_floor_mends_it(tables) -> None:
     """Of 2000 draws: 0.045 is five standard errors, a false alarm in two million."""
     table = tables["dkl-noise-example"]
@@ -75,6 +81,7 @@ def test_noise_makes_some_frequencies_negative_and_a_floor_mends_it(tables) -> N
 # Figure 1 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_trigamma_its_bounds_and_its_slow_series(tables) -> None:
     wide = tables["dkl-fig1"].pivot(index="x", columns="curve", values="value")
     with mp.workdps(30):
@@ -92,6 +99,7 @@ def test_trigamma_its_bounds_and_its_slow_series(tables) -> None:
 # Figure 2 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_floor_is_that_of_the_rule(tables) -> None:
     wide = tables["dkl-fig2"].pivot(index="gamma", columns="curve", values="delta")
     ours = wide.pop("as an integral of positive terms")
@@ -136,6 +144,7 @@ def curves_of(table, panel, order, values):
     return some.pivot_table(index="weight", columns="curve", values=values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [2.0, 20.0, 200.0])
 def test_divergences_are_those_of_the_formulas(tables, order) -> None:
     wide = curves_of(tables["dkl-fig3"], "rdp", order, "epsilon")
@@ -161,6 +170,7 @@ def test_divergences_are_those_of_the_formulas(tables, order) -> None:
     assert (wide["exact, any data"] >= wide["the two histograms as meant"] * (1 - 1e-9)).all()
 
 
+@pytest.mark.slow
 def test_conversion_has_a_least_epsilon_and_the_simplex_bound_no_missing_point(tables) -> None:
     table = tables["dkl-fig3"]
     losses = table[table.panel == "kl"]
@@ -180,6 +190,7 @@ def test_conversion_has_a_least_epsilon_and_the_simplex_bound_no_missing_point(t
         assert (exact.epsilon.to_numpy() < by_13.to_numpy()).all()
 
 
+@pytest.mark.slow
 def test_mean_losses(tables) -> None:
     losses = tables["dkl-fig3"].query("panel == 'kl' and curve == 'exact, the same prior'")
     p = HISTOGRAM / HISTOGRAM.sum()
@@ -189,6 +200,7 @@ def test_mean_losses(tables) -> None:
         assert row.kl == pytest.approx(mean, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_setting_of_the_published_code_is_hardly_private(tables) -> None:
     """Its conversion is called with delta = 2 and a squared sensitivity of 1."""
     table = tables["dkl-fig3"]
@@ -206,6 +218,7 @@ def test_setting_of_the_published_code_is_hardly_private(tables) -> None:
     assert delta > 0.5  # in place of 1e-5
 
 
+@pytest.mark.slow
 def test_algorithm_1_is_ahead_of_the_simplex_bound_only_beyond_its_least_epsilon(tables) -> None:
     losses = tables["dkl-fig3"].query("panel == 'kl'")
 
@@ -226,6 +239,7 @@ def test_algorithm_1_is_ahead_of_the_simplex_bound_only_beyond_its_least_epsilon
 # Figure 8 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_figure_8_is_formula_13(tables) -> None:
     table = tables["dkl-fig8"]
     for row in table[table.curve == "(13)"].itertuples():

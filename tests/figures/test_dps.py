@@ -23,12 +23,14 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_picture_and_caption(tables, name: str) -> None:
     check_picture(FIGURES[name], tables[name])
     check_caption(FIGURES[name], tables[name])
 
 
+@pytest.mark.slow
 def test_computed_again_it_is_the_same(tables) -> None:
     pd.testing.assert_frame_equal(FIGURES["dps-fig5"].compute(True), tables["dps-fig5"])
 
@@ -47,6 +49,7 @@ def renyi(u, v, order) -> float:
     return float(moment / (order - 1))
 
 
+@pytest.mark.slow
 def test_order_2_values_are_those_of_the_formulas(tables) -> None:
     table = tables["dps-fig1"]
     curves = table[table.panel == "rdp"].pivot(index="alpha", columns="curve", values="epsilon")
@@ -65,6 +68,7 @@ def test_order_2_values_are_those_of_the_formulas(tables) -> None:
                 assert value == pytest.approx(renyi(u, [*u[:-1], u[-1] + 1], 2), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_bound_is_close_for_large_priors_only_and_knows_nothing_of_data(tables) -> None:
     table = tables["dps-fig1"]
     curves = table[table.panel == "rdp"].pivot(index="alpha", columns="curve", values="epsilon")
@@ -77,6 +81,7 @@ def test_bound_is_close_for_large_priors_only_and_knows_nothing_of_data(tables) 
     assert (ordered[:, 0] / ordered[:, 3])[0] > 30
 
 
+@pytest.mark.slow
 def test_deltas_are_theorem_4_and_the_hockey_stick(tables) -> None:
     table = tables["dps-fig1"]
     for alpha in (2.0, 5.0, 10.0):
@@ -100,6 +105,7 @@ def test_deltas_are_theorem_4_and_the_hockey_stick(tables) -> None:
 # The example ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_example_has_the_papers_numbers_and_the_exact_one(tables) -> None:
     row = tables["dps-example"].set_index("rule")
     assert 3.455 < row.alpha[SOLVED] < 3.46
@@ -121,6 +127,7 @@ def curves_of(table, cells, epsilon):
     return some.pivot(index="n_records", columns="curve", values="loss")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [10, 1000])
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
 def test_dirichlet_is_ahead_of_raw_noise_up_to_the_order_of_d_over_epsilon(
@@ -171,6 +178,7 @@ def test_losses_of_draws_by_simulation() -> None:
 # Figure 5 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_posteriors_move_less_with_more_records_and_more_for_sparse_data(tables) -> None:
     table = tables["dps-fig5"]
     kl = table.pivot(index=["rule", "epsilon", "eta"], columns="n_records", values="kl")
@@ -188,6 +196,7 @@ def test_posteriors_move_less_with_more_records_and_more_for_sparse_data(tables)
     assert (at.loc["(8)", 0.1] > at.loc["(8)", 1.0]).all()
 
 
+@pytest.mark.slow
 def test_theorem_6_mended_is_a_bound_and_the_priors_are_what_they_should_be(tables) -> None:
     table = tables["dps-fig5"]
     assert (table.bound >= table.kl).all()

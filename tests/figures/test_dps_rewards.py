@@ -25,6 +25,7 @@ def cells(table):
     return table.groupby(["relation", "method", "epsilon"]).first()
 
 
+@pytest.mark.slow
 def test_picture_and_caption(table) -> None:
     check_picture(FIGURE, table)
     caption = check_caption(FIGURE, table)
@@ -80,6 +81,7 @@ def test_what_is_spent_and_the_weight_and_prior_that_follow(cells) -> None:
         assert 0.98 * prior < cells.alpha[PAPER, "concentrated", epsilon] < prior
 
 
+@pytest.mark.slow
 def test_optimum_and_the_means(table, cells) -> None:
     """Backward induction on the paper's river, written out here; curves average to the whole."""
     value = np.zeros(6)

@@ -66,6 +66,7 @@ def test_other_code_computes_anew(tmp_path: Path) -> None:
     assert compute.times == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "table",
     [

@@ -20,6 +20,7 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(IDS[0], marks=pytest.mark.slow), *IDS[1:]])
 def test_picture_and_caption(tables, name) -> None:
     check_picture(FIGURES[name], tables[name])
@@ -55,6 +56,7 @@ def test_frontier_noisy_counts_before_windowed_draws_before_draws_every_episode(
     assert (private.relation == "replace-step").all()
 
 
+@pytest.mark.slow
 def test_exact_accounting_of_one_draw(tables) -> None:
     table = tables["ours-exact"]
     for row in table[table.panel == "rdp"].itertuples():
@@ -79,6 +81,7 @@ def test_exact_accounting_needs_loss_distributions(monkeypatch) -> None:
         FIGURES["ours-exact"].compute(True)
 
 
+@pytest.mark.slow
 def test_exact_accounting_of_65_draws(tables) -> None:
     """Numbers that were found by another program, to two digits after the point."""
     table = tables["ours-exact"]
@@ -92,6 +95,7 @@ def test_exact_accounting_of_65_draws(tables) -> None:
     assert found.to_dict() == pytest.approx(expected, abs=6e-3)
 
 
+@pytest.mark.slow
 def test_draws_have_a_best_number_and_noisy_counts_do_not_mind(tables) -> None:
     """1000 episodes, five runs, at ε = 1."""
     table = tables["ours-schedule"]
@@ -106,6 +110,7 @@ def test_draws_have_a_best_number_and_noisy_counts_do_not_mind(tables) -> None:
     assert kept["without privacy", math.inf][5] < 0.7 < kept["without privacy", math.inf][32]
 
 
+@pytest.mark.slow
 def test_more_users_lose_less(tables) -> None:
     """Five runs of 1000, 100,000 and 10,000,000 users."""
     table = tables["ours-users"]

@@ -20,12 +20,14 @@ def tables():
     return QuickTables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_picture_and_caption(tables, name: str) -> None:
     check_picture(FIGURES[name], tables[name])
     check_caption(FIGURES[name], tables[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sim-fig2", "sim-table1"])
 def test_computed_again_it_is_the_same(tables, name: str) -> None:
     pd.testing.assert_frame_equal(FIGURES[name].compute(True), tables[name])
@@ -34,6 +36,7 @@ def test_computed_again_it_is_the_same(tables, name: str) -> None:
 # Figure 1 ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_lemma_5_adds_the_same_at_every_delta(tables) -> None:
     wide = tables["sim-fig1"].pivot(
         index=["eta", "eta_bar", "k", "delta"], columns="curve", values="epsilon"
@@ -77,6 +80,7 @@ def test_collections_are_neighbours_within_the_sensitive_components() -> None:
     np.testing.assert_allclose(p.mean(0), printed / printed.sum(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_epsilon_of_the_paper_of_its_theorem_and_exact(tables) -> None:
     table = tables["sim-fig2"]
     costs = table[table.panel == "cost"]
@@ -101,6 +105,7 @@ def test_epsilon_of_the_paper_of_its_theorem_and_exact(tables) -> None:
             assert stick == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_smaller_k_scatters_more_and_falls_below_gamma_more_often(tables) -> None:
     """By Proposition 1; a variance from 200 draws has a standard error of 10 %, five allowed."""
     table = tables["sim-fig2"]
@@ -121,6 +126,7 @@ def test_smaller_k_scatters_more_and_falls_below_gamma_more_often(tables) -> Non
 # Table I ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_table_1_and_what_is_wrong_in_it(tables) -> None:
     table = tables["sim-table1"]
     paper = table.pivot(index=["collection", "component"], columns="statistic", values="paper")

@@ -20,6 +20,7 @@ from kinds import KINDS, prepare
 from privrl.accounting import RdpAccountant
 from privrl.costs import LaplaceCost, ReplaceRecord
 
+pytestmark = pytest.mark.needs("bokeh", "pyarrow")
 RUN = Path(__file__).with_name("run.py")
 FENCED = f"""
 import sys
@@ -123,6 +124,7 @@ def test_searched_for(name: str, base: Path, tmp_path_factory: pytest.TempPathFa
     search()
 
 
+@pytest.mark.slow
 def test_the_true_entry_says_the_same(base: Path, empty: Path) -> None:
     """In a process of its own: as many errors, in words, and no traceback."""
     for number in range(4):

@@ -165,6 +165,7 @@ def test_a_ledger_that_cannot_be_used_stops_the_release(folder: Path, ledger_pat
     assert Path("own/ledger.sqlite").is_file()
 
 
+@pytest.mark.slow
 def test_what_can_be_read_once_needs_a_name(folder: Path) -> None:
     code = "import sys; from privrl.cli import main; sys.argv[:1] = ['privrl']; main()"
     command = [

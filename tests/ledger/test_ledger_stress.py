@@ -14,10 +14,10 @@ COST = LaplaceCost(scale=2.0, relation=ReplaceRecord())
 
 
 def test_killed_processes_and_races(tmp_path: Path) -> None:
-    killed, raced = stress.kills(6, tmp_path), stress.races(60, tmp_path)
+    killed, raced = stress.kills(2, tmp_path), stress.races(24, tmp_path)
     assert stress.is_sound(killed, raced), (killed, raced)
     assert killed["drawn"] > 0
-    assert raced["entered"] == 60
+    assert raced["entered"] == 24
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import itertools
 import json
 import math
 import pickle
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,6 @@ import pytest
 pytest.importorskip("networkx", reason="no networkx: pip install 'privrl[models]'")
 pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[models]'")
 
-from oracle_pyagrum import pyagrum
 from scipy.stats import chisquare
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
@@ -219,7 +219,9 @@ def test_queries_agree_with_sums_over_all_records(net, variables, evidence):
     assert list(found.index.names) == variables
 
 
+@pytest.mark.needs("pyagrum")
 def test_queries_agree_with_another_library(rng):
+    pyagrum = import_module("oracle_pyagrum").pyagrum
     # 15 nodes of 3 values with up to 3 parents; pyagrum's tables are in double precision here.
     nodes = [f"n{i}" for i in range(15)]
     parents = {
@@ -250,10 +252,10 @@ def test_queries_agree_with_another_library(rng):
 
 
 def test_a_chain_longer_than_the_alphabet_agrees_with_matrix_products(rng):
-    net = chain(300, rng)
+    net = chain(80, rng)
     first = net.probabilities["n0"][0]
-    product = np.linalg.multi_dot([net.probabilities[f"n{i}"] for i in range(1, 300)])
-    np.testing.assert_allclose(net.query("n299"), first @ product, rtol=1e-9)
+    product = np.linalg.multi_dot([net.probabilities[f"n{i}"] for i in range(1, 80)])
+    np.testing.assert_allclose(net.query("n79"), first @ product, rtol=1e-9)
 
 
 def test_a_thousand_observed_children_do_not_underflow(rng):

@@ -149,6 +149,7 @@ def answered(line: str):
     return json.loads(done.stdout, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 def test_agents_answer_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trained = answered("train --env privrl/RiverSwim-v0 --episodes 3 --out a")
@@ -219,6 +220,7 @@ def test_help_tells_what_the_preset_has() -> None:
     assert "(steps: replace-step)" in run("suite -h").stdout
 
 
+@pytest.mark.slow
 def test_shells_complete_options_that_are_made_late() -> None:
     code = "from privrl.cli import main; main()"
     done = subprocess.run(

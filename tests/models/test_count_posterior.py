@@ -295,6 +295,7 @@ def test_credible_intervals_are_the_shortest(mass: float) -> None:
     assert _shortest(np.arange(59.0), falling.cumsum(), 0.9) == (0, 3)
 
 
+@pytest.mark.slow
 def test_credible_intervals_hold_counts_as_often_as_they_say() -> None:
     """Over histograms drawn as the priors are: 80 of 20 to 60 cells at 90 %, about 3,200 cells.
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,9 @@ CLASSES = {
 
 # Public facts ------------------------------------------------------------------------------------
 
+NEEDS_SHEETS = pytest.mark.needs("python_calamine")  # CreditCard is an .xls
+EACH = [pytest.param(n, marks=NEEDS_SHEETS if n == "CreditCard" else ()) for n in datasets.NAMES]
+
 
 def test_names() -> None:
     assert set(datasets.NAMES) == set(SHAPES)
@@ -95,7 +99,7 @@ def test_networks_are_copies() -> None:
 
 
 @needs_collection
-@pytest.mark.parametrize("name", datasets.NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_shape_classes_and_schema(name: str) -> None:
     data = datasets.load(name, COLLECTION)
     assert (data.name, data.licence) == (name, "CC BY 4.0")
@@ -114,7 +118,9 @@ def test_shape_classes_and_schema(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "others"),
     [
-        ("CreditCard", {"EDUCATION": 14 + 280 + 51, "MARRIAGE": 54}),
+        pytest.param(
+            "CreditCard", {"EDUCATION": 14 + 280 + 51, "MARRIAGE": 54}, marks=NEEDS_SHEETS
+        ),
         ("Adult", {"workclass": 2799, "occupation": 2809, "native-country": 857}),
         ("Shopper", {}),
     ],
@@ -134,6 +140,7 @@ def test_public_categories_may_not_occur() -> None:
     assert not (data.frame["purpose"] == 7).any()
 
 
+@NEEDS_SHEETS
 @needs_collection
 def test_credit_card_equals_its_conversion() -> None:
     path = COLLECTION / "credit_card" / "default_of_credit_card_clients.csv"
@@ -199,7 +206,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     )
     monkeypatch.setitem(SOURCES, "Tiny", source)
     monkeypatch.delenv("PRIVRL_DATA", raising=False)
-    pooch = pytest.importorskip("pooch", reason="no pooch: pip install 'privrl[data]'")
+    pooch = import_module("pooch")
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
     return tmp_path / "cache" / "privrl" / "tiny"
 
@@ -211,6 +218,7 @@ def put(folder: Path, content: dict[str, bytes]) -> Path:
     return folder
 
 
+@pytest.mark.needs("pooch")
 def test_a_folder_is_used_as_it_is(tiny: Path, tmp_path: Path) -> None:
     folder = put(tmp_path / "mine", CONTENT)
     assert datasets.load("Tiny", folder).frame["x"].tolist() == [1, 3, 5]
@@ -219,6 +227,7 @@ def test_a_folder_is_used_as_it_is(tiny: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["argument", "variable"])
+@pytest.mark.needs("pooch")
 def test_a_file_absent_from_the_folder_is_not_downloaded(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: "Server", by: str
 ) -> None:
@@ -232,6 +241,7 @@ def test_a_file_absent_from_the_folder_is_not_downloaded(
     assert not tiny.exists()
 
 
+@pytest.mark.needs("pooch")
 def test_a_changed_file_in_the_folder(tiny: Path, tmp_path: Path) -> None:
     unix = {name: data.replace(b"\r\n", b"\n") for name, data in CONTENT.items()}
     folder = put(tmp_path / "mine", unix)
@@ -288,6 +298,7 @@ def zipped(content: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.needs("pooch")
 def test_a_download_fills_the_cache_once(tiny: Path, server: Server) -> None:
     server.content = zipped(CONTENT | {"readme.txt": b"not needed"})
     for _ in range(2):
@@ -297,6 +308,7 @@ def test_a_download_fills_the_cache_once(tiny: Path, server: Server) -> None:
     assert datasets.load("Tiny", tiny.parent).frame["x"].tolist() == [1, 3, 5]
 
 
+@pytest.mark.needs("pooch")
 def test_archives_in_archives_and_folders(tiny: Path, server: Server) -> None:
     inner = zipped(
         {"__MACOSX/set/._two.csv": b"junk", "set/two.csv": CONTENT["two.csv"], "../evil.csv": b""}
@@ -307,6 +319,7 @@ def test_archives_in_archives_and_folders(tiny: Path, server: Server) -> None:
     assert {path.name for path in tiny.parent.iterdir()} == {"tiny"}
 
 
+@pytest.mark.needs("pooch")
 def test_a_spoiled_cache_is_filled_anew(tiny: Path, server: Server) -> None:
     server.content = zipped(CONTENT)
     datasets.load("Tiny")
@@ -319,6 +332,7 @@ def left_behind(tiny: Path) -> list[Path]:
     return list(tiny.parent.parent.rglob("*"))
 
 
+@pytest.mark.needs("pooch")
 def test_a_wrong_checksum_is_refused_and_leaves_nothing(tiny: Path, server: Server) -> None:
     server.content = zipped(CONTENT | {"two.csv": b"x,y\n6,1\n"})
     with pytest.raises(ValueError, match=r"two\.csv in http://.*tiny\+set\.zip must be the file"):
@@ -326,6 +340,7 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(tiny: Path, server: Serv
     assert left_behind(tiny) == []
 
 
+@pytest.mark.needs("pooch")
 def test_an_archive_without_the_file(tiny: Path, server: Server) -> None:
     server.content = zipped({"one.csv": CONTENT["one.csv"]})
     with pytest.raises(ValueError, match=r"must hold 'two\.csv', and does not"):
@@ -334,6 +349,7 @@ def test_an_archive_without_the_file(tiny: Path, server: Server) -> None:
 
 
 @pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.needs("pooch")
 def test_an_interrupted_download(tiny: Path, server: Server, announced: bool) -> None:
     whole = zipped(CONTENT)
     server.content = whole[: len(whole) // 2]
@@ -346,6 +362,7 @@ def test_an_interrupted_download(tiny: Path, server: Server, announced: bool) ->
 
 
 @pytest.mark.parametrize("status", [404, 500])
+@pytest.mark.needs("pooch")
 def test_a_server_that_refuses(tiny: Path, server: Server, status: int) -> None:
     server.status = status
     server.content = zipped(CONTENT)
@@ -354,6 +371,7 @@ def test_a_server_that_refuses(tiny: Path, server: Server, status: int) -> None:
     assert left_behind(tiny) == []
 
 
+@pytest.mark.needs("pooch")
 def test_no_server(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "ARCHIVES", "http://127.0.0.1:9/public")  # the discard port
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -362,6 +380,7 @@ def test_no_server(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert left_behind(tiny) == []
 
 
+@pytest.mark.needs("pooch")
 def test_an_archive_that_would_fill_the_memory(
     tiny: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +391,7 @@ def test_an_archive_that_would_fill_the_memory(
     assert left_behind(tiny) == []
 
 
+@pytest.mark.needs("pooch")
 def test_without_pooch(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=r"pip install 'privrl\[data\]'; or give the folder"):
@@ -379,8 +399,8 @@ def test_without_pooch(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(datasets.load("Tiny", put(tmp_path / "mine", CONTENT)).frame) == 3
 
 
+@pytest.mark.needs("pooch", "tqdm")
 def test_a_progress_bar_only_if_asked(tiny: Path, server: Server, capfd) -> None:
-    pytest.importorskip("tqdm", reason="no tqdm: pip install 'privrl[data]'")
     server.content = zipped(CONTENT)
     datasets.load("Tiny")
     assert capfd.readouterr() == ("", "")
@@ -392,7 +412,8 @@ def test_a_progress_bar_only_if_asked(tiny: Path, server: Server, capfd) -> None
 
 
 @needs_collection
-@pytest.mark.parametrize("name", datasets.NAMES)
+@pytest.mark.parametrize("name", EACH)
+@pytest.mark.needs("pooch")
 def test_every_set_through_an_archive_laid_out_as_ucis(
     name: str, server: Server, tiny: Path
 ) -> None:

@@ -94,6 +94,7 @@ def slow_rows(table, totals, prior):
     return np.tensordot(weights / weights.sum(), means, 1)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("deviation", [1.0, 12.0])
 def test_one_row_by_brute_force(mechanism, deviation):
@@ -103,6 +104,7 @@ def test_one_row_by_brute_force(mechanism, deviation):
     np.testing.assert_allclose(row_probabilities(table), expected, atol=close)
 
 
+@pytest.mark.slow
 def test_several_rows_by_brute_force():
     """Rows around the pooled row, which comes from the sums of columns, with noise √2 times."""
     table = noisy([[30.0, -4.0, 11.0], [5.0, 8.0, 60.0]], 6.0)

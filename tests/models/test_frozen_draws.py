@@ -27,7 +27,7 @@ from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.histograms import histogram
 from privrl.models.naive_bayes import PrivateNaiveBayes
 
-examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+examples = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 TARGET = Rdp(2, 1e4)  # with which a temperature is measured, too
 SCHEMA = Schema(
     {

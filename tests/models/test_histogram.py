@@ -278,6 +278,7 @@ def test_same_seed_same_release_and_data_left_alone() -> None:
     np.testing.assert_array_equal(values, before)
 
 
+@pytest.mark.slow
 def test_a_private_number_of_records_is_estimated() -> None:
     """Mean of 400 estimates, within five standard errors; empty data are data like others."""
     values = rng().normal(0, 1, 300)
@@ -357,6 +358,7 @@ def test_frequencies_are_the_means_of_the_tilted_law(noise) -> None:
     np.testing.assert_allclose(got, [mean(c, tilt) for c in z], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "near"),
     [
@@ -466,6 +468,7 @@ def simulated(mechanism, n: int, d: int, runs: int) -> dict[str, float]:
     return {name: float(loss(p, q).mean()) for name, loss in LOSSES.items()}
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("target", "n", "d"),
     [
@@ -563,6 +566,7 @@ def test_foretold_losses_without_a_known_sum_are_larger() -> None:
 # Error bars ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("target", [Rdp(2, 1.0), Rdp(2, 0.02)], ids=repr)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_intervals_and_errors_hold_as_often_as_they_say(mechanism: str, target) -> None:
@@ -681,6 +685,7 @@ def released_histograms(draw) -> PrivateHistogram:
     return PrivateHistogram(column, frequencies(noisy, used, total), total, used, noisy)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(released_histograms(), st.floats(1e-9, 1 - 1e-9))
 def test_no_interval_excludes_its_estimate(h: PrivateHistogram, confidence: float) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from importlib import import_module
+
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 from typer.testing import CliRunner
@@ -37,31 +39,36 @@ CELLS = [[0, 0, 1, 0], [1, 1, 0, 1], [2, 2, 1, 1], [0, 0, 0, 2]]
 
 
 def polars(rows: dict):
-    return pytest.importorskip("polars", reason="no polars: pip install polars").DataFrame(rows)
+    return import_module("polars").DataFrame(rows)
 
 
 def arrow(rows: dict):
-    return pytest.importorskip("pyarrow", reason="no pyarrow: privrl[parquet]").table(rows)
+    return import_module("pyarrow").table(rows)
 
 
-TABLES = {"pandas": pd.DataFrame, "polars": polars, "arrow": arrow}
+TABLES = [
+    pytest.param(pd.DataFrame, id="pandas"),
+    pytest.param(polars, marks=pytest.mark.needs("polars"), id="polars"),
+    pytest.param(arrow, marks=pytest.mark.needs("pyarrow"), id="arrow"),
+]
 
 
-@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("make", TABLES)
 def test_a_table_of_any_package_is_read_alike(make) -> None:
     np.testing.assert_array_equal(SCHEMA.encode(make(ROWS)), CELLS)
 
 
+@pytest.mark.needs("polars")
 def test_a_type_beyond_64_bits_is_refused_whatever_is_in_it() -> None:
     """One record beyond them would decide whether all others are read."""
-    package = pytest.importorskip("polars", reason="no polars: pip install polars")
+    package = import_module("polars")
     for values in ([1, 2], [1, 2**100]):
         column = package.Series("rooms", values, dtype=package.Int128)
         with pytest.raises(ValueError, match="got type Int128"):
             Categories((1, 2), other=True).encode(column)
 
 
-@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("make", TABLES)
 def test_models_take_tables_of_any_package(make) -> None:
     features = {name: ROWS[name] * 50 for name in ("job", "age")}
     classes = make({"rich": ROWS["rich"] * 50})["rich"]
@@ -78,6 +85,7 @@ def test_models_take_tables_of_any_package(make) -> None:
     assert abs(found.probabilities[0] - 0.5) < 0.2
 
 
+@pytest.mark.needs("pyarrow")
 def test_what_cannot_be_read_is_named_and_not_shown() -> None:
     table = arrow({**ROWS, "rich": [b"secret"] * 4})
     with pytest.raises(ValueError, match=r"column 'rich' must hold .* got type Binary") as caught:

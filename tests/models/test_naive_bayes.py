@@ -569,6 +569,7 @@ def binary_auc(scores, is_positive):
     return (above.mean() + 1) / 2
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("classes", ORDERS, ids=repr)
 def test_classes_in_every_order(classes):
     """The same model, whichever is stated first; and what scores it agrees with all pairs."""
@@ -591,6 +592,7 @@ def test_classes_in_every_order(classes):
     np.testing.assert_array_equal(again.classes_, model.classes_)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("classes", [each for each in ORDERS if len(each) == 2], ids=repr)
 def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
     X, y = labelled(classes)
@@ -913,6 +915,7 @@ def test_a_column_that_is_missing_throughout():
     assert np.isfinite(model.predict_log_proba(table)).all()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "none"])
 @pytest.mark.parametrize("n", [1, 2, 40])
 def test_a_class_without_records(mechanism, n):

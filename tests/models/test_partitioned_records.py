@@ -13,7 +13,7 @@ from privrl.data import Bins, Categories, Schema
 from privrl.models import PrivateBayesNet, PrivateNaiveBayes, histogram, read_partitioned_records
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="no Dask: pip install 'privrl[dask]'")
-pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
+pytestmark = pytest.mark.needs("cloudpickle", "pyarrow")
 
 AGE = Bins.even(0, 100, 10, missing=True)
 SCHEMA = Schema(

@@ -36,7 +36,7 @@ from privrl.models.naive_bayes import PrivateNaiveBayes, classifier
 
 #: Records of chance are other or missing values, mostly.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* is in the cell of")
-examples = settings(max_examples=500, deadline=None, derandomize=True, database=None)
+examples = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 
 
 class Fails:
@@ -204,7 +204,7 @@ def test_without_one_only_what_has_no_cell_is_refused(column, data):
     assert refused == counted
 
 
-@settings(examples, max_examples=600)
+@settings(examples, max_examples=300)
 @given(st.sampled_from([*KNOWN, *KNOWN_OF]), st.sampled_from(list(TYPED)), st.data())
 def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, container, data):
     """As np.array and pandas infer it from records that the schema knows, and one of any kind."""
@@ -231,7 +231,7 @@ def test_a_type_that_one_record_decided_is_refused_or_changes_no_other(column, c
         *("Float32", "boolean", "string", "category", "Sparse[int]", "Sparse[float]"),
     ],
 )
-@settings(examples, max_examples=20)
+@settings(examples, max_examples=10)
 @given(data=st.data())
 def test_a_column_of_a_type(dtype, data):
     """Any values that the type can hold, one replaced by another."""
@@ -324,7 +324,7 @@ def counted(frame, schema):
     return seen[0]
 
 
-@settings(examples, max_examples=400)
+@settings(examples, max_examples=200)
 @given(st.sampled_from([TOTAL, STRICT]), st.sampled_from(list(TABLES)), tables())
 def test_tables(schema, container, case):
     rows, i, row = case
@@ -352,7 +352,7 @@ def test_tables(schema, container, case):
     ],
     ids=repr,
 )
-@settings(examples, max_examples=60)
+@settings(examples, max_examples=30)
 @given(st.sampled_from(["lists", "tuples", "arrays in a list", "array of objects"]), st.data())
 def test_tables_without_names(schema, known, allowed, container, data):
     row = st.tuples(*[st.sampled_from(known)] * 2)
@@ -362,7 +362,7 @@ def test_tables_without_names(schema, known, allowed, container, data):
     compare(lambda X: fitted(X, y, schema), TABLES[container], (rows, i, other), [allowed])
 
 
-@settings(examples, max_examples=100)
+@settings(examples, max_examples=50)
 @given(case=tables(), other=st.one_of(ANY, st.lists(ANY, max_size=8)))
 def test_a_record_that_is_no_row_is_refused_in_the_same_words(case, other):
     rows, i, _ = case
@@ -379,7 +379,7 @@ def test_a_record_that_is_no_row_is_refused_in_the_same_words(case, other):
 @pytest.mark.parametrize(
     "classes", [(0, "0"), ("no", "yes"), (False, True), (1, 0), ("a", 1, False)], ids=repr
 )
-@settings(examples, max_examples=100)
+@settings(examples, max_examples=50)
 @given(st.sampled_from([*UNTYPED, *TYPED]), st.data())
 def test_classes(classes, container, data):
     y = data.draw(st.lists(st.sampled_from(classes), min_size=1, max_size=6))
@@ -439,7 +439,7 @@ def file_of(rows, names, path, separator):
     return path
 
 
-@settings(examples, max_examples=300)
+@settings(examples, max_examples=150)
 @given(schema=st.sampled_from([TOTAL, STRICT]), data=st.data())
 def test_files(schema, data, tmp_path_factory):
     """A record as a CSV writer writes it, whatever its fields are."""

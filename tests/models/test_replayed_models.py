@@ -46,7 +46,7 @@ RECORD = st.tuples(ANY_CATEGORY, ANY_CATEGORY, ANY_CATEGORY, ANY_NUMBER, st.samp
 RECORDS = st.lists(RECORD, min_size=2, max_size=12)
 TARGETS = st.sampled_from([Rdp(2.0, 0.5), Rdp(5.0, 50.0), ApproxDP(1.0, 1e-5)])
 OPTIONS = settings(
-    max_examples=20, deadline=None,
+    max_examples=12, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_naive_bayes_whose_temperature_is_measured(data, many, target) -> None:
     _nothing_is_found(fit, (X, y), other)
 
 
-@settings(OPTIONS, max_examples=15)
+@settings(OPTIONS, max_examples=8)
 @given(
     data=st.data(),
     many=st.integers(50, 3000),
@@ -278,7 +278,7 @@ COMMANDS = {
 }
 
 
-@settings(OPTIONS, max_examples=6)
+@settings(OPTIONS, max_examples=3)
 @given(lines=st.lists(LINE, min_size=2, max_size=8), data=st.data())
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands(command, lines, data, tmp_path_factory) -> None:
@@ -313,6 +313,7 @@ def test_commands(command, lines, data, tmp_path_factory) -> None:
 # The papers' experiments ----------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mechanism", sorted({*MECHANISMS["naive Bayes"], *MECHANISMS["network"]}))
 def test_experiments(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(

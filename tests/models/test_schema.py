@@ -757,6 +757,7 @@ def test_brackets_without_end_in_toml(tmp_path: Path) -> None:
         Schema.load(path)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_columns(tmp_path: Path) -> None:
     """In time that grows with their number, not with its square."""
     path, names = tmp_path / "wide.csv", [f"c{i}" for i in range(100_000)]

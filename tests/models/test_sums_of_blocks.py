@@ -267,6 +267,7 @@ def smooth(cells: int) -> np.ndarray:
     return np.exp(-(((t - 0.4) / 0.12) ** 2)) + 0.3 * np.exp(-(((t - 0.8) / 0.06) ** 2)) + 0.02
 
 
+@pytest.mark.slow
 def test_sums_are_worth_their_half_of_the_budget() -> None:
     """20,000 records, smooth, in 300 cells; 3 releases: absolute errors at most 0.9 of without."""
     with_sums, without = 0.0, 0.0
@@ -281,6 +282,7 @@ def test_sums_are_worth_their_half_of_the_budget() -> None:
     assert with_sums < 0.9 * without
 
 
+@pytest.mark.slow
 def test_credible_intervals_hold_counts_as_often_as_they_say() -> None:
     """2 smooth and 2 sparse histograms of 200 cells at 90 %: 0.86 to 0.99 of cells; and not idle.
 
@@ -322,6 +324,7 @@ def test_intervals_of_the_noise_hold_counts_whatever_they_are() -> None:
 # Files --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.01)], ids=repr)
 def test_saved_and_loaded(target, tmp_path) -> None:
     found = faint(target=target, mechanism="blocks")

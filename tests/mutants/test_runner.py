@@ -70,6 +70,7 @@ def test_every_mutation_can_be_made() -> None:
     assert sum(mutant.speed == "fast" for mutant in mutants) > 50
 
 
+@pytest.mark.slow
 def test_what_the_runner_takes_for_killed(tmp_path: Path) -> None:
     (tmp_path / "cases.txt").write_text(CASES)
     command = [sys.executable, str(HERE / "run.py"), "-j1", "--catalogue", str(tmp_path)]

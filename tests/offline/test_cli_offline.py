@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -218,8 +219,8 @@ def written_from(log: str, *options: object) -> tuple[bytes, ...]:
     return tuple(Path("out", file).read_bytes() for file in files)
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
-    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
     frame = visits(300)
     Path("parts").mkdir()
     frame.to_csv("log.csv", index=False)
@@ -235,10 +236,9 @@ def test_a_log_in_any_file_is_one_log(folder: Path) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.needs("pyarrow", "distributed")
 @pytest.mark.slow
 def test_a_log_on_a_cluster_is_the_log(folder: Path) -> None:
-    pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
-    pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")
     frame, found = visits(300), set()
     Path("parts").mkdir()
     frame[:400].to_parquet("parts/a.parquet")
@@ -459,10 +459,22 @@ MORE = [
 ]
 
 
+def needed(arguments: list[str]) -> Any:
+    """Return a mark for what a command needs beyond the extra ``test``."""
+    if "--workers" in arguments:
+        return pytest.mark.needs("distributed")
+    return pytest.mark.needs("pyarrow") if "broken.parquet" in arguments else ()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [([*start, *options], text) for options, text in BAD for start in (MODEL, POLICY)] + MORE,
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    [
+        pytest.param(arguments, text, marks=needed(arguments), id=" ".join(arguments))
+        for arguments, text in (
+            *(([*start, *options], text) for options, text in BAD for start in (MODEL, POLICY)),
+            *MORE,
+        )
+    ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(
     arguments: list[str], message: str, folder: Path, monkeypatch

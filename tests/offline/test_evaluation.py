@@ -231,6 +231,7 @@ def test_bounds_by_hand_where_weights_are_cut(episodes):
     assert found.upper == 1.0  # 40 lost in all is not surely more than none
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("discount", [1.0, 0.8])
 @pytest.mark.parametrize("action", [POLICY, np.array([1, -1, 0]), np.array([-1, -1, -1])])
 def test_weighing_all_steps_has_the_value_as_its_mean(discount, action):
@@ -246,6 +247,7 @@ def test_weighing_all_steps_has_the_value_as_its_mean(discount, action):
     assert abs(found.value - other) > 9 * found.deviation
 
 
+@pytest.mark.slow
 def test_weighing_the_last_decision_has_the_mean_that_is_said_and_a_bias():
     made = world(horizon=12, ends=0.3)
     log = made.log(200_000, np.random.default_rng(2))
@@ -308,6 +310,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("epsilon", [None, 1.0, 0.1])
 @pytest.mark.parametrize("case", CASES)
 def test_bounds_hold_as_often_as_is_said(case, epsilon):
@@ -340,6 +343,7 @@ def test_how_many_episodes_there_are_is_noisy_too():
     assert below >= ENOUGH
 
 
+@pytest.mark.slow
 def test_bounds_are_not_wider_than_they_need_be():
     """Deviations are those of repeats or some more; 200 tell them within 15 %, but once in 1000."""
     made, action, persons = CASES["steps"]
@@ -476,42 +480,41 @@ SETTINGS = {
 GRAIN = 1e-5  # amounts are rounded to grains
 
 
+@pytest.mark.parametrize("frozen", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_nobody_adds_more_than_a_purse(name, episodes):
+def test_nobody_adds_more_than_a_purse(name, episodes, frozen):
     """All persons: with any episode of two steps at the most, or any two of one step."""
     public, action, method = SETTINGS[name]
-    base, used = [[(0, 0, WON)], [(1, 1, LOST)]], 0.0
+    base = [[(0, 0, WON)], [(1, 1, LOST)]]
     if episodes == 1:
         persons = [[each] for each in all_episodes(2)]
     else:
         public = {"most_steps": 1} | {k: v for k, v in public.items() if v != 2}
         some = all_episodes(1)
         persons = [*([each] for each in some), *map(list, product(some, some))]
-    for frozen in range(3):
-        options = {"method": method}
+    options = {"method": method}
 
-        def given(*extra, epsilon=30.0, frozen=frozen, options=options):
-            counts = [1, 1, *map(len, extra)]
-            log = small_log(
-                [*base, *(e for each in extra for e in each)],
-                per_person=counts,
-                **public | {"most_episodes": episodes},
-            )
-            return inputs(log, action, frozen, **options | {"epsilon": epsilon})
+    def given(*extra, epsilon=30.0):
+        counts = [1, 1, *map(len, extra)]
+        log = small_log(
+            [*base, *(e for each in extra for e in each)],
+            per_person=counts,
+            **public | {"most_episodes": episodes},
+        )
+        return inputs(log, action, frozen, **options | {"epsilon": epsilon})
 
-        without = given()
-        added = np.array([given(each) for each in persons]) - without
-        sizes = np.abs(added).sum(axis=1)
-        assert sizes.max() <= 1 + 1e-9  # added, and removed
-        used = max(used, sizes.max())
-        replaced = np.abs(added[:, None, :] - added).sum(axis=2)
-        assert replaced.max() <= 2 + 1e-9
-        # Nobody was cut down to it: the same goes in where purses are not looked at.
-        for each in persons[:: 7 if episodes > 1 else 1]:
-            assert np.abs(given(each, epsilon=None) - given(each)).max() < GRAIN
+    without = given()
+    added = np.array([given(each) for each in persons]) - without
+    sizes = np.abs(added).sum(axis=1)
+    assert sizes.max() <= 1 + 1e-9  # added, and removed
+    replaced = np.abs(added[:, None, :] - added).sum(axis=2)
+    assert replaced.max() <= 2 + 1e-9
+    # Nobody was cut down to it: the same goes in where purses are not looked at.
+    for each in persons[:: 7 if episodes > 1 else 1]:
+        assert np.abs(given(each, epsilon=None) - given(each)).max() < GRAIN
     if name != "steps, clipped":  # where larger weights take longer episodes
-        assert used > 0.9  # nearly all of it
+        assert sizes.max() > 0.9  # nearly all of it
 
 
 def test_a_mutant_that_adds_too_much_is_seen(monkeypatch):

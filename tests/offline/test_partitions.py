@@ -22,7 +22,7 @@ from privrl.envs import save_released
 from privrl.offline import evaluate_policy, fit_model, fit_policy
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="no Dask: pip install 'privrl[dask]'")
-pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'privrl[parquet]'")
+pytestmark = pytest.mark.needs("cloudpickle", "pyarrow")
 
 N_STATES, N_ACTIONS = 4, 3
 LARGEST = 12_000  # bytes of a function, which holds public tables and nothing of 300 persons
@@ -327,6 +327,7 @@ class KillsOneWorker:
         return draw(data, rng)
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_a_worker_is_killed_on_the_way(workers: int, tmp_path: Path) -> None:
@@ -344,6 +345,7 @@ def test_a_worker_is_killed_on_the_way(workers: int, tmp_path: Path) -> None:
             assert moved(found) == moved(expected)
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["of rows", "of parts"])
 def test_logs_of_workers_show_nobodys_rows(task: str, tmp_path: Path) -> None:
@@ -371,6 +373,7 @@ def test_logs_of_workers_show_nobodys_rows(task: str, tmp_path: Path) -> None:
     assert not any(cell in logged for cell in private)
 
 
+@pytest.mark.needs("distributed")
 @pytest.mark.slow
 def test_workers_that_always_die_are_given_up(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="no Dask: pip install 'privrl[dask]'")

@@ -181,6 +181,7 @@ def test_a_log_in_which_nothing_is_earned_is_refused() -> None:
         fit_policy(log, epsilon=1.0, rng=rng())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("epsilon", [None, 1e-4, 1.0, 3e4])
 @pytest.mark.parametrize("admissible", [None, ALL])

@@ -88,6 +88,7 @@ def test_without_noise_a_plan_is_worth_what_it_earns_in_the_log(seed: int) -> No
     assert found.lower < found.value < found.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_bounds_are_how_far_counts_take_it(noise: float) -> None:
     """Logs drawn again and again: values vary by what bounds say.
@@ -155,6 +156,7 @@ def small_ward(seed: int) -> World:
     return World(**{**vars(made), "discount": 1.0})
 
 
+@pytest.mark.slow
 def test_bounds_hold() -> None:
     """In wards that nothing was set on: of 160 values 95 in 100 are meant to be within.
 

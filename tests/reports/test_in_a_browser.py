@@ -14,7 +14,7 @@ pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
 from privrl.experiments.palette import COLOURS
 from privrl.experiments.reports import report
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.needs("bokeh", "selenium")]
 KINDS = ("training", "histogram", "sweep")
 
 #: Elements of Bokeh's, which lie in shadows.

@@ -38,6 +38,7 @@ from privrl.experiments.reports.parts import Cells, Chart, Listing, Page, Series
 from privrl.experiments.reports.promise import guess_text, promise
 from privrl.mechanisms import GaussianMechanism
 
+pytestmark = pytest.mark.needs("bokeh")
 RUNNER = CliRunner()
 CANARY = "canary-6174"
 

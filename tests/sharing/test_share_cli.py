@@ -528,6 +528,7 @@ def test_force_writes_over_a_copy_alone() -> None:
     assert "must hold an earlier copy and nothing else" in refused("--force")
 
 
+@pytest.mark.slow
 def test_who_is_killed_leaves_all_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     histogram()
     for step in range(1, 20):
