@@ -30,10 +30,12 @@ class _Fixed:
 class _Fitted(_Fixed):
     """An attribute that a fit alone sets, through ``vars``; before that there is none."""
 
-    def __get__(self, thing: object, owner: type) -> Any:
+    def __get__(self, thing: object | None, owner: type) -> Any:
+        if thing is None:  # asked of the class
+            return self
         try:
             return vars(thing)[self._name]
-        except (KeyError, TypeError):  # of the class, or before a fit
+        except KeyError:
             raise AttributeError(f"{owner.__name__} has no {self._name} before fit") from None
 
     def __set__(self, thing: object, value: object) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def is_utf8(entry: str) -> bool:
 
 
 def arrow_of(rows: Rows, name: Callable[[Any], Any], *, dictionaries: Any = None) -> Any:
-    pa = pytest.importorskip("pyarrow")
+    pa = import_module("pyarrow")
     text = pa.dictionary(dictionaries, pa.string()) if dictionaries else pa.string()
     names = pa.int64() if name is whole else text
     types = (text, names, pa.float64(), text, pa.float64(), pa.int32(), pa.float64(), text)
@@ -232,7 +233,7 @@ def as_arrow_numbers(rows: Rows, folder: Path) -> Any:
 
 def as_dictionaries(rows: Rows, folder: Path) -> Any:
     """In chunks of their own dictionaries, as a concatenated table has them; indices unsigned."""
-    pa = pytest.importorskip("pyarrow")
+    pa = import_module("pyarrow")
     parts = [
         arrow_of(rows[i : i + 3], texts, dictionaries=pa.uint32()) for i in range(0, len(rows), 3)
     ]
@@ -240,13 +241,13 @@ def as_dictionaries(rows: Rows, folder: Path) -> Any:
 
 
 def as_parquet(rows: Rows, folder: Path) -> Path:
-    table, parquet = arrow_of(rows, whole), pytest.importorskip("pyarrow.parquet")
+    table, parquet = arrow_of(rows, whole), import_module("pyarrow.parquet")
     return save(folder, "log.parquet", lambda path: parquet.write_table(table, path))
 
 
 def as_folder(rows: Rows, folder: Path) -> Path:
     """Of files as pandas writes them: where all entries are missing, of no type."""
-    parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    parquet, pa = import_module("pyarrow.parquet"), import_module("pyarrow")
     for old in folder.glob("*.parquet"):
         old.unlink()
     for i in range(0, len(rows), 4):
@@ -259,7 +260,7 @@ def as_folder(rows: Rows, folder: Path) -> Path:
 
 
 def as_polars(rows: Rows, folder: Path) -> Any:
-    pl = pytest.importorskip("polars")
+    pl = import_module("polars")
     frame = pl.from_arrow(arrow_of(rows, texts))
     return frame.with_columns(pl.col("who", "ward", "left").cast(pl.Categorical))
 
@@ -294,6 +295,8 @@ CONTAINERS = {
     )
 }
 FILES = (as_csv, as_quoted_csv, as_parquet, as_folder)
+ARROW = (as_arrow, as_arrow_numbers, as_dictionaries, as_parquet, as_folder)
+NEEDS = dict.fromkeys(ARROW, ("pyarrow",)) | {as_polars: ("pyarrow", "polars")}
 
 
 def taken(make: Any, row: Row) -> bool:
@@ -308,7 +311,13 @@ def taken(make: Any, row: Row) -> bool:
 
 
 @pytest.mark.parametrize("n_logs", [60, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=pytest.mark.needs(*NEEDS.get(make, ())))
+        for name, make in CONTAINERS.items()
+    ],
+)
 def test_all_together_are_each_alone(
     make: Callable[..., Any], n_logs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +334,7 @@ def test_all_together_are_each_alone(
         check(rows, partial(make, folder=tmp_path), partial(read_log, schema=schema(wards)))
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("n_logs", [15, pytest.param(500, marks=pytest.mark.slow)])
 def test_in_parts_as_well(n_logs: int, tmp_path: Path) -> None:
     """On a cluster the persons are in another order; what is read of each is the same."""
@@ -393,8 +403,9 @@ def test_texts_that_pandas_takes_for_equal() -> None:
     assert read_log(frame, schema()).n_persons == 2
 
 
+@pytest.mark.needs("pyarrow", "polars")
 def test_an_entry_is_missing_among_unsigned_indices() -> None:
-    pl = pytest.importorskip("polars")
+    pl = import_module("polars")
     rows = [("p", "1", 0, "a", 0, 0, 0, None), ("q", "1", 0, None, 0, 1, 0, "dead")]
     frame = pl.DataFrame(rows, schema=list(COLUMNS), orient="row")
     frame = frame.with_columns(pl.col("who", "ward", "left").cast(pl.Categorical))
@@ -425,8 +436,9 @@ def test_orders_that_are_far_apart_warn_of_nothing() -> None:
         assert read_log(frame_of(rows), schema()).n_persons == 3
 
 
+@pytest.mark.needs("pyarrow")
 def test_bytes_that_are_no_text_are_their_persons_own() -> None:
-    pa = pytest.importorskip("pyarrow")
+    pa = import_module("pyarrow")
     rows = [("p", "1", 0, "a", 0, 0, 0, None), ("q", "1", 0, "a", 0, 1, 0, None)]
     table = as_arrow(rows, Path())
     for column, names in (("who", [b"p\xff", b"q"]), ("ward", [b"\xff", b"a"])):
@@ -436,6 +448,7 @@ def test_bytes_that_are_no_text_are_their_persons_own() -> None:
         assert log.state.tolist() == [0 if column == "who" else 6, 0]
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_file_of_a_folder_may_have_nothing_in_a_column(tmp_path: Path) -> None:
     rows = [("p", "1", 0, "a", 0, 0, 0, None)] * 4 + [("q", "1", 0, "a", 0, 1, 0, "dead")]
     assert read_log(as_folder(rows, tmp_path), schema()).n_persons == 1

@@ -59,7 +59,7 @@ def test_the_budget_is_kept_and_spent(method: Method) -> None:
     budget = Rdp(2, 0.8)
     agent = made(method, budget)
     whole = Rdp(2, 0.8 + (method.reward_epsilon or 0.0))
-    assert agent.accountant.budget == [whole]
+    assert agent.accountant.budget == (whole,)
     learn(agent)
     spent = float(agent.accountant.spent(2.0))
     assert 0.99 * whole.epsilon <= spent <= whole.epsilon
@@ -72,7 +72,7 @@ def test_the_budget_is_kept_and_spent(method: Method) -> None:
 def test_every_budget_is_its_own() -> None:
     budgets = [Rdp(2, 0.1), Rdp(2, 1.0)]
     agent = made(Method(), *budgets, runs=2)
-    assert agent.accountant.budget == budgets
+    assert agent.accountant.budget == tuple(budgets)
     assert agent.batch_shape == (2, 2)
     agent.begin_episode(0)
     np.testing.assert_allclose(agent.accountant.spent(2.0), [0.1, 1.0], rtol=1e-6)
