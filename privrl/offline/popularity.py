@@ -1,0 +1,282 @@
+"""Whether what was done most often is also better, and a policy that does it.
+
+Clinicians have reasons: in most logs the action that is taken most often in a state is better than
+the others, and how often actions are taken is seen with much less data than what comes of them. So
+the most frequent action is one candidate for what to recommend. It is compared with what votes and
+rounds of temporal differences are expected to gain, from released numbers alone.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log, LogSpace
+from privrl.offline.behaviour import (
+    Behaviour,
+    estimated_behaviour,
+    known_behaviour,
+    positive,
+    release_visits,
+    usual_steps,
+)
+from privrl.offline.facts import LogFacts
+from privrl.offline.persons import PersonStream
+from privrl.offline.purses import Added
+from privrl.offline.shrinkage import Spread
+
+_FIRST: Final = (0.08, 0.16)  # of the budget, for a first look: more where noise is louder
+_CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first look aims at
+_LEANING: Final = 0.08  # of the budget, for whether popular actions are better
+_PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
+_LEAST: Final = 1e-3  # deviations of a step by which popular actions are better, unless refuted
+_NEARLY: Final = 0.8  # of what differences are expected to gain: then popularity is followed
+
+Way = Literal["popular", "differences", "behaviour"]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What a first look at the behaviour has told.
+
+    Attributes
+    ----------
+    way : "popular", "differences" or "behaviour"
+        What is expected to gain most: doing what is done most often, learning from temporal
+        differences, or leaving all as it is.
+    lean : array, shape (S, A)
+        By how much actions are expected to be better than the behaviour, for being popular.
+    spent : float
+        Of each person's budget.
+    """
+
+    way: Way
+    lean: FloatArray
+    spent: float
+    behaviour: Behaviour
+    table: FloatArray
+    noise: float
+
+
+class Popularity:
+    """What is known of the behaviour policy, and of what its frequent actions are worth.
+
+    Parameters
+    ----------
+    stream : PersonStream
+        About the persons of the log.
+    space, facts
+        What is public of the log, and what was released of it before.
+    discount : float
+        In (0, 1].
+    allowed : array of bool, shape (S, A), optional
+        Which actions there are.
+    chances : array, shape (S, A), optional
+        The public chances of actions.
+    rest : float
+        The part of each person's budget that is left.
+    """
+
+    def __init__(
+        self,
+        stream: PersonStream,
+        space: LogSpace,
+        facts: LogFacts,
+        *,
+        discount: float,
+        allowed: BoolArray | None,
+        chances: FloatArray | None,
+        rest: float,
+    ) -> None:
+        self._stream, self._space, self._facts = stream, space, facts
+        self._discount, self._chances, self._rest = discount, chances, rest
+        shape = space.n_states, space.n_actions
+        self._allowed = np.ones(shape, np.bool_) if allowed is None else allowed
+        self._visits = facts.persons * facts.episodes * facts.steps
+
+    def look(self, bound: float, variance: float, spread: Spread) -> Look:
+        """Release how often actions are taken, and whether the frequent ones are better.
+
+        Parameters
+        ----------
+        bound : float
+            What a person's temporal differences sum to, nearly all persons'.
+        variance : float
+            The mean square of one of them.
+        spread : Spread
+            How much actions and states differ in them.
+        """
+        by_action = self._chances is None
+        if not self._stream.noise:
+            first, spent = self._rest, 0.0
+        else:
+            first = _FIRST[0]
+            if by_action:
+                wanted = self._stream.noise * usual_steps(self._facts) * self._space.n_states
+                first = float(np.clip(wanted / (_CLEAR * self._visits), *_FIRST))
+            spent = first + _LEANING
+        table, noise = release_visits(
+            self._stream, self._space, self._facts, first, by_action=by_action
+        )
+        behaviour = self._behaviour(table, noise)
+        leaning, off = self._release_leaning(behaviour, variance)
+        way: Way = "differences"
+        if self._stream.noise:
+            rest = self._rest - spent
+            louder = noise * first / float(np.hypot(first, rest))
+            popular = self._gain_of_popular(behaviour, leaning + off, louder, spread)
+            differences = self._gain_of_a_vote(
+                behaviour, leaning, variance, self._stream.noise * bound / rest, spread
+            )
+            if popular >= _NEARLY * max(0.0, differences):
+                way = "popular"
+            elif differences <= 0:
+                way = "behaviour"
+        lean = leaning * behaviour.popularity()
+        return Look(way, lean, spent, behaviour, table, noise)
+
+    def most_popular(self, look: Look) -> IntArray:
+        """Return the action that is taken most often in each state, for all that is left.
+
+        -1, the behaviour, where it is not clear enough which that is: where the action that seems
+        to be it is expected to be taken less often than the mean action is.
+        """
+        behaviour = look.behaviour
+        if self._chances is None:
+            more, noise = release_visits(
+                self._stream, self._space, self._facts, self._rest - look.spent, by_action=True
+            )
+            weight = noise**2 / (look.noise**2 + noise**2)
+            table = weight * look.table + (1 - weight) * more
+            behaviour = self._behaviour(table, look.noise * float(np.sqrt(weight)))
+        popularity = np.where(self._allowed, behaviour.popularity(), -np.inf)
+        best: IntArray = popularity.argmax(axis=1)
+        return np.where(popularity.max(axis=1) > 0, best, -1)
+
+    def _behaviour(self, table: FloatArray, noise: float) -> Behaviour:
+        if self._chances is None:
+            return estimated_behaviour(table, noise, self._allowed)
+        visits = positive(table[:, 0], np.full(len(table), noise**2))
+        return known_behaviour(self._chances, visits)
+
+    def _release_leaning(self, behaviour: Behaviour, variance: float) -> tuple[float, float]:
+        """Return by how much actions are better for being popular, and how far off that may be.
+
+        The advantage of an action is taken to be that, times its popularity. Then the covariance of
+        the popularity of what was done, and of what was earned from there on, over all steps, is
+        that, times the variance of the popularity: the derivative of the value in the direction of
+        what is popular (the score function).
+        """
+        facts, chances = self._facts, behaviour.chances
+        popularity = chances - (chances**2).sum(axis=1, keepdims=True)
+        spread = float(np.average(behaviour.spread(), weights=behaviour.visits))
+        mean, far = facts.outcome_reward + facts.step_reward / 2, self._farthest()
+        steps = facts.episodes * facts.steps
+        bound = 2 * float(np.sqrt(steps * spread))
+        if not bound * far > 0:
+            return 0.0, 0.0
+        most = np.array([bound * far, bound, 2 * steps * far])
+        unit = _LEANING * _PARTS / most
+        discount = self._discount
+
+        def adds(part: Log, _: FloatArray) -> Added:
+            n, off = part.n_persons, returns_ahead(part, discount) - mean
+            score = popularity[part.state, part.action]
+            sums = [np.bincount(part.person, each, n) for each in (score * off, score, off)]
+            amounts = np.clip(sums, -most[:, None], most[:, None]) * unit[:, None]
+            cells = np.repeat(np.arange(3), n)
+            return Added(np.tile(np.arange(n), 3), cells, amounts.ravel(), 1.0, _LEANING)
+
+        both, score, off = self._stream.update(adds, 3) / unit
+        slope = float(both - score * off / self._visits) / (self._visits * spread)
+        noise = float(self._stream.noise / unit[0]) / (self._visits * spread)
+        low, high = self._space.return_range(discount)
+        leaning = max(slope - noise**2 / max(slope, noise, 1e-300), 0.0)
+        leaning += _LEAST * float(np.sqrt(variance)) * (slope > -2 * noise)
+        doubt = max(min(slope, 0.0) + noise, 0.0)
+        return min(leaning, high - low), min(doubt, high - low)
+
+    def _farthest(self) -> float:
+        """Return how far what an episode earns is from its mean, nearly always."""
+        facts, (low, high) = self._facts, self._space.step_rewards
+        ends = np.array([*self._space.outcome_rewards, 0.0]) - facts.outcome_reward
+        return float(np.abs(ends).max() + facts.steps * (high - low) / 2)
+
+    # What is expected to be gained, from one simulation ------------------------------------------
+
+    def _gain_of_popular(
+        self, behaviour: Behaviour, leaning: float, noise: float, spread: Spread
+    ) -> float:
+        """Return what is gained by doing what a table of visits with this noise shows."""
+        rng = np.random.default_rng(0)
+        true, seen = self._chances, behaviour
+        if true is None:
+            true = _drawn(behaviour, self._allowed, rng)
+            table = behaviour.visits[:, None] * true
+            table = table + rng.laplace(0.0, noise / np.sqrt(2), table.shape)
+            seen = estimated_behaviour(table, noise, self._allowed)
+        worth = _worth(true, leaning, spread, rng)
+        shown = np.where(self._allowed, seen.popularity(), -np.inf)
+        won = worth[np.arange(len(true)), shown.argmax(axis=1)]
+        return float(
+            np.average(np.where(shown.max(axis=1) > 0, won, 0.0), weights=behaviour.visits)
+        )
+
+    def _gain_of_a_vote(
+        self,
+        behaviour: Behaviour,
+        leaning: float,
+        variance: float,
+        noise: float,
+        spread: Spread,
+    ) -> float:
+        """Return what is gained by a vote on sums of temporal differences with this noise."""
+        rng = np.random.default_rng(1)
+        true = self._chances
+        if true is None:
+            true = _drawn(behaviour, self._allowed, rng)
+        worth = _worth(true, leaning, spread, rng)
+        share = behaviour.visits[:, None] / behaviour.visits.sum() * self._visits
+        visits = np.maximum(share * true, 1e-3)
+        means = worth + np.sqrt(variance / visits) * rng.standard_normal(true.shape)
+        # States differ in what follows them, and sums with them: to the good of frequent actions
+        # or of rare ones.
+        means += spread.state * rng.standard_normal((len(true), 1))
+        score = visits * means + rng.exponential(noise / np.sqrt(2), true.shape)
+        chosen = np.where(self._allowed, score, -np.inf).argmax(axis=1)
+        return float(np.average(worth[np.arange(len(true)), chosen], weights=behaviour.visits))
+
+
+def returns_ahead(part: Log, discount: float) -> FloatArray:
+    """Return what each step and those after it in its episode earned, discounted."""
+    left = np.repeat(part.episode_starts[1:], np.diff(part.episode_starts))
+    left = left - np.arange(part.n_steps) - 1
+    ahead = part.reward.copy()
+    for number in range(1, int(left.max(initial=0)) + 1):
+        here = np.flatnonzero(left == number)
+        ahead[here] += discount * ahead[here + 1]
+    return ahead
+
+
+def _drawn(behaviour: Behaviour, allowed: BoolArray, rng: np.random.Generator) -> FloatArray:
+    """Return chances as they may be: of a leader, and alike of the others."""
+    number = allowed.sum(axis=1)
+    even = 1 / number
+    above = np.maximum((behaviour.squares - even) * (1 - even), 0.0)
+    chance = even + np.sqrt(above)
+    leads = np.cumsum(behaviour.leads, axis=1)
+    leader = (leads < rng.random((len(leads), 1)) * leads[:, -1:]).sum(axis=1)
+    others = np.where(number > 1, (1 - chance) / np.maximum(number - 1, 1), 0.0)
+    chances = np.where(allowed, others[:, None], 0.0)
+    chances[np.arange(len(chances)), np.minimum(leader, allowed.shape[1] - 1)] = chance
+    return chances
+
+
+def _worth(
+    chances: FloatArray, leaning: float, spread: Spread, rng: np.random.Generator
+) -> FloatArray:
+    """Return advantages of actions as they may be: of mean zero under the behaviour."""
+    worth = leaning * chances + spread.cell * rng.standard_normal(chances.shape)
+    drawn: FloatArray = worth - (worth * chances).sum(axis=1, keepdims=True)
+    return drawn
