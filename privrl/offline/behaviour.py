@@ -6,6 +6,7 @@ rest. How that chance is distributed over states is estimated from the noisy tab
 (empirical Bayes), and what the table shows beyond that model is added, shrunk by its noise.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,8 @@ from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added
 
 _PART: Final = 0.5  # of the steps that a person has in the mean: so many are counted
-_POINTS: Final = 12  # of the grid of a leader's chance
+_POINTS: Final = 24  # of the grid of a leader's chance
+_MOST_LEFT: Final = 0.05  # variance of chances beside that of leaders
 _ITERATIONS: Final = 30
 
 
@@ -138,7 +140,7 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     """
     number = allowed.sum(axis=1)
     visits = positive(np.where(allowed, table, 0.0).sum(axis=1), noise**2 * number)
-    chance, other, post, weight = _leaders(table, noise, allowed, visits)
+    chance, other, post = _leaders(table, noise, allowed, visits)
     per_point = post.sum(axis=2)
     mean = np.einsum("qs,qsa->sa", other, per_point[:, :, None] - post)
     mean = np.where(allowed, mean + np.einsum("qs,qsa->sa", chance, post), 0.0)
@@ -146,13 +148,11 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     square = np.where(allowed, square + np.einsum("qs,qsa->sa", chance**2, post), 0.0)
     # What the table shows beyond leaders, shrunk.
     left = np.where(allowed, table - mean * visits[:, None], 0.0)
-    by_chance = mean * (1 - mean) * visits[:, None] + noise**2
-    total = float((visits**2 * number).sum())
-    of_model = (square - mean**2) * visits[:, None] ** 2
-    beyond = float((left**2 - np.where(allowed, by_chance + of_model, 0.0)).sum())
-    prior = max(beyond / total, 0.0)
-    error = by_chance / visits[:, None] ** 2
-    share = prior / (prior + error) if prior else np.zeros_like(error)
+    error = (mean * (1 - mean) * visits[:, None] + noise**2) / visits[:, None] ** 2
+    prior = _left_over(
+        (left / visits[:, None])[allowed], (error + np.maximum(square - mean**2, 0.0))[allowed]
+    )
+    share = prior / (prior + error + np.finfo(float).tiny)
     off = share * left / visits[:, None]
     chances = np.where(allowed, np.maximum(mean + off, 0.1 * mean), 0.0)
     chances /= chances.sum(axis=1, keepdims=True)
@@ -160,19 +160,31 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     variance = np.maximum(variance, 0.0)
     return Behaviour(
         chances=chances,
-        squares=(chances**2 + variance).sum(axis=1),
+        squares=np.minimum((chances**2 + variance).sum(axis=1), 1.0),
         leads=post.sum(axis=0),
         variance=variance,
         visits=visits,
     )
 
 
+def _left_over(left: FloatArray, variance: FloatArray) -> float:
+    """Return the variance of what is left, beyond what it is expected to be: if that is sure.
+
+    The square of a quantity of Laplace's law has five times the variance that it has itself, as a
+    square; so the mean of such squares, each weighed by how sure it is, is known to about this.
+    """
+    weight = 1 / np.maximum(variance, 1e-12) ** 2
+    found = float(np.average(left**2 - variance, weights=weight))
+    sure = 2 * math.sqrt(5 / float(weight.sum()))
+    return min(max(found - sure, 0.0), _MOST_LEFT)
+
+
 def _leaders(
     table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return chances of leaders and of others, shape (points, S), and how likely each is.
 
-    The last two: the posterior of point and leader, shape (points, S, A), and the points' weights.
+    The last: the posterior of point and leader, shape (points, S, A).
     """
     number = allowed.sum(axis=1)
     even = 1 / number
@@ -201,7 +213,7 @@ def _leaders(
         weight = (post / post.sum(axis=0) * tells).sum(axis=1)
         weight /= weight.sum()
     post = like * weight[:, None, None]
-    return chance, other, post / post.sum(axis=(0, 2))[:, None], weight
+    return chance, other, post / post.sum(axis=(0, 2))[:, None]
 
 
 def positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:

@@ -240,9 +240,13 @@ class _Learner:
         action, values = np.full(self._shape[0], -1, np.intp), level.values
         value: Estimate | None = self._facts.done
         kind: Kind = "behaviour"
-        look = None if self._balanced or empty else self._look(bound)
+        look = None
+        if not (self._balanced or empty):
+            look = self._look(bound, divided=bool(by_rounds))
         if look is not None and look.way == "popular":
-            kind, action, value = "popular", self._popularity.most_popular(look), None
+            action = self._popularity.most_popular(look)
+            if (action >= 0).any():
+                kind, value = "popular", self._unsure(self._facts.done.value)
         elif self._signal(1.0, size) < _FAINT:
             values = at_first.values
         elif empty or bound <= 0 or (look is not None and look.way == "behaviour"):
@@ -257,7 +261,7 @@ class _Learner:
             action, kind, values, allowed, strength, value if self._discount == 1 else None
         )
 
-    def _look(self, bound: float) -> Look:
+    def _look(self, bound: float, *, divided: bool) -> Look:
         """Release what the behaviour tells, and take it in."""
         self._popularity = Popularity(
             self._stream,
@@ -268,7 +272,7 @@ class _Learner:
             chances=self._chances,
             rest=1 - self._spent,
         )
-        look = self._popularity.look(bound, self._variance, self._spread)
+        look = self._popularity.look(bound, self._variance, self._spread, divided=divided)
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
 
@@ -426,7 +430,7 @@ class _Learner:
             if last:
                 action = told.worth.argmax(axis=1)
                 if not self._balanced:
-                    action = np.where(best > 0, action, -1)
+                    action = np.where((best > 0) | (allowed.sum(axis=1) == 1), action, -1)
                 return action, expects.values, self._value(action, best, told)
             of_means = self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
             above = means - np.average(means, weights=of_state)
@@ -444,9 +448,18 @@ class _Learner:
         gained = float((often * np.where(action >= 0, gain, 0.0)).sum()) / episodes
         off = float(np.sqrt((often**2 * told.left()[chosen]).sum())) / episodes
         done, (low, high) = self._facts.done, _GAINS
+        if not self._balanced:
+            return self._unsure(done.value + gained)
         below = math.hypot(done.value - done.lower, DEVIATIONS * off) + (1 - low) * abs(gained)
         above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gained)
         return estimate(done.value + gained, below, above, self._space.return_range())
+
+    def _unsure(self, value: float) -> Estimate:
+        """Return an estimate of which nothing is sure but what is possible.
+
+        Where few persons were treated as a policy treats them, nothing tells how far it is off.
+        """
+        return estimate(value, math.inf, math.inf, self._space.return_range())
 
     def _move_to_returns(
         self, rest: float, level: _Expected, bound: float

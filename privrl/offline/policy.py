@@ -1,7 +1,8 @@
-"""A policy from a log of persons, by one of three ways that released facts choose between.
+"""A policy from a log of persons, by one of several ways that released facts choose between.
 
-Counts of all transitions are planned for, where they show; else values are learned in rounds
-(`privrl.offline.learning`); and where neither tells actions apart, all stays as it was.
+Counts of all transitions are planned for, where they show. Else the most frequent action is
+followed where that is expected to gain most (`privrl.offline.popularity`), or values are learned in
+rounds (`privrl.offline.learning`). Where nothing tells actions apart, the behaviour policy stays.
 """
 
 import math
@@ -45,9 +46,10 @@ class LoggedPolicy(InHtml):
     ----------
     action : array of int, shape (S,) or, of kind "counts", (H, S)
         What to do in each state; -1 for what is done there already.
-    kind : "behaviour", "vote", "rounds" or "counts"
+    kind : "behaviour", "popular", "vote", "rounds" or "counts"
         How it was made. "behaviour": the log cannot tell actions apart at this budget, so that
-        nothing was recommended. "vote": from one vote. "rounds": values were learned first.
+        nothing was recommended. "popular": the action that the behaviour policy takes most often,
+        where it is clear which that is. "vote": from one vote. "rounds": values were learned first.
         "counts": all transitions were counted, and planned for.
     values : array, shape (S,)
         The values that the last table was summed under; NaN of kind "counts".
@@ -70,11 +72,13 @@ class LoggedPolicy(InHtml):
     and chance leave, to first order. Of kind "rounds" it is what was done and, beyond it, what the
     smoothed sums promise for the chosen actions where persons were: to first order too, as the
     policy takes persons elsewhere: bounds allow for 0.6 to 1.7 times that beside the noise, and
-    ``docs/logs.md`` says how often they hold. Of kind "behaviour" it is what was done.
+    ``docs/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for other
+    behaviour policies nothing bounds how far off it is, and the bounds are all that is possible, as
+    they are of kind "popular". Of kind "behaviour" it is what was done.
     """
 
     action: IntArray
-    kind: Literal["behaviour", "vote", "rounds", "counts"]
+    kind: Literal["behaviour", "popular", "vote", "rounds", "counts"]
     values: FloatArray
     allowed: BoolArray
     facts: LogFacts

@@ -6,6 +6,7 @@ the most frequent action is one candidate for what to recommend. It is compared 
 rounds of temporal differences are expected to gain, from released numbers alone.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -24,13 +25,15 @@ from privrl.offline.behaviour import (
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added
-from privrl.offline.shrinkage import Spread
+from privrl.offline.shrinkage import Spread, expected
 
-_FIRST: Final = (0.08, 0.16)  # of the budget, for a first look: more where noise is louder
+_FIRST: Final = (0.06, 0.1)  # of the budget, for a first look: more where noise is louder
 _CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first look aims at
-_LEANING: Final = 0.08  # of the budget, for whether popular actions are better
+_LEANING: Final = 0.06  # of the budget, for whether popular actions are better
 _PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
+_LEANINGS: Final = 0.3  # of how far returns are from their mean: how large leanings are
 _LEAST: Final = 1e-3  # deviations of a step by which popular actions are better, unless refuted
+_SIMULATIONS: Final = 16
 _NEARLY: Final = 0.8  # of what differences are expected to gain: then popularity is followed
 
 Way = Literal["popular", "differences", "behaviour"]
@@ -95,7 +98,7 @@ class Popularity:
         self._allowed = np.ones(shape, np.bool_) if allowed is None else allowed
         self._visits = facts.persons * facts.episodes * facts.steps
 
-    def look(self, bound: float, variance: float, spread: Spread) -> Look:
+    def look(self, bound: float, variance: float, spread: Spread, *, divided: bool) -> Look:
         """Release how often actions are taken, and whether the frequent ones are better.
 
         Parameters
@@ -106,6 +109,8 @@ class Popularity:
             The mean square of one of them.
         spread : Spread
             How much actions and states differ in them.
+        divided : bool
+            Whether sums of them are divided by how often actions were taken.
         """
         by_action = self._chances is None
         if not self._stream.noise:
@@ -126,13 +131,15 @@ class Popularity:
             rest = self._rest - spent
             louder = noise * first / float(np.hypot(first, rest))
             popular = self._gain_of_popular(behaviour, leaning + off, louder, spread)
-            differences = self._gain_of_a_vote(
-                behaviour, leaning, variance, self._stream.noise * bound / rest, spread
+            louder = self._stream.noise * bound / rest
+            differences = self._gain_of_differences(
+                behaviour, leaning + off / 2, variance, louder, spread, divided=divided
             )
             if popular >= _NEARLY * max(0.0, differences):
                 way = "popular"
             elif differences <= 0:
-                way = "behaviour"
+                # Little was seen of it; with all of the budget more is, and else nothing changes.
+                way = "popular" if leaning + off > 0 else "behaviour"
         lean = leaning * behaviour.popularity()
         return Look(way, lean, spent, behaviour, table, noise)
 
@@ -151,8 +158,9 @@ class Popularity:
             table = weight * look.table + (1 - weight) * more
             behaviour = self._behaviour(table, look.noise * float(np.sqrt(weight)))
         popularity = np.where(self._allowed, behaviour.popularity(), -np.inf)
-        best: IntArray = popularity.argmax(axis=1)
-        return np.where(popularity.max(axis=1) > 0, best, -1)
+        clear = (popularity.max(axis=1) > 0) | (self._allowed.sum(axis=1) == 1)
+        best: IntArray = np.where(clear, popularity.argmax(axis=1), -1)
+        return best
 
     def _behaviour(self, table: FloatArray, noise: float) -> Behaviour:
         if self._chances is None:
@@ -191,11 +199,12 @@ class Popularity:
         both, score, off = self._stream.update(adds, 3) / unit
         slope = float(both - score * off / self._visits) / (self._visits * spread)
         noise = float(self._stream.noise / unit[0]) / (self._visits * spread)
-        low, high = self._space.return_range(discount)
-        leaning = max(slope - noise**2 / max(slope, noise, 1e-300), 0.0)
-        leaning += _LEAST * float(np.sqrt(variance)) * (slope > -2 * noise)
-        doubt = max(min(slope, 0.0) + noise, 0.0)
-        return min(leaning, high - low), min(doubt, high - low)
+        noise = math.hypot(noise, far / 2 / math.sqrt(self._visits * spread))  # who was logged
+        prior = _LEANINGS * far
+        leaning = slope * prior**2 / (prior**2 + noise**2)
+        doubt = prior * noise / math.hypot(prior, noise)
+        least = _LEAST * float(np.sqrt(variance)) * (slope > -2 * noise)
+        return max(leaning, 0.0) + least, max(min(leaning, 0.0) + doubt, 0.0)
 
     def _farthest(self) -> float:
         """Return how far what an episode earns is from its mean, nearly always."""
@@ -223,29 +232,41 @@ class Popularity:
             np.average(np.where(shown.max(axis=1) > 0, won, 0.0), weights=behaviour.visits)
         )
 
-    def _gain_of_a_vote(
+    def _gain_of_differences(
         self,
         behaviour: Behaviour,
         leaning: float,
         variance: float,
         noise: float,
         spread: Spread,
+        *,
+        divided: bool,
     ) -> float:
-        """Return what is gained by a vote on sums of temporal differences with this noise."""
-        rng = np.random.default_rng(1)
-        true = self._chances
-        if true is None:
-            true = _drawn(behaviour, self._allowed, rng)
-        worth = _worth(true, leaning, spread, rng)
-        share = behaviour.visits[:, None] / behaviour.visits.sum() * self._visits
-        visits = np.maximum(share * true, 1e-3)
-        means = worth + np.sqrt(variance / visits) * rng.standard_normal(true.shape)
-        # States differ in what follows them, and sums with them: to the good of frequent actions
-        # or of rare ones.
-        means += spread.state * rng.standard_normal((len(true), 1))
-        score = visits * means + rng.exponential(noise / np.sqrt(2), true.shape)
-        chosen = np.where(self._allowed, score, -np.inf).argmax(axis=1)
-        return float(np.average(worth[np.arange(len(true)), chosen], weights=behaviour.visits))
+        """Return what is gained by sums of temporal differences with this noise."""
+        rng, gains = np.random.default_rng(1), []
+        share = self._visits * behaviour.visits[:, None] / behaviour.visits.sum()
+        for _ in range(_SIMULATIONS):
+            true = self._chances
+            if true is None:
+                true = _drawn(behaviour, self._allowed, rng)
+            worth = _worth(true, leaning, spread, rng)
+            visits = np.maximum(share * true, 1e-3)
+            means = worth + np.sqrt(variance / visits) * rng.standard_normal(true.shape)
+            if divided:
+                means += rng.laplace(0.0, noise / np.sqrt(2), true.shape) / visits
+                lean = leaning * (true - (true**2).sum(axis=1, keepdims=True))
+                doubt = variance / visits + (noise / visits) ** 2
+                score = lean + expected(means - lean, doubt, spread.cell)
+            else:
+                # States differ in what follows them, and sums with them: to the good of frequent
+                # actions, or of rare ones.
+                means += spread.state * rng.standard_normal((len(true), 1))
+                score = visits * means + rng.exponential(noise / np.sqrt(2), true.shape)
+            chosen = np.where(self._allowed, score, -np.inf).argmax(axis=1)
+            won = worth[np.arange(len(true)), chosen]
+            gains.append(np.average(won, weights=behaviour.visits))
+        # Less by a standard error: else chance would choose what may do harm.
+        return float(np.mean(gains) - np.std(gains) / math.sqrt(_SIMULATIONS))
 
 
 def returns_ahead(part: Log, discount: float) -> FloatArray:
