@@ -23,6 +23,7 @@ from privrl.numerics.randomness import Rng, as_rng
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,
+    ReleasedCounts,
     belief_of,
     counts_show,
     release_counts,
@@ -35,6 +36,7 @@ from privrl.offline.persons import PersonStream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
 
+_RARITY: Final = 0.4  # of the range of returns, by the root of how often an action was taken
 LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
@@ -186,7 +188,7 @@ def _by_counts(
     counts = release_counts(stream, log, facts, 1 - SHARE)
     belief = belief_of(counts, log.most_steps, allowed)
     allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
-    action = belief.mean_plan()[0]
+    action = belief.mean_plan(_rarity(log, counts).T[:, None])[0]
     # Where nothing is known an action that is not there may be as good as any.
     action = np.where(allowed[np.arange(log.n_states), action], action, -1)
     return LoggedPolicy(
@@ -199,6 +201,20 @@ def _by_counts(
         signal=math.inf,
         cost=stream.cost,
     )
+
+
+def _rarity(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
+    """Return by how much less is to be expected of an action for being rare, shape (S, A).
+
+    Else what was tried a few times and went well by chance would be preferred to what was done in
+    most cases. Actions that are at least half as frequent as the most frequent one are not rare.
+    """
+    low, high = log.return_range()
+    often = np.maximum(counts.transition.sum(axis=-1), max(1.0, counts.noise[0]))
+    error = 1 / np.sqrt(often)
+    beyond = np.maximum(error - math.sqrt(2) * error.min(axis=1, keepdims=True), 0.0)
+    penalty: FloatArray = _RARITY * (high - low) * beyond
+    return penalty
 
 
 def _nothing(

@@ -29,6 +29,7 @@ from privrl.offline.shrinkage import Spread, expected
 
 _FIRST: Final = (0.06, 0.1)  # of the budget, for a first look: more where noise is louder
 _CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first look aims at
+_SKEWED: Final = 1.1  # times what squared chances sum to if actions are taken alike
 _LEANING: Final = 0.06  # of the budget, for whether popular actions are better
 _PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
 _LEANINGS: Final = 0.3  # of how far returns are from their mean: how large leanings are
@@ -125,6 +126,11 @@ class Popularity:
             self._stream, self._space, self._facts, first, by_action=by_action
         )
         behaviour = self._behaviour(table, noise)
+        number = self._allowed.sum(axis=1)
+        skew = np.average(behaviour.squares * number, weights=behaviour.visits)
+        if skew < _SKEWED:
+            none = np.zeros_like(behaviour.chances)
+            return Look("differences", none, max(spent - _LEANING, 0.0), behaviour, table, noise)
         leaning, off = self._release_leaning(behaviour, variance)
         way: Way = "differences"
         if self._stream.noise:
