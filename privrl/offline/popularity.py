@@ -7,7 +7,7 @@ rounds of temporal differences are expected to gain, from released numbers alone
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -127,10 +127,13 @@ class Popularity:
         )
         behaviour = self._behaviour(table, noise)
         number = self._allowed.sum(axis=1)
-        skew = np.average(behaviour.squares * number, weights=behaviour.visits)
+        least = np.minimum(1 / number + self._skew(table, noise, behaviour), 1.0)
+        cautious = replace(behaviour, squares=np.maximum(behaviour.squares, least))
+        skew = np.average(cautious.squares * number, weights=behaviour.visits)
         if skew < _SKEWED:
             none = np.zeros_like(behaviour.chances)
-            return Look("differences", none, max(spent - _LEANING, 0.0), behaviour, table, noise)
+            spent = max(spent - _LEANING, 0.0)
+            return Look("differences", none, spent, behaviour, table, noise)
         leaning, off = self._release_leaning(behaviour, variance)
         way: Way = "differences"
         if self._stream.noise:
@@ -139,7 +142,7 @@ class Popularity:
             popular = self._gain_of_popular(behaviour, leaning + off, louder, spread)
             louder = self._stream.noise * bound / rest
             differences = self._gain_of_differences(
-                behaviour, leaning + off / 2, variance, louder, spread, divided=divided
+                cautious, leaning + off / 2, variance, louder, spread, divided=divided
             )
             if popular >= _NEARLY * max(0.0, differences):
                 way = "popular"
@@ -173,6 +176,25 @@ class Popularity:
             return estimated_behaviour(table, noise, self._allowed)
         visits = positive(table[:, 0], np.full(len(table), noise**2))
         return known_behaviour(self._chances, visits)
+
+    def _skew(self, table: FloatArray, noise: float, behaviour: Behaviour) -> float:
+        """Return how much squared chances may sum to beyond those of even ones, at the most.
+
+        From the squares of a noisy table, with two deviations of these: where noise hides which
+        actions are taken, all that is known is that it may be nearly always the same.
+        """
+        if self._chances is not None:
+            return 0.0
+        number = self._allowed.sum(axis=1)
+        inside = np.where(self._allowed, table, 0.0)
+        sums = inside.sum(axis=1)
+        off = np.where(self._allowed, inside - (sums / number)[:, None], 0.0)
+        free = float((number - 1).sum())
+        found = float((off**2).sum()) - noise**2 * free - max(float(sums.sum()), 0.0)
+        sure = 2 * noise**2 * math.sqrt(5 * free)
+        whole = float((sums**2).sum()) - noise**2 * float(number.sum())
+        whole = max(whole, float(behaviour.visits.sum()) ** 2 / len(table))
+        return max(found + sure, 0.0) / whole
 
     def _release_leaning(self, behaviour: Behaviour, variance: float) -> tuple[float, float]:
         """Return by how much actions are better for being popular, and how far off that may be.

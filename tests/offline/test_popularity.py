@@ -100,7 +100,7 @@ def test_what_is_popular_and_worse_is_not_followed() -> None:
 
 
 def test_what_noise_hides_stays_as_it_was() -> None:
-    """At a tiny epsilon: guesses at the most frequent action would be wrong seven times of eight."""
+    """At a tiny epsilon a guess at the most frequent action is mostly wrong."""
     world, chances, log = near_expert(0.15)
     before = worth_of(world, np.full(world.n_states, -1), chances)
     for seed in range(5):
