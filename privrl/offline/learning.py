@@ -33,6 +33,7 @@ _IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
 _OF_STATES: Final = 1.5  # times that: how much states differ
 _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
+_NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 # Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
@@ -241,7 +242,7 @@ class _Learner:
         value: Estimate | None = self._facts.done
         kind: Kind = "behaviour"
         look = None
-        if not (self._balanced or empty):
+        if not (self._balanced or empty) and self._signal(1.0, size) >= _NOTHING:
             look = self._look(bound, divided=bool(by_rounds))
         if look is not None and look.way == "popular":
             action = self._popularity.most_popular(look)

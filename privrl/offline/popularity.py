@@ -29,12 +29,14 @@ from privrl.offline.shrinkage import Spread, expected
 
 _FIRST: Final = (0.06, 0.1)  # of the budget, for a first look: more where noise is louder
 _CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first look aims at
+_SECOND: Final = 0.15  # of the budget, for another look where the first shows too little
 _SKEWED: Final = 1.1  # times what squared chances sum to if actions are taken alike
 _LEANING: Final = 0.06  # of the budget, for whether popular actions are better
 _PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
 _LEANINGS: Final = 0.3  # of how far returns are from their mean: how large leanings are
 _LEAST: Final = 1e-3  # deviations of a step by which popular actions are better, unless refuted
 _SIMULATIONS: Final = 16
+_MARGIN: Final = 0.05  # of what actions differ by, that differences have to gain at the least
 _NEARLY: Final = 0.8  # of what differences are expected to gain: then popularity is followed
 
 Way = Literal["popular", "differences", "behaviour"]
@@ -127,7 +129,20 @@ class Popularity:
         )
         behaviour = self._behaviour(table, noise)
         number = self._allowed.sum(axis=1)
-        least = np.minimum(1 / number + self._skew(table, noise, behaviour), 1.0)
+        beyond, off = self._skew(table, noise, behaviour)
+        even = float(np.average(1 / number, weights=behaviour.visits))
+        if beyond - off < (_SKEWED - 1) * even <= beyond + off and self._stream.noise:
+            # It cannot be seen whether actions are taken alike: a second look.
+            more, of_more = release_visits(
+                self._stream, self._space, self._facts, _SECOND, by_action=True
+            )
+            weight = of_more**2 / (noise**2 + of_more**2)
+            table = weight * table + (1 - weight) * more
+            noise, first = noise * math.sqrt(weight), math.hypot(first, _SECOND)
+            spent += _SECOND
+            behaviour = self._behaviour(table, noise)
+            beyond, off = self._skew(table, noise, behaviour)
+        least = np.minimum(1 / number + max(beyond + off, 0.0), 1.0)
         cautious = replace(behaviour, squares=np.maximum(behaviour.squares, least))
         skew = np.average(cautious.squares * number, weights=behaviour.visits)
         if skew < _SKEWED:
@@ -144,11 +159,11 @@ class Popularity:
             differences = self._gain_of_differences(
                 cautious, leaning + off / 2, variance, louder, spread, divided=divided
             )
-            if popular >= _NEARLY * max(0.0, differences):
-                way = "popular"
-            elif differences <= 0:
-                # Little was seen of it; with all of the budget more is, and else nothing changes.
+            if differences <= _MARGIN * spread.cell:
+                # Little may be seen of it; with all of the budget more is, or nothing changes.
                 way = "popular" if leaning + off > 0 else "behaviour"
+            elif popular >= _NEARLY * differences:
+                way = "popular"
         lean = leaning * behaviour.popularity()
         return Look(way, lean, spent, behaviour, table, noise)
 
@@ -177,24 +192,24 @@ class Popularity:
         visits = positive(table[:, 0], np.full(len(table), noise**2))
         return known_behaviour(self._chances, visits)
 
-    def _skew(self, table: FloatArray, noise: float, behaviour: Behaviour) -> float:
-        """Return how much squared chances may sum to beyond those of even ones, at the most.
+    def _skew(self, table: FloatArray, noise: float, behaviour: Behaviour) -> tuple[float, float]:
+        """Return what squared chances sum to beyond those of even ones, and how far off that is.
 
-        From the squares of a noisy table, with two deviations of these: where noise hides which
+        From the squares of a noisy table, with three deviations of these: where noise hides which
         actions are taken, all that is known is that it may be nearly always the same.
         """
         if self._chances is not None:
-            return 0.0
+            return 0.0, 0.0
         number = self._allowed.sum(axis=1)
         inside = np.where(self._allowed, table, 0.0)
         sums = inside.sum(axis=1)
         off = np.where(self._allowed, inside - (sums / number)[:, None], 0.0)
         free = float((number - 1).sum())
         found = float((off**2).sum()) - noise**2 * free - max(float(sums.sum()), 0.0)
-        sure = 2 * noise**2 * math.sqrt(5 * free)
+        sure = 3 * noise**2 * math.sqrt(5 * free)
         whole = float((sums**2).sum()) - noise**2 * float(number.sum())
         whole = max(whole, float(behaviour.visits.sum()) ** 2 / len(table))
-        return max(found + sure, 0.0) / whole
+        return found / whole, sure / whole
 
     def _release_leaning(self, behaviour: Behaviour, variance: float) -> tuple[float, float]:
         """Return by how much actions are better for being popular, and how far off that may be.
@@ -287,8 +302,8 @@ class Popularity:
                 score = lean + expected(means - lean, doubt, spread.cell)
             else:
                 # States differ in what follows them, and sums with them: to the good of frequent
-                # actions, or of rare ones.
-                means += spread.state * rng.standard_normal((len(true), 1))
+                # actions, or of rare ones. Nor need what is better in the end show at once.
+                means += spread.state * rng.standard_normal((len(true), 1)) - leaning * true
                 score = visits * means + rng.exponential(noise / np.sqrt(2), true.shape)
             chosen = np.where(self._allowed, score, -np.inf).argmax(axis=1)
             won = worth[np.arange(len(true)), chosen]
