@@ -36,7 +36,7 @@ from privrl.offline.persons import PersonStream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
 
-_RARITY: Final = 0.4  # of the range of returns, by the root of how often an action was taken
+_RARITY: Final = 0.4  # of the range of rewards, by the root of how often an action was taken
 LONGEST: Final = 2**27  # entries of a plan for each step and state
 
 
@@ -209,7 +209,7 @@ def _rarity(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
     Else what was tried a few times and went well by chance would be preferred to what was done in
     most cases. Actions that are at least half as frequent as the most frequent one are not rare.
     """
-    low, high = log.return_range()
+    low, high = log.reward_range
     often = np.maximum(counts.transition.sum(axis=-1), max(1.0, counts.noise[0]))
     error = 1 / np.sqrt(often)
     beyond = np.maximum(error - math.sqrt(2) * error.min(axis=1, keepdims=True), 0.0)

@@ -32,6 +32,7 @@ _CLEAR: Final = 0.5  # noise on a state's mean number of visits, that a first lo
 _SECOND: Final = 0.15  # of the budget, for another look where the first shows too little
 _SKEWED: Final = 1.1  # times what squared chances sum to if actions are taken alike
 _LEANING: Final = 0.06  # of the budget, for whether popular actions are better
+_CONFOUNDED: Final = 1 / 24  # of how far returns are: how much states differ in them
 _PARTS: Final = np.array([0.6, 0.2, 0.2])  # of that, for its three sums
 _LEANINGS: Final = 0.3  # of how far returns are from their mean: how large leanings are
 _LEAST: Final = 1e-3  # deviations of a step by which popular actions are better, unless refuted
@@ -243,6 +244,11 @@ class Popularity:
         slope = float(both - score * off / self._visits) / (self._visits * spread)
         noise = float(self._stream.noise / unit[0]) / (self._visits * spread)
         noise = math.hypot(noise, far / 2 / math.sqrt(self._visits * spread))  # who was logged
+        # Where chances are off, so is popularity in a state as a whole, and states differ in what
+        # follows them.
+        shares = behaviour.visits / behaviour.visits.sum()
+        confounded = float(np.sqrt(shares**2 @ behaviour.variance.sum(axis=1)))
+        noise = math.hypot(noise, _CONFOUNDED * far * confounded / spread)
         prior = _LEANINGS * far
         leaning = slope * prior**2 / (prior**2 + noise**2)
         doubt = prior * noise / math.hypot(prior, noise)
