@@ -163,12 +163,14 @@ class SparseModel:
         policy = self._best([matrix], reward, free, self._turns(rng))
         return policy, np.moveaxis(free, 0, -1)
 
-    def mean_plan(self) -> IntArray:
+    def mean_plan(self, penalty: FloatArray | float = 0.0) -> IntArray:
         """Return the best policies, shape (R, H, S), for what is likely, and pessimistic of it.
 
+        ``penalty``, shape (A, R, S), is taken from what each action earns.
+
         Of cells that are likely but not sure to be filled, the worse is taken: that they are, or
-        that they are not. A row whose transitions are not known pays the least for the rest of
-        the episode, and one whose rewards are not pays the least once.
+        that they are not. A row whose transitions are not known pays its reward once, if that is
+        known, and the least for the rest of the episode.
         """
         likely = self._chance > _LIKELY
         empty = self._totals(np.log1p(-np.minimum(np.where(likely, self._chance, 0.0), 1 - 1e-9)))
@@ -184,8 +186,8 @@ class SparseModel:
             total = np.where(unknown, 1.0, self._totals(weight))
             matrices.append(self._matrix(weight, lost, total, worst))
             mean, _, number = self._rewards(self._chance_paid > least_paid)
-            rewards.append(np.where(unknown | (number <= 0), self._grid[0], mean))
-        return self._best(matrices, np.minimum(*rewards))
+            rewards.append(np.where(number <= 0, self._grid[0], mean))
+        return self._best(matrices, np.minimum(*rewards) - penalty)
 
     def likely(self, run: int = 0) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return what is likelier than not of a run, as tables.

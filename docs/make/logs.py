@@ -9,7 +9,7 @@ installed; without it its tables say that it was skipped. All rows are kept in r
 import dataclasses
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from itertools import product
 from statistics import mean
@@ -18,6 +18,7 @@ import gymnasium as gym
 import numpy as np
 import pages
 import pandas as pd
+from scipy import sparse
 
 from privrl._files import save_all, table_writer
 from privrl.envs import Released, TabularMDP, riverswim
@@ -28,6 +29,7 @@ from privrl.experiments.logs import (
     clinics,
     icu_world,
     run_study,
+    sepsis_simulator,
     simulate_log,
     ward,
 )
@@ -58,7 +60,174 @@ def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
     blocks = {"clinics": _clinics, "icu": _icu, "others": _others, "small": _small}
     rest = {"environments": _environments, "values": _values, "estimates": _estimates}
-    pages.main("logs.md", blocks | rest)
+    of_behaviour = {"behaviours": _behaviours, "coverage": _coverage}
+    pages.main("logs.md", blocks | rest | of_behaviour)
+
+
+_RANDOM = {0.05: "near-expert, 5 %", 0.15: "near-expert, 15 %", 0.5: "mixed, 50 %",
+           0.8: "mixed, 80 %", 1.0: "uniform"}  # fmt: skip
+_BUDGETS = (None, 10.0, 1.0, 0.1)
+
+
+def _behaviours() -> str:
+    """Policies from logs of behaviour policies on the sepsis simulator."""
+    world = sepsis_simulator()
+    even, worth = world.behaviour("uniform"), _Worth(world)
+    rows = []
+    for random, persons in product(_RANDOM, (10_000, 50_000)):
+        chances = random * even + (1 - random) * world.expert
+        known = {"behaviour": "uniform" if random == 1 else chances}
+        told = {"untold": {}, "actions": {}, "chances": known}
+        for name in ("actions", "chances"):
+            told[name] = told[name] | {"admissible": world.admissible}
+        found: dict[tuple[str, float | None], list[float]] = {}
+        for run in range(2):
+            rng = np.random.default_rng([run, 17, persons])
+            log = simulate_log(world, chances, persons, rng)
+            counts = np.zeros(even.shape)
+            np.add.at(counts, (log.state, log.action), 1.0)
+            for budget, draw in product(_BUDGETS, range(2)):
+                rng = np.random.default_rng([run, 19, draw])
+                noise = 0.0 if budget is None else rng.laplace(0, 20 / budget, counts.shape)
+                clone = (counts + noise).argmax(axis=1)
+                found.setdefault(("clone", budget), []).append(worth.of(clone, chances))
+                for name, options in told.items():
+                    rng = np.random.default_rng([run, 23, draw])
+                    fitted = fit_policy(log, epsilon=budget, rng=rng, **options)
+                    value = worth.of(fitted.action, chances)
+                    found.setdefault((name, budget), []).append(value)
+        before = worth.of(np.full(world.n_states, -1), chances)
+        for name in ("clone", *told):
+            values = [f"{np.mean(found[name, budget]):.3f}" for budget in _BUDGETS]
+            rows.append([_RANDOM[random], f"{persons:,}", f"{before:.3f}", _NAMES[name], *values])
+            print(" ", *rows[-1], flush=True)
+    header = ["log", "persons", "behaviour", "policy", *map(budget_text, map(_number, _BUDGETS))]
+    best = worth.of(world.expert.argmax(axis=1), even)
+    return pages.table(header, rows) + (
+        "\n\nTrue values, means of 2 logs and 2 draws of noise each; the best stationary policy is "
+        f"worth {best:.3f}. *Clone*: the most frequent action by counts with Laplace noise, of 20 "
+        f"steps a person. {_UNIT}"
+    )
+
+
+_NAMES = {
+    "clone": "clone",
+    "untold": "fit_policy",
+    "actions": "fit_policy, actions told",
+    "chances": "fit_policy, actions and chances told",
+}
+
+
+def _number(budget: float | None) -> float:
+    return np.inf if budget is None else budget
+
+
+class _Worth:
+    """What policies earn in a world until its logs are cut off: as `_worth`, with sparse tables."""
+
+    def __init__(self, world: World) -> None:
+        self._world, shape = world, world.admissible.shape
+        self._moves = sparse.csr_array(
+            world.transition[:, :, : world.n_states].reshape(-1, world.n_states)
+        )
+        ends = world.transition[:, :, world.n_states :] @ np.array(world.outcome_rewards)
+        self._reward = np.broadcast_to(world.step_reward, shape) + ends
+
+    def of(self, action: np.ndarray, otherwise: np.ndarray) -> float:
+        world, (n_states, n_actions) = self._world, self._reward.shape
+        worth = np.zeros(n_states)
+        for chosen in np.broadcast_to(action, (world.most_steps, n_states))[::-1]:
+            chances = np.where(chosen[:, None] >= 0, np.eye(n_actions)[chosen], otherwise)
+            ahead = (self._moves @ worth).reshape(n_states, n_actions)
+            worth = (chances * (self._reward + ahead)).sum(axis=1)
+        return float(world.start @ worth)
+
+
+def _coverage() -> str:
+    """How often the bounds of a fitted policy, and of a given one, hold: by world."""
+    rows = []
+    for name, mdp, chances, persons, runs in _covered():
+        n_states = len(chances)
+        worth = _Worth(mdp) if isinstance(mdp, World) else None
+        even = (chances == chances.max(axis=1, keepdims=True)) | (chances == 0)
+        uniform = bool(even.all())
+        known = {"admissible": chances > 0, "behaviour": "uniform" if uniform else chances}
+        own: list[tuple[bool, float]] = []
+        given: list[tuple[bool, float]] = []
+        exact: list[float] = []
+        for run in range(runs):
+            rng = np.random.default_rng([run, 29])
+            log, others = (simulate_log(mdp, chances, persons, rng) for _ in range(2))
+            for budget in _BUDGETS:
+                for told in ({}, known):
+                    fitted = fit_policy(log, epsilon=budget, rng=rng, **told)
+                    true = _exactly(mdp, worth, fitted.action, chances)
+                    if fitted.value is not None:
+                        held = fitted.value.lower <= true <= fitted.value.upper
+                        own.append((held, fitted.value.upper - fitted.value.lower))
+                action = np.atleast_2d(fitted.action)[0][:n_states]
+                if log.step_rewards == (0.0, 0.0):
+                    seen = evaluate_policy(
+                        others, action, epsilon=budget, confidence=0.975, rng=rng, **known
+                    )
+                    true = _exactly(mdp, worth, action, chances)
+                    given.append((seen.lower <= true <= seen.upper, seen.upper - seen.lower))
+                    if budget is None:
+                        exact.append(seen.upper - seen.lower)
+        shown = [
+            [f"{100 * np.mean([h for h, _ in each]):.0f} %", f"{np.mean([w for _, w in each]):.3g}"]
+            if each
+            else ["-", "-"]
+            for each in (own, given)
+        ]
+        rows.append([name, f"{persons:,}", *shown[0], *shown[1],
+                     f"{np.mean(exact):.3g}" if exact else "-"])  # fmt: skip
+        print(" ", *rows[-1], flush=True)
+    header = (
+        "world | persons | own value, covered | width | given policy, covered | width | "
+        "width, no privacy"
+    )
+    return pages.table(header, rows) + (
+        "\n\nIntervals of 95 %, without privacy and at ε = 10, 1 and 0.1; own values with nothing "
+        "told, and with actions and chances told; given policies with both, from as many other "
+        f"persons. Votes state no value. {_UNIT}"
+    )
+
+
+def _covered() -> Iterator[tuple[str, World | TabularMDP, np.ndarray, int, int]]:
+    world = sepsis_simulator()
+    even = world.behaviour("uniform")
+    for random in (0.05, 0.15, 0.5, 0.8):
+        chances = random * even + (1 - random) * world.expert
+        yield f"sepsis simulator, {_RANDOM[random]}", world, chances, 10_000, 4
+    for world in clinics("judged"):
+        yield f"{world.name}, half expert", world, world.behaviour("half-expert"), 10_000, 4
+    if _there():
+        world = icu_world(_WHEEL)
+        yield "ICU-Sepsis, uniform", world, world.behaviour("uniform"), 10_000, 4
+        yield "ICU-Sepsis, half expert", world, world.behaviour("half-expert"), 10_000, 4
+    for name, mdp, runs in (
+        ("RiverSwim 6", riverswim(6, horizon=20), 12),
+        ("Taxi", TabularMDP.from_gymnasium(gym.make("Taxi-v4")), 1),
+    ):
+        yield name, mdp, np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions), 10_000, runs
+
+
+def _exactly(
+    mdp: World | TabularMDP, worth: _Worth | None, action: np.ndarray, chances: np.ndarray
+) -> float:
+    """Return what a policy earns until logs are cut off."""
+    if worth is not None:
+        return worth.of(action, chances)
+    assert isinstance(mdp, TabularMDP)
+    value = np.zeros(mdp.n_states)
+    for chosen in np.broadcast_to(action, (mdp.horizon, action.shape[-1]))[::-1]:
+        policy = chances.copy()
+        policy[: len(chosen)] = np.where(
+            chosen[:, None] >= 0, np.eye(mdp.n_actions)[chosen], chances[: len(chosen)]
+        )
+        value = (policy * (mdp.expected_reward + mdp.transition @ value)).sum(axis=1)
+    return float(mdp.start @ value)
 
 
 def _clinics() -> str:
@@ -230,7 +399,7 @@ def _values() -> str:
             options = {"admissible": world.admissible, "behaviour": "uniform", "rng": rng}
             mine, others = (simulate_log(world, even, 5000, rng) for _ in range(2))
             action = fit_policy(mine, epsilon=epsilon, **options).action
-            told = evaluate_policy(others, action, epsilon=epsilon, **options)
+            told = evaluate_policy(others, action, epsilon=epsilon, method="last", **options)
             true = world.value(world.chances(action, even))
             held.append(told.lower <= true)
             off.append(told.value - true)

@@ -2,7 +2,14 @@
 
 from privrl.experiments.logs.simulate import simulate_log
 from privrl.experiments.logs.study import Condition, Study, run_study
-from privrl.experiments.logs.worlds import World, clinic, clinics, icu_world, ward
+from privrl.experiments.logs.worlds import (
+    World,
+    clinic,
+    clinics,
+    icu_world,
+    sepsis_simulator,
+    ward,
+)
 
 __all__ = [
     "Condition",
@@ -12,6 +19,7 @@ __all__ = [
     "clinics",
     "icu_world",
     "run_study",
+    "sepsis_simulator",
     "simulate_log",
     "ward",
 ]

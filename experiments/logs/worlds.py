@@ -1,8 +1,9 @@
 """Worlds whose episodes end with an outcome, as care does, and what a policy is worth there."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from os import PathLike
 from typing import Any, Final, Literal
 
@@ -458,3 +459,155 @@ def icu_world(
         step_reward=step_reward,
         discount=discount,
     )
+
+
+# The sepsis simulator ----------------------------------------------------------------------------
+
+#: Values of the vital signs and treatments that make up a state, the last one fastest.
+_VITALS: Final = (2, 3, 3, 2, 5, 2, 2, 2)
+_DIABETIC: Final = 0.2
+
+
+def sepsis_simulator() -> World:
+    """Return the sepsis simulator of Oberst and Sontag as exact tables: 1,440 states, 8 actions.
+
+    Returns
+    -------
+    World
+        A state is diabetes, heart rate, blood pressure, oxygen, glucose, and which of three
+        treatments (antibiotics, vasopressors, ventilation) are given. An action is the set of
+        treatments given next. A patient dies when three vital signs are abnormal, and goes home
+        when all are normal without treatment. Death earns -1, going home 1, and an episode of 20
+        steps that reaches neither earns 0. The expert is the optimal policy for a discount of 0.99.
+
+    Notes
+    -----
+    M. Oberst and D. Sontag, *Counterfactual Off-Policy Evaluation with Gumbel-Max Structural
+    Causal Models*, ICML 2019. As in the code that they published, the glucose of a patient without
+    diabetes cannot rise above level 1 of 0 to 4 by itself.
+    """
+    shape = (*_VITALS[:5], 8)
+    n_states = math.prod(_VITALS)
+    values = np.indices(_VITALS).reshape(len(_VITALS), n_states)
+    normal = np.array([1, 1, 1, 2])
+    abnormal = (values[1:5] != normal[:, None]).sum(axis=0)
+    dead = abnormal >= 3
+    home = (abnormal == 0) & ~values[5:].any(axis=0)
+    transition = np.zeros((n_states, 8, n_states + 2))
+    for state, (diabetic, rate, pressure, oxygen, glucose, *before) in enumerate(values.T):
+        for action in range(8):
+            given = action >> 2 & 1, action >> 1 & 1, action & 1
+            antibiotics, ventilation, vasopressors = given
+            had_antibiotics, had_vasopressors, had_ventilation = before
+            law = np.zeros(shape)
+            law[diabetic, ..., 4 * antibiotics + 2 * vasopressors + ventilation] = reduce(
+                np.multiply.outer,
+                [
+                    _heart_rate(had_antibiotics, antibiotics)[rate],
+                    _blood_pressure(
+                        (had_antibiotics, antibiotics), (had_vasopressors, vasopressors), diabetic
+                    )[pressure],
+                    _oxygen(had_ventilation, ventilation)[oxygen],
+                    _glucose(vasopressors, diabetic)[glucose],
+                ],
+            )
+            transition[state, action, :n_states] = law.ravel()
+    ends = np.stack([dead, home])
+    transition[:, :, n_states:] = transition[:, :, :n_states] @ ends.T.astype(float)
+    transition[:, :, :n_states][:, :, dead | home] = 0.0
+    start = np.zeros(_VITALS)
+    middle, low_oxygen = np.array([0.25, 0.5, 0.25]), np.array([0.2, 0.8])
+    for diabetic, share, glucose in (
+        (0, 1 - _DIABETIC, [0.05, 0.15, 0.6, 0.15, 0.05]),
+        (1, _DIABETIC, [0.01, 0.05, 0.15, 0.6, 0.19]),
+    ):
+        start[diabetic, ..., 0, 0, 0] = share * reduce(
+            np.multiply.outer, [middle, middle, low_oxygen, np.array(glucose)]
+        )
+    begins = np.where(dead | home, 0.0, start.ravel())
+    return World(
+        name="sepsis simulator",
+        transition=transition,
+        start=begins / begins.sum(),
+        admissible=np.ones((n_states, 8), np.bool_),
+        expert=_best_stationary(transition, np.array([-1.0, 1.0]), 0.99),
+        outcomes=("died", "home"),
+        outcome_rewards=(-1.0, 1.0),
+        most_steps=20,
+    )
+
+
+def _fluctuates(size: int, chance: float, most: int | None = None) -> FloatArray:
+    """Return how a level moves by one up or down, each with this chance, between its ends."""
+    law = (1 - 2 * chance) * np.eye(size)
+    for level in range(size):
+        law[level, max(level - 1, 0)] += chance
+        law[level, min(level + 1, size - 1 if most is None else most)] += chance
+    return law
+
+
+def _heart_rate(before: int, now: int) -> FloatArray:
+    law = np.eye(3)
+    if now:
+        law[2] = 0.0, 0.5, 0.5
+    elif before:
+        law[1] = 0.0, 0.9, 0.1
+    else:
+        law = _fluctuates(3, 0.1)
+    return law
+
+
+def _blood_pressure(
+    antibiotics: tuple[int, int], vasopressors: tuple[int, int], diabetic: int
+) -> FloatArray:
+    if not any(antibiotics) and not any(vasopressors):
+        return _fluctuates(3, 0.1)
+    first, second = np.eye(3), np.eye(3)
+    if antibiotics[1]:
+        first[2] = 0.0, 0.5, 0.5
+    elif antibiotics[0]:
+        first[1] = 0.0, 0.9, 0.1
+    if vasopressors[1]:
+        second[0] = (0.1, 0.5, 0.4) if diabetic else (0.3, 0.7, 0.0)
+        second[1] = (0.0, 0.1, 0.9) if diabetic else (0.0, 0.3, 0.7)
+    elif vasopressors[0]:
+        falls = 0.05 if diabetic else 0.1
+        second[1] = falls, 1 - falls, 0.0
+        second[2] = 0.0, falls, 1 - falls
+    law: FloatArray = first @ second
+    return law
+
+
+def _oxygen(before: int, now: int) -> FloatArray:
+    law = np.eye(2)
+    if now:
+        law[0] = 0.3, 0.7
+    elif before:
+        law[1] = 0.1, 0.9
+    else:
+        law = _fluctuates(2, 0.1)
+    return law
+
+
+def _glucose(vasopressors: int, diabetic: int) -> FloatArray:
+    if not vasopressors:
+        return _fluctuates(5, 0.3) if diabetic else _fluctuates(5, 0.1, most=1)
+    if not diabetic:
+        return np.eye(5)
+    law = 0.5 * np.eye(5)
+    law[np.arange(5), np.minimum(np.arange(5) + 1, 4)] += 0.5
+    return law
+
+
+def _best_stationary(transition: FloatArray, rewards: FloatArray, discount: float) -> FloatArray:
+    """Return the chances of the best actions, by value iteration."""
+    n_states, n_actions, _ = transition.shape
+    earned = transition[:, :, n_states:] @ rewards
+    moves = transition[:, :, :n_states].reshape(-1, n_states)
+    worth = np.zeros(n_states)
+    while True:
+        ahead = earned + discount * (moves @ worth).reshape(n_states, n_actions)
+        found = ahead.max(axis=1)
+        if np.abs(found - worth).max() < 1e-9:
+            return np.eye(n_actions)[ahead.argmax(axis=1)]
+        worth = found

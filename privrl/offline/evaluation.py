@@ -42,7 +42,6 @@ Method = Literal["last", "steps"]
 
 _COUNT: Final = 0.05  # of the budget, for how many persons and episodes there are
 _SQUARES: Final = 0.15  # of the budget, where squares cost something
-_WHOLE: Final = 2  # steps of an episode up to which all of its decisions are always weighed
 _FAR: Final = 700.0  # logarithm of the largest weight
 
 
@@ -114,8 +113,9 @@ def evaluate_policy(
     confidence : float
         From 0.5 to 1: of each bound by itself.
     method : "last" or "steps", optional
-        Which decisions are weighed. By default "last" where an episode earns nothing but by its
-        outcome, undiscounted, and may have more than two steps; else "steps".
+        Which decisions are weighed: by default "steps", all of them, whose bounds are right for
+        every world. "last" is for logs whose episodes earn nothing but by their outcome,
+        undiscounted, and is of another quantity, see below.
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     accountant : Accountant, optional
@@ -324,7 +324,7 @@ def _quantile(confidence: float, *, noisy: bool) -> float:
 def _method(log: LogSpace, discount: float, method: Any) -> Method:
     by_outcome = discount == 1 and log.step_rewards == (0, 0)
     if method is None:
-        return "last" if by_outcome and log.most_steps > _WHOLE else "steps"
+        return "steps"
     if method not in {"last", "steps"}:
         raise ValueError(f"method must be 'last' or 'steps', got {method!r}.")
     if method == "last" and not by_outcome:

@@ -16,10 +16,12 @@ import numpy as np
 
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.offline.behaviour import positive
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.facts import SHARE, LogFacts
 from privrl.offline.persons import PersonStream
+from privrl.offline.popularity import Look, Popularity
 from privrl.offline.purses import Added, Adds
 from privrl.offline.returns import Telling, release_returns
 from privrl.offline.shrinkage import Spread, action_effects, expected
@@ -31,6 +33,7 @@ _IN_ALL: Final = 1 / 3  # of that: what an action does in all states alike
 _OF_STATES: Final = 1.5  # times that: how much states differ
 _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
+_NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
 _FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 # Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
@@ -47,6 +50,9 @@ _KEPT: Final = (0.3, 0.5, 0.7)  # of a purse, for moves: without returns, with t
 _LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
 
 
+Kind = Literal["behaviour", "vote", "rounds", "popular"]
+
+
 @dataclass(frozen=True, eq=False)
 class Learned:
     """A policy, as in `LoggedPolicy`.
@@ -55,7 +61,7 @@ class Learned:
     ----------
     action : array of int, shape (S,)
         What to do in each state; -1 for what is done there already.
-    kind : "behaviour", "vote" or "rounds"
+    kind : "behaviour", "vote", "rounds" or "popular"
         How it was made.
     values : array, shape (S,)
         The values that the last table was summed under.
@@ -68,7 +74,7 @@ class Learned:
     """
 
     action: IntArray
-    kind: Literal["behaviour", "vote", "rounds"]
+    kind: Kind
     values: FloatArray
     allowed: BoolArray
     signal: float
@@ -142,9 +148,15 @@ class _Told:
     """What rounds have told of actions, beyond their state's mean, and how sure that is."""
 
     def __init__(
-        self, allowed: BoolArray, visits: FloatArray, of_step: float, spread: Spread
+        self,
+        allowed: BoolArray,
+        visits: FloatArray,
+        of_step: float,
+        spread: Spread,
+        lean: FloatArray,
     ) -> None:
         self.visits, self._allowed, self._spread = visits, allowed, spread
+        self._lean = lean  # what is expected beforehand
         self._by_chance = of_step / visits
         self._mean, self._precision = np.zeros(allowed.shape), np.zeros(allowed.shape)
         self._effects, self._variance = np.zeros(allowed.shape), np.full(allowed.shape, np.inf)
@@ -160,7 +172,10 @@ class _Told:
             self._variance = self._by_chance + 1 / both
         else:
             self._mean, self._variance = deviations, self._by_chance
-        self._effects = action_effects(self._mean, self._variance, self._allowed, self._spread)
+        beyond = np.where(self._allowed, self._mean - self._lean, 0.0)
+        self._effects = self._lean + action_effects(
+            beyond, self._variance, self._allowed, self._spread
+        )
         worth = expected(self._mean - self._effects, self._variance, self._spread.cell)
         self.worth = np.where(self._allowed, self._effects + worth, -np.inf)
 
@@ -207,6 +222,7 @@ class _Learner:
         self._discount, self._allowed, self._chances = discount, allowed, chances
         self._shape = space.n_states, space.n_actions
         self._balanced = balanced
+        self._lean, self._spent = np.zeros(self._shape), SHARE + _MOMENTS
 
     def learned(self, *, empty: bool) -> Learned:
         at_first = self._level(1.0)
@@ -224,10 +240,17 @@ class _Learner:
         bound = self._largest(level, size)
         action, values = np.full(self._shape[0], -1, np.intp), level.values
         value: Estimate | None = self._facts.done
-        kind: Literal["behaviour", "vote", "rounds"] = "behaviour"
-        if self._signal(1.0, size) < _FAINT:
+        kind: Kind = "behaviour"
+        look = None
+        if not (self._balanced or empty) and self._signal(1.0, size) >= _NOTHING:
+            look = self._look(bound, divided=bool(by_rounds))
+        if look is not None and look.way == "popular":
+            action = self._popularity.most_popular(look)
+            if (action >= 0).any():
+                kind, value = "popular", self._unsure(self._facts.done.value)
+        elif self._signal(1.0, size) < _FAINT:
             values = at_first.values
-        elif empty or bound <= 0:
+        elif empty or bound <= 0 or (look is not None and look.way == "behaviour"):
             pass
         elif by_rounds:
             kind = "rounds"
@@ -238,6 +261,21 @@ class _Learner:
         return Learned(
             action, kind, values, allowed, strength, value if self._discount == 1 else None
         )
+
+    def _look(self, bound: float, *, divided: bool) -> Look:
+        """Release what the behaviour tells, and take it in."""
+        self._popularity = Popularity(
+            self._stream,
+            self._space,
+            self._facts,
+            discount=self._discount,
+            allowed=self._allowed,
+            chances=self._chances,
+            rest=1 - self._spent,
+        )
+        look = self._popularity.look(bound, self._variance, self._spread, divided=divided)
+        self._spent, self._lean = self._spent + look.spent, look.lean
+        return look
 
     def _outcomes_tell(self) -> bool:
         """Return whether it is known which actions there are, and outcomes alone pay."""
@@ -312,7 +350,7 @@ class _Learner:
     # Tables --------------------------------------------------------------------------------------
 
     def _vote_at_once(self, level: _Expected, bound: float) -> IntArray:
-        whole = 1 - SHARE - _MOMENTS
+        whole = 1 - self._spent
         unit, n_actions = whole / bound, self._shape[1]
         choice = None if self._allowed is None else self._allowed.sum(axis=1) > 1
 
@@ -357,7 +395,7 @@ class _Learner:
     def _in_rounds(
         self, shares: tuple[float, ...], level: _Expected, bound: float, *, by_returns: bool
     ) -> tuple[IntArray, FloatArray, Estimate]:
-        rest = 1 - SHARE - _MOMENTS - _VISITS
+        rest = 1 - self._spent - _VISITS
         by_vote = self._balanced and len(shares) < _ROUNDS
         expects, telling, step, more = level, None, _STEP, _MORE
         if by_returns:
@@ -369,7 +407,7 @@ class _Learner:
         assert allowed is not None
         least, centre = bound, float(level.values[0])
         n_actions, of_state = self._shape[1], visits.sum(axis=1)
-        told = _Told(allowed, visits, self._variance, self._spread)
+        told = _Told(allowed, visits, self._variance, self._spread, self._lean)
         for number, share in enumerate([*shares, 1 - sum(shares)]):
             last = number == len(shares)
             if number:
@@ -392,6 +430,8 @@ class _Learner:
             best = told.worth.max(axis=1)
             if last:
                 action = told.worth.argmax(axis=1)
+                if not self._balanced:
+                    action = np.where((best > 0) | (allowed.sum(axis=1) == 1), action, -1)
                 return action, expects.values, self._value(action, best, told)
             of_means = self._variance / of_state + allowed.sum(axis=1) * (noise / of_state) ** 2
             above = means - np.average(means, weights=of_state)
@@ -409,9 +449,18 @@ class _Learner:
         gained = float((often * np.where(action >= 0, gain, 0.0)).sum()) / episodes
         off = float(np.sqrt((often**2 * told.left()[chosen]).sum())) / episodes
         done, (low, high) = self._facts.done, _GAINS
+        if not self._balanced:
+            return self._unsure(done.value + gained)
         below = math.hypot(done.value - done.lower, DEVIATIONS * off) + (1 - low) * abs(gained)
         above = math.hypot(done.upper - done.value, DEVIATIONS * off) + (high - 1) * abs(gained)
         return estimate(done.value + gained, below, above, self._space.return_range())
+
+    def _unsure(self, value: float) -> Estimate:
+        """Return an estimate of which nothing is sure but what is possible.
+
+        Where few persons were treated as a policy treats them, nothing tells how far it is off.
+        """
+        return estimate(value, math.inf, math.inf, self._space.return_range())
 
     def _move_to_returns(
         self, rest: float, level: _Expected, bound: float
@@ -429,7 +478,7 @@ class _Learner:
             share=_RETURNS * rest,
             bound=bound,
             visits=visits.sum(axis=1),
-            room=np.maximum(1 - SHARE - _MOMENTS - rest * asked, _VISITS),
+            room=np.maximum(1 - self._spent - rest * asked, _VISITS),
             ends=ends,
         )
         moved = np.clip(level.values + _SLOPE * found.above, *self._possible())
@@ -466,7 +515,7 @@ class _Learner:
         inside = np.where(allowed, table, 0.0)
         factor = self._visits / max(inside.sum(), noise)
         number = allowed.sum(axis=1)
-        of_state = _positive(inside.sum(axis=1), noise**2 * number)
+        of_state = positive(inside.sum(axis=1), noise**2 * number)
         even = (of_state / number)[:, None]
         if self._balanced:
             cells = np.where(allowed, even, 0.0)
@@ -498,17 +547,6 @@ def _differences(
         return Added(part.person, _cells(part, n_actions), amount, unit, most)
 
     return adds
-
-
-def _positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return what is expected of positive amounts that differ by about half of their mean."""
-    mean = max(float(noisy.mean()), float(np.sqrt(variance.mean() / len(noisy))))
-    prior = (0.5 * mean) ** 2
-    if noisy.var() > variance.mean() + prior:
-        prior = float(noisy.var() - variance.mean())
-    smooth = mean + (noisy - mean) * prior / (prior + variance)
-    amounts: FloatArray = np.maximum(smooth, 0.02 * mean)
-    return amounts
 
 
 def _shown(table: FloatArray, noise: float) -> BoolArray:

@@ -1,7 +1,8 @@
-"""A policy from a log of persons, by one of three ways that released facts choose between.
+"""A policy from a log of persons, by one of several ways that released facts choose between.
 
-Counts of all transitions are planned for, where they show; else values are learned in rounds
-(`privrl.offline.learning`); and where neither tells actions apart, all stays as it was.
+Counts of all transitions are planned for, where they show. Else the most frequent action is
+followed where that is expected to gain most (`privrl.offline.popularity`), or values are learned in
+rounds (`privrl.offline.learning`). Where nothing tells actions apart, the behaviour policy stays.
 """
 
 import math
@@ -23,6 +24,7 @@ from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,
     LONGEST,
+    ReleasedCounts,
     belief_of,
     counts_show,
     release_counts,
@@ -35,6 +37,8 @@ from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
 
+_RARITY: Final = 0.4  # of the range of rewards, by the root of how often an action was taken
+
 
 @dataclass(frozen=True, eq=False)
 class LoggedPolicy(InHtml):
@@ -44,9 +48,10 @@ class LoggedPolicy(InHtml):
     ----------
     action : array of int, shape (S,) or, of kind "counts", (H, S)
         What to do in each state; -1 for what is done there already.
-    kind : "behaviour", "vote", "rounds" or "counts"
+    kind : "behaviour", "popular", "vote", "rounds" or "counts"
         How it was made. "behaviour": the log cannot tell actions apart at this budget, so that
-        nothing was recommended. "vote": from one vote. "rounds": values were learned first.
+        nothing was recommended. "popular": the action that the behaviour policy takes most often,
+        where it is clear which that is. "vote": from one vote. "rounds": values were learned first.
         "counts": all transitions were counted, and planned for.
     values : array, shape (S,)
         The values that the last table was summed under; NaN of kind "counts".
@@ -71,11 +76,13 @@ class LoggedPolicy(InHtml):
     and chance leave, to first order. Of kind "rounds" it is what was done and, beyond it, what the
     smoothed sums promise for the chosen actions where persons were: to first order too, as the
     policy takes persons elsewhere: bounds allow for 0.6 to 1.7 times that beside the noise, and
-    ``docs/logs.md`` says how often they hold. Of kind "behaviour" it is what was done.
+    ``docs/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for other
+    behaviour policies nothing bounds how far off it is, and the bounds are all that is possible, as
+    they are of kind "popular". Of kind "behaviour" it is what was done.
     """
 
     action: IntArray
-    kind: Literal["behaviour", "vote", "rounds", "counts"]
+    kind: Literal["behaviour", "popular", "vote", "rounds", "counts"]
     values: FloatArray
     allowed: BoolArray
     facts: LogFacts
@@ -190,7 +197,7 @@ def _by_counts(
     counts = release_counts(stream, log, facts, 1 - SHARE)
     belief = belief_of(counts, log.most_steps, allowed)
     allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed
-    action = belief.mean_plan()[0]
+    action = belief.mean_plan(_rarity(log, counts).T[:, None])[0]
     # Where nothing is known an action that is not there may be as good as any.
     action = np.where(allowed[np.arange(log.n_states), action], action, -1)
     return LoggedPolicy(
@@ -204,6 +211,20 @@ def _by_counts(
         cost=stream.cost,
         unit=log.unit,
     )
+
+
+def _rarity(log: LogSpace, counts: ReleasedCounts) -> FloatArray:
+    """Return by how much less is to be expected of an action for being rare, shape (S, A).
+
+    Else what was tried a few times and went well by chance would be preferred to what was done in
+    most cases. Actions that are at least half as frequent as the most frequent one are not rare.
+    """
+    low, high = log.reward_range
+    often = np.maximum(counts.transition.sum(axis=-1), max(1.0, counts.noise[0]))
+    error = 1 / np.sqrt(often)
+    beyond = np.maximum(error - math.sqrt(2) * error.min(axis=1, keepdims=True), 0.0)
+    penalty: FloatArray = _RARITY * (high - low) * beyond
+    return penalty
 
 
 def _nothing(

@@ -23,15 +23,16 @@ from privrl.offline.planning import plan_for
 from privrl.offline.policy import LoggedPolicy
 from privrl.offline.statements import statement_of
 
-Kind = Literal["behaviour", "vote", "rounds", "counts", "plan"]
+Kind = Literal["behaviour", "popular", "vote", "rounds", "counts", "plan"]
 
 AS_BEFORE: Final = "as before"
 _FORMAT: Final = "privrl policy, 2"
 _BY_STEP: Final = ("counts", "plan")
 _WORDS: Final = {
     "behaviour": "As before everywhere: at this budget the log cannot tell actions apart.",
-    "vote": "In each state the action that was best for persons, by a vote.",
-    "rounds": "In each state the action that was best for persons, by sums in several rounds.",
+    "popular": "In each state the action that was taken most often, where it is clear which.",
+    "vote": "In each state the action with the best noisy sum of outcomes, by a vote.",
+    "rounds": "In each state the action with the best noisy outcomes, by sums in several rounds.",
     "counts": "The best actions by counts of all transitions; they may change from step to step.",
     "plan": "The best actions in a released model; they may change from step to step.",
 }
@@ -52,7 +53,7 @@ class ReleasedPolicy(InHtml):
         What to do in each state, or at each step in each state; -1 for what is done there already.
     n_actions : int
         How many actions there are.
-    kind : {"behaviour", "vote", "rounds", "counts", "plan"}
+    kind : {"behaviour", "popular", "vote", "rounds", "counts", "plan"}
         How it was made, see `LoggedPolicy`; "plan" if for a released model.
     statement : dict
         What protects whom, see `privrl.envs.privacy_statement`.
@@ -210,6 +211,11 @@ class ReleasedPolicy(InHtml):
             return (
                 f" What was done before earned {_between(self.facts.done)} an episode; how much "
                 "more the policy earns was not released. Ask evaluate_policy, of other persons."
+            )
+        if self.kind == "popular":
+            return (
+                f" What an episode is worth is not known: from {told.lower:.4g} to "
+                f"{told.upper:.4g}, all that is possible. Ask evaluate_policy, of other persons."
             )
         text = f" An episode is worth {_between(told)}"
         if self.kind == "plan":

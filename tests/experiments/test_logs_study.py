@@ -51,7 +51,7 @@ def test_every_cell_is_done_in_its_order(results: pd.DataFrame) -> None:
     assert (results["score"] <= 1 + 1e-9).all()
     many = results[(results["persons"] == 2_000) & (results["epsilon"] == np.inf)]
     assert (many["score"] > np.maximum(0.5, many["treated"])).all()
-    assert set(results["kind"]) <= {"behaviour", "vote", "rounds", "counts"}
+    assert set(results["kind"]) <= {"behaviour", "popular", "vote", "rounds", "counts"}
     assert (results.loc[results["behaviour"] == "uniform", "treated"] == 0).all()
     half = results[(results["behaviour"] == "half-expert") & (results["world"] == "ward")]
     np.testing.assert_allclose(half["treated"], WARD.score(WARD.behaviour("half-expert")))

@@ -185,7 +185,7 @@ def test_four_persons_by_hand():
             [(1, 1, WON)],  # 0
         ]
     )
-    last, steps = judge(log), judge(log, method="steps")
+    last, steps = judge(log, method="last"), judge(log)
     assert (last.method, last.clip, last.persons) == ("last", None, 4)
     assert last.value == pytest.approx(4 / 10)
     # (4 · 0.6)² + (4 · 0.4)² + (2 · 0.4)², and one more of weight 4, the farthest off.
@@ -251,13 +251,13 @@ def test_weighing_all_steps_has_the_value_as_its_mean(discount, action):
 def test_weighing_the_last_decision_has_the_mean_that_is_said_and_a_bias():
     made = world(horizon=12, ends=0.3)
     log = made.log(200_000, np.random.default_rng(2))
-    found = evaluate(log, POLICY, made)
+    found = evaluate(log, POLICY, made, method="last")
     said, exact = made.last(POLICY), made.value(POLICY)
     assert found.method == "last"
     assert abs(found.value - said) < 4.5 * found.deviation
     assert abs(said - exact) > 5 * found.deviation  # another quantity, as is said
     partly = np.array([1, -1, -1])
-    found = evaluate(log, partly, made)
+    found = evaluate(log, partly, made, method="last")
     assert abs(found.value - made.last(partly)) < 4.5 * found.deviation
     assert abs(found.value - said) > 9 * found.deviation
 
@@ -266,7 +266,7 @@ def test_one_decision_leaves_no_bias():
     made, action = one_decision(), np.array([1, 0, -1, -1])
     assert made.last(action) == pytest.approx(made.value(action), abs=1e-12)
     log = made.log(100_000, np.random.default_rng(3))
-    found = evaluate(log, action, made)
+    found = evaluate(log, action, made, method="last")
     assert found.method == "last"
     assert abs(found.value - made.value(action)) < 4.5 * found.deviation
     assert abs(found.value - made.value(np.array([0, 1, -1, -1]))) > 9 * found.deviation
@@ -319,7 +319,7 @@ def test_bounds_hold_as_often_as_is_said(case, epsilon):
     lower = upper = short = 0
     for seed in range(REPEATS):
         log = made.log(persons, np.random.default_rng(10_000 + seed))
-        method = "steps" if case == "clipped" else None
+        method = "last" if case in {"last", "few"} else None
         found = evaluate(log, action, made, seed, epsilon=epsilon, method=method)
         assert found.lower <= found.value <= found.upper
         cut = case == "clipped" or (case == "steps" and epsilon == 0.1)
@@ -363,18 +363,18 @@ def test_noise_is_in_the_bounds():
     made, action, persons = CASES["last"]
     log = made.log(persons, np.random.default_rng(0))
     widths = [
-        (found := evaluate(log, action, made, epsilon=epsilon)).upper - found.lower
+        (found := evaluate(log, action, made, epsilon=epsilon, method="last")).upper - found.lower
         for epsilon in (None, 3.0, 0.3, 0.03)
     ]
     assert all(narrow < wide for narrow, wide in pairwise(widths))
-    by_two = evaluate(log, action, made, epsilon=0.1, relation=ReplacePerson())
-    alone = evaluate(log, action, made, epsilon=0.1, relation=AddRemovePerson())
+    by_two = evaluate(log, action, made, epsilon=0.1, method="last", relation=ReplacePerson())
+    alone = evaluate(log, action, made, epsilon=0.1, method="last", relation=AddRemovePerson())
     assert by_two.deviation > 1.5 * alone.deviation
-    sure = evaluate(log, action, made, epsilon=0.1, confidence=0.999)
+    sure = evaluate(log, action, made, epsilon=0.1, method="last", confidence=0.999)
     assert sure.lower < alone.lower
     # 3.1 deviations of a normal law, 4.4 of Laplace's
     for epsilon, fewest, most in ((None, 2.8, 3.4), (0.5, 4.0, 4.8)):
-        found = evaluate(log, action, made, epsilon=epsilon, confidence=0.999)
+        found = evaluate(log, action, made, epsilon=epsilon, method="last", confidence=0.999)
         assert fewest < (found.value - found.lower) / found.deviation < most
 
 
@@ -655,7 +655,7 @@ def test_the_last_decision_alone_is_not_enough_where_steps_earn():
         judge(replace(LOG, step_rewards=(1.0, 1.0), reward=LOG.reward + 1)).method == "steps"
     )  # how long it is earns
     assert judge(LOG, discount=0.9).method == "steps"
-    assert judge(LOG).method == "last"
+    assert judge(LOG).method == "steps"  # by default: its bounds are right in every world
     assert judge(small_log([[(0, 0, WON)]], most_steps=2)).method == "steps"
 
 

@@ -240,15 +240,15 @@ def test_nothing_is_found_of_models(given: dict[str, Any], cut_only: bool) -> No
 def test_rounds_of_persons_of_all_kinds() -> None:
     """Long and short ones, each of whom says as much as they have left to pay with."""
     every = kinds(np.random.default_rng(2))
-    base = [*worth_choosing(200), *every, *every]
+    base = [*worth_choosing(400), *every, *every]
     run = fit(20_000.0, admissible=ALL, discount=0.9)
     assert run(log_of(base))[0].kind == "rounds"
-    for place in range(200, 206):
+    for place in range(400, 406):
         other = log_of([*base[:place], *base[place + 1 :]])
         for one, two in ((log_of(base), other), (other, log_of(base))):
             result = audit_replay(run, one, two)
             assert not result.findings
             assert result.releases >= 5
-    alone = log_of([*worth_choosing(200), every[1]])
-    for one, two in ((alone, log_of(base[:200])), (log_of(base[:200]), alone)):
+    alone = log_of([*worth_choosing(400), every[1]])
+    for one, two in ((alone, log_of(base[:400])), (log_of(base[:400]), alone)):
         assert not audit_replay(run, one, two).findings

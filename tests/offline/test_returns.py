@@ -85,7 +85,7 @@ def test_nothing_is_found_of_returns() -> None:
     draw = np.random.default_rng(3)
     public = {"step_rewards": (0.0, 0.0)}
     others = [random_person(draw, **public) for _ in range(4)]
-    base: list[Person] = [*worth_choosing(300), *others, [([(0, 0, 0.0)], CUT)]]
+    base: list[Person] = [*worth_choosing(400), *others, [([(0, 0, 0.0)], CUT)]]
 
     def run(log: Log) -> object:
         return fit_policy(
@@ -93,9 +93,9 @@ def test_nothing_is_found_of_returns() -> None:
             rng=np.random.default_rng(0),
         )  # fmt: skip
 
-    for place in range(299, len(base)):
+    for place in range(399, len(base)):
         fewer = log_of([*base[:place], *base[place + 1 :]], **public)
         for one, two in ((log_of(base, **public), fewer), (fewer, log_of(base, **public))):
             result = audit_replay(run, one, two)
             assert not result.findings
-            assert result.releases == 6
+            assert result.releases == 7
