@@ -37,7 +37,7 @@ from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.support import check_discount, check_support
 from privrl.offline.values import value_in_counts
 
-_RARITY: Final = 0.4  # of the range of rewards, by the root of how often an action was taken
+_RARITY = 0.4  # of the range of rewards, by the root of how often an action was taken
 
 
 @dataclass(frozen=True, eq=False)
