@@ -63,7 +63,7 @@ def test_links_lead_to_pages_or_to_copies_of_files() -> None:
 #: Words of a page, tables and code included: what one sitting takes.
 README_WORDS, PAGE_WORDS = 900, 3500
 #: Pages that still hold their tables of results. Remove a page here when its tables move out.
-LONG = {"benchmarks.md": 6000, "exact-accounting.md": 4800, "logs.md": 4600}
+LONG = {"benchmarks.md": 6000, "logs.md": 4600}
 
 
 def test_pages_are_short() -> None:
