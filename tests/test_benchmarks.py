@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "results" / "benchmarks.md"
 SCRIPTS = sorted((ROOT / "benchmarks").glob("bench_*.py"))
 
 
@@ -72,7 +73,7 @@ def _report(*entries, versions=None, peers=None):
 def page(tmp_path):
     """Return a copy of the page."""
     copy = tmp_path / "benchmarks.md"
-    copy.write_text((ROOT / "docs" / "benchmarks.md").read_text())
+    copy.write_text(PAGE.read_text())
     return copy
 
 
@@ -158,7 +159,7 @@ def test_a_page_without_its_markers_is_refused(page) -> None:
 
 
 def test_the_page_in_the_repository_is_complete() -> None:
-    assert "not measured" not in (ROOT / "docs" / "benchmarks.md").read_text()
+    assert "not measured" not in PAGE.read_text()
 
 
 @pytest.mark.slow
@@ -259,7 +260,7 @@ def test_what_fell_by_more_than_a_quarter_is_named(page, capsys) -> None:
 
 
 def test_the_page_in_the_repository_has_ratios() -> None:
-    known = ratios.ratios(ROOT / "docs" / "benchmarks.md")
+    known = ratios.ratios(PAGE)
     assert len(known) > 30
     assert all(value > 0 for value in known.values())
     assert not ratios.fallen(known, known)

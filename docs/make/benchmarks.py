@@ -1,4 +1,4 @@
-"""Measure how fast privrl is, and make the numbers and the pictures of docs/benchmarks.md.
+"""Measure how fast privrl is; make docs/results/benchmarks.md and the pictures that it explains.
 
 Run with ``python docs/make/benchmarks.py`` on two idle cores. It measures in three processes, one
 after the other, and takes about twelve minutes. The page states the range of the runs' medians.
@@ -38,11 +38,12 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 
 RUNS_APART = 3  # processes, whose medians make a range
 NUMBERS = pages.DOCS / "numbers" / "benchmarks.json"
+PAGE = pages.DOCS / "results" / "benchmarks.md"
 
 
 def main() -> None:
     """Run the suite, unless its numbers are stored, and write page and pictures."""
-    parser = argparse.ArgumentParser(description="Measure, and write docs/benchmarks.md.")
+    parser = argparse.ArgumentParser(description="Measure, and write docs/results/benchmarks.md.")
     parser.add_argument("--quick", action="store_true", help="one run of small sizes, shown only")
     parser.add_argument("--redraw", action="store_true", help="use the stored numbers")
     parser.add_argument("--check", action="store_true", help="compare ratios with the page's")
@@ -57,10 +58,10 @@ def main() -> None:
     if options.quick or options.only:
         print(_every(results))
     elif options.check:
-        check(results, pages.DOCS / "benchmarks.md")
+        check(results, PAGE)
     else:
         NUMBERS.write_text(json.dumps(reports, indent=1) + "\n")
-        write(results, pages.DOCS / "benchmarks.md")
+        write(results, PAGE)
         draw(results, pages.IMAGES)
 
 

@@ -1,4 +1,4 @@
-"""Make the numbers and the picture of docs/exact-accounting.md.
+"""Make docs/results/exact-accounting.md and the picture of docs/exact-accounting.md.
 
 Run with ``python docs/make/exact_accounting.py``; it needs the extra ``pld`` and a minute.
 """
@@ -26,7 +26,7 @@ HISTOGRAM = (119, 74, 618, 272, 13, 187)  # of Figure 3 of the KL paper
 def main() -> None:
     """Write the picture, and the tables between the markers of the page."""
     pages.main(
-        "exact-accounting.md",
+        "results/exact-accounting.md",
         {"numbers": lambda: f"{_accounting()}\n{_simplex()}\n{_designs()}"},
     )
     pages.save(_picture(), pages.IMAGES / "exact_accounting.png")

@@ -1,4 +1,4 @@
-"""How time and memory grow: the part of docs/benchmarks.md, and its picture, that say so.
+"""How time and memory grow: a table of docs/results/benchmarks.md, and its picture.
 
 Run with ``python docs/make/growth.py``; it takes some minutes. With ``--from growth.json`` nothing
 is measured: the file is what ``--keep growth.json`` has written. Each point is measured in a
@@ -172,7 +172,7 @@ def main() -> None:
     found = measured() if options.results is None else json.loads(options.results.read_text())
     if options.keep:
         options.keep.write_text(json.dumps(found))
-    pages.fill(pages.DOCS / "benchmarks.md", {"growth": lambda: table(found)})
+    pages.fill(pages.DOCS / "results" / "benchmarks.md", {"growth": lambda: table(found)})
     pages.save(draw(found), pages.IMAGES / "benchmark_growth.png")
 
 

@@ -1,4 +1,4 @@
-"""Make the table of docs/randomness.md: what secret randomness takes.
+"""Make the table of docs/results/randomness.md: what secret randomness takes.
 
 Run with ``python docs/make/randomness.py``; it takes half a minute.
 """
@@ -33,7 +33,7 @@ TASKS: dict[str, Callable[[np.random.Generator], object]] = {
 
 def main() -> None:
     """Write the table between the markers of the page."""
-    pages.main("randomness.md", {"speed": _speed})
+    pages.main("results/randomness.md", {"speed": _speed})
 
 
 def _speed() -> str:

@@ -1,4 +1,4 @@
-"""Measure the size of each package of a base installation, for docs/dependencies.md.
+"""Measure the size of each package of a base installation, for docs/results/weights.md.
 
 Run with ``python docs/make/weights.py``, where privrl is installed. Bytecode is left out.
 """
@@ -54,4 +54,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    pages.main("dependencies.md", {"weights": table})
+    pages.main("results/weights.md", {"weights": table})
