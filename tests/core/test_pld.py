@@ -672,3 +672,15 @@ def test_a_cost_that_was_changed_is_refused(planned: bool) -> None:
     anew = PldAccountant()
     anew.compose(cost, 2)
     assert float(anew.epsilon(1e-5)) > 10
+
+
+def test_a_divergence_that_is_no_number_is_refused() -> None:
+    cost, accountant = Changing(30.0), PldAccountant()
+    cost.rdp = lambda orders: np.full(np.shape(orders), np.nan)  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=">= 0"):
+        accountant.compose(cost)
+
+
+def test_no_budgets_for_no_rows() -> None:
+    with pytest.raises(ValueError, match="empty list"):
+        RdpAccountant(budget=[])
