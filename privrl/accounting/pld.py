@@ -33,7 +33,7 @@ from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import ApproxDP
-from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons
+from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons, is_fixed
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
 from privrl.numerics.printing import up
@@ -103,6 +103,7 @@ class PldAccountant(KeepsJournal):
         self._budget = budget
         self._spent = _Spent(Counter())
         self._affordable: Counter[_Kind] = Counter()  # known to be within the budget
+        self._curves: dict[_Kind, FloatArray] = {}  # of each kind, when it was first counted
         if budget is not None:
             self._spent.epsilon(budget.delta)
         self._plan = None if plan is None else check_plan(plan)
@@ -186,9 +187,15 @@ class PldAccountant(KeepsJournal):
                 f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
                 "accounted for together."
             )
-        if cost in self._spent.counts:
+        known = self._curves.get(cost)
+        if known is not None and is_fixed(cost):
             return cost
-        relation = cost.relation
+        curve, relation = _rdp(cost), cost.relation
+        if known is not None and not np.array_equal(curve, known):
+            raise ValueError(
+                f"cost must cost what it did when it was first counted, got {cost!r}; make a new "
+                "one rather than change it."
+            )
         if self.relation is not None and relation != self.relation:
             raise ValueError(
                 f"cost must be about the relation {str(self.relation)!r} like those before it, "
@@ -200,11 +207,14 @@ class PldAccountant(KeepsJournal):
                 f"{str(relation)!r}, which lists a change vector without its opposite; list "
                 "both, or use RdpAccountant."
             )
-        if _rdp(cost).ndim > 1:
+        if curve.ndim > 1:
             raise ValueError(
                 f"cost must be of one run, got {cost!r}; use one accountant for each run, or "
                 "RdpAccountant."
             )
+        if not (curve >= 0).all():
+            raise ValueError(f"cost must give a Rényi divergence >= 0, got {curve!r}.")
+        self._curves[cost] = curve
         return cost
 
     def _check_budget(self, spent: "_Spent") -> None:
@@ -289,7 +299,7 @@ class _Spent:
         most 1e-4 of the sum's variance.
         """
         kinds = zip(self.counts.items(), self._share_dots(), strict=True)
-        each = [(_connect_dots(cost, n_dots), n) for (cost, n), n_dots in kinds]
+        each = [(_dots_of(cost, n_dots), n) for (cost, n), n_dots in kinds]
         if sum(n * math.log1p(-losses.infinite) for losses, n in each) < math.log(1e-9):
             return None
         variance = sum(n * losses.variance for losses, n in each)
@@ -329,12 +339,21 @@ class _Losses(NamedTuple):
         return float(self.masses @ (self.values - mean) ** 2)
 
 
-@lru_cache(maxsize=1024)
 def _rdp(cost: _Kind) -> FloatArray:
+    """Return a cost's Rényi curve, which is kept only where it cannot have changed."""
+    return _kept_rdp(cost) if is_fixed(cost) else np.asarray(cost.rdp(DEFAULT_ORDERS))
+
+
+@lru_cache(maxsize=1024)
+def _kept_rdp(cost: _Kind) -> FloatArray:
     return np.asarray(cost.rdp(DEFAULT_ORDERS))
 
 
-@lru_cache(maxsize=1024)
+def _dots_of(cost: _Kind, n_dots: int) -> _Losses:
+    """Return the losses of a cost; they are kept only where it cannot have changed."""
+    return _kept_dots(cost, n_dots) if is_fixed(cost) else _connect_dots(cost, n_dots)
+
+
 def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
     """Return a pair's losses whose profile is nowhere below the cost's.
 
@@ -356,6 +375,9 @@ def _connect_dots(cost: _Kind, n_dots: int) -> _Losses:
         np.maximum(np.concatenate([(1 + u[1:]) * bends, bends]), 0.0),
         min(float(h[-1]), 1 - 2.0**-53),
     )
+
+
+_kept_dots = lru_cache(maxsize=1024)(_connect_dots)
 
 
 def _dots(cost: _Kind, n_dots: int) -> FloatArray:

@@ -104,6 +104,8 @@ class RdpAccountant(KeepsJournal):
         if wanted.size == 0:
             raise ValueError("orders must hold at least one Rényi order > 1, got none.")
         self._budgets = tuple(budget) if isinstance(budget, Sequence) else (budget,)
+        if not self._budgets:
+            raise ValueError("budget must hold one target for each row, got an empty list.")
         for target in self._budgets:
             if not isinstance(target, Rdp | ApproxDP | None):
                 raise ValueError(

@@ -73,7 +73,7 @@ class Release(Generic[Released]):
     Attributes
     ----------
     state : str
-        ``"prepared"``: nothing was charged or drawn. ``"charged"``: the accountant was charged.
+        ``"prepared"``: nothing was charged or drawn. ``"charged"``: all is paid, now or before.
         ``"released"``: the draw was made. ``"failed"``: what was charged or drawn is unknown.
     """
 
@@ -103,6 +103,8 @@ class Release(Generic[Released]):
         """
         try:
             self._pay()
+            # Also where a draw that was entered before is not charged again.
+            self.state = "charged"
             place = self._place
             with np.errstate(under="ignore"):  # whatever the caller has NumPy raise
                 released = self._draw(self._rng if place is None else place.rng())

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from privrl.agents import PSRL, BetaRewards, HatRewards, KnownRewards, Transitio
 from privrl.costs.relations import ReplaceStep
 from privrl.ledger import Ledger
 from privrl.samplers import Diffuse, NoisyCounts
+from privrl.samplers.noisy_counts import NoisyPosterior
 
 
 class Gate:
@@ -244,6 +245,42 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+class Fails(NoisyCounts):
+    """A sampler with a bug that does not always show."""
+
+    shows: ClassVar[bool] = False
+
+    def update(self, counts: np.ndarray, rng: np.random.Generator) -> NoisyPosterior:
+        if self.shows:
+            raise ValueError("a bug")
+        return super().update(counts, rng)
+
+
+def test_a_draw_made_again_that_fails_midway_counts_no_record_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charge is in the ledger, so none is made; what was drawn before it failed is lost."""
+    ledger = Ledger(folder / "ledger.sqlite")
+
+    def agent() -> PSRL:
+        rewards = HatRewards(Fails(sigma=1000.0, updates=8, table="rewards"), points=3)
+        sampler = NoisyCounts(sigma=1000.0, updates=8)
+        accountant = ledger.accountant("visits")
+        return PSRL(2, 1, 9, sampler=sampler, rewards=rewards, accountant=accountant)
+
+    first = agent()
+    first.save(folder / "agent", ledger=ledger)
+    first.begin_episode(0)
+    again = agent()
+    again.load(folder / "agent", ledger=ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(Fails, "shows", True)
+        with pytest.raises(ValueError, match="a bug"):
+            again.begin_episode(0)
+    with pytest.raises(ValueError, match="failed midway"):
+        again.begin_episode(0)
 
 
 @pytest.mark.parametrize(("kind", "life"), FAST)

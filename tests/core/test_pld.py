@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 pytest.importorskip("dp_accounting", reason="no dp_accounting: pip install 'privrl[pld]'")
 
@@ -24,7 +25,9 @@ from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
+from privrl.costs.noise import GaussianCost
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.numerics.special import FloatArray
 
 RECORD = relations.ReplaceRecord()
 RELEASE = DirichletCost(weight=0.2, alpha=10, relation=RECORD)
@@ -632,3 +635,52 @@ def test_renyi_targets_need_no_accountant() -> None:
 def test_in_another_process_it_is_refused():
     accountant = PldAccountant()
     assert "in the process that made it" in str(forked(lambda: accountant.compose(RELEASE)))
+
+
+class Changing:
+    """A cost of a user's own that can be written to, and is hashed by its identity."""
+
+    relation = relations.ReplaceRecord()
+
+    def __init__(self, sigma: float) -> None:
+        self.sigma = sigma
+
+    @property
+    def _now(self) -> GaussianCost:
+        return GaussianCost(sigma=self.sigma, relation=self.relation)
+
+    def rdp(self, orders: ArrayLike) -> FloatArray:
+        return self._now.rdp(orders)
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        return self._now.delta(epsilon)
+
+    def epsilon(self, delta: float) -> FloatArray:
+        return self._now.epsilon(delta)
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_cost_that_was_changed_is_refused(planned: bool) -> None:
+    cost, budget = Changing(30.0), ApproxDP(1.0, 1e-5)
+    accountant = PldAccountant(budget=budget, plan=[(cost, 4)] if planned else None)
+    accountant.compose(cost, 2)
+    spent = float(accountant.epsilon(1e-5))
+    cost.sigma = 0.5
+    with pytest.raises(ValueError, match="when it was first counted"):
+        accountant.compose(cost)
+    assert float(accountant.epsilon(1e-5)) == spent
+    anew = PldAccountant()
+    anew.compose(cost, 2)
+    assert float(anew.epsilon(1e-5)) > 10
+
+
+def test_a_divergence_that_is_no_number_is_refused() -> None:
+    cost, accountant = Changing(30.0), PldAccountant()
+    cost.rdp = lambda orders: np.full(np.shape(orders), np.nan)  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=">= 0"):
+        accountant.compose(cost)
+
+
+def test_no_budgets_for_no_rows() -> None:
+    with pytest.raises(ValueError, match="empty list"):
+        RdpAccountant(budget=[])
