@@ -11,6 +11,7 @@ change no cell either.
 import csv
 import datetime as dt
 import re
+import warnings
 from contextlib import ExitStack
 from decimal import Decimal
 from fractions import Fraction
@@ -250,6 +251,20 @@ def test_a_column_of_a_type(dtype, data):
         cells, others = compare(column.encode, make, (records, i, entry), [CELL, TYPE])
         if column in KNOWN_OF:  # a type is refused for all records or none
             assert (cells is None) == (others is None) or dtype == "category"
+
+
+@pytest.mark.parametrize("column", [Bins((0, 1, 5), missing=True), Categories((0, 2), other=True)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "Float32", "Float64"])
+def test_a_nan_that_signals_warns_of_nothing(column, dtype):
+    """A processor raises a flag where such a NaN is rounded, or becomes a longer float."""
+    size = 4 if dtype in ("f4", "Float32") else 8
+    values = np.arange(3, dtype=f"f{size}")
+    values.view(f"u{size}")[1] = {4: 0x7F800001, 8: 0x7FF0000000000001}[size]
+    if dtype[0] == "F":
+        values = pd.Series(pd.arrays.FloatingArray(values, np.zeros(3, bool)))
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert column.encode(values)[1] == column.size - 1
 
 
 # Tables -------------------------------------------------------------------------------------------

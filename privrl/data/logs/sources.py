@@ -15,7 +15,7 @@ from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.text import text_parts
-from privrl.data.schema.entries import Entries, Held, objects, refuse_type
+from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type
 
 Parts = dict[str, Part]
 
@@ -256,6 +256,7 @@ def _texts(array: Any) -> list[str | None]:
     return [None if each is None else each.decode(errors="surrogateescape") for each in values]
 
 
+@SILENT
 def _numbers(values: Any, there: Any, called: str, held: Held) -> Entries:
     """Return entries of numbers or truth values."""
     name = values.dtype.type.__name__
