@@ -438,8 +438,14 @@ def signalling(kind: str) -> np.ndarray[Any, Any]:
 def test_a_nan_that_signals_warns_of_nothing(package: str, name: str, kind: str) -> None:
     library = pytest.importorskip(package)
     columns: dict[str, Any] = {
-        "who": [5, 6, 7], "stay": [1, 1, 1], "hour": [0, 1, 2], "ward": ["a", "a", "a"],
-        "sugar": [0, 1, 2], "dose": [0, 1, 2], "score": [0, 1, 2], "left": [None, None, None],
+        "who": [5, 6, 7],
+        "stay": [1, 1, 1],
+        "hour": [0, 1, 2],
+        "ward": ["a", "a", "a"],
+        "sugar": [0, 1, 2],
+        "dose": [0, 1, 2],
+        "score": [0, 1, 2],
+        "left": [None, None, None],
     }
     columns[name] = signalling(kind)
     source = (library.table if package == "pyarrow" else library.DataFrame)(columns)

@@ -267,6 +267,46 @@ def test_a_nan_that_signals_warns_of_nothing(column, dtype):
         assert column.encode(values)[1] == column.size - 1
 
 
+def no_utf8():
+    """Three texts of Arrow's, which does not check them; the first is none."""
+    arrow = pytest.importorskip("pyarrow")
+    binary = arrow.array([b"SECRET\xff", b"a", b"b"])
+    return arrow.Array.from_buffers(arrow.string(), 3, binary.buffers())
+
+
+NO_UTF8 = {
+    "array": lambda array: array,
+    "chunked array": lambda array: pytest.importorskip("pyarrow").chunked_array([array]),
+    "dictionary": lambda array: array.dictionary_encode(),
+    "pandas' ArrowDtype": lambda array: pd.Series(pd.arrays.ArrowExtensionArray(array)),
+    "pandas' strings": lambda array: pd.Series(
+        pd.arrays.ArrowStringArray(array.cast("large_string"))
+    ),
+}
+
+
+@pytest.mark.parametrize("container", NO_UTF8)
+def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
+    """Arrow's own error has the whole text in its message."""
+    column = Categories(("a", "b"), other=True)
+    assert column.encode(NO_UTF8[container](no_utf8())).tolist() == [2, 0, 1]
+    with pytest.raises(ValueError, match=CELL) as caught:
+        Categories(("a", "b")).encode(NO_UTF8[container](no_utf8()))
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", ["table", "Parquet"])
+def test_bytes_that_are_no_text_are_one_record_of_a_table(kind, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"x": no_utf8()})
+    if kind == "Parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(table, tmp_path / "d.parquet")
+        table = parquet.read_table(tmp_path / "d.parquet")
+    cells = Schema({"x": Categories(("a", "b"), other=True)}).encode(table)
+    assert cells[:, 0].tolist() == [2, 0, 1]
+
+
 # Tables -------------------------------------------------------------------------------------------
 
 NAMES = ["t", "n", "l", "b", "m", "x"]

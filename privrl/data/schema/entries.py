@@ -29,7 +29,7 @@ from pandas.api.extensions import ExtensionArray
 
 from privrl._checks import plain_array
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.schema.others import as_column
+from privrl.data.schema.others import as_column, texts_of
 
 Value = str | int | bool
 Kind = Literal["text", "whole number", "truth value"]
@@ -211,7 +211,7 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
     kind, name = dtype.kind, type(dtype).__name__
     there = column.notna().to_numpy(np.bool_)
     if isinstance(dtype, pd.StringDtype) or kind == "U":
-        return Entries(called, "texts", name, column.to_numpy(object), there)
+        return Entries(called, "texts", name, _texts(column), there)
     if kind not in "biuf":
         refuse_type(called, _WANTED, name)
     made = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind]
@@ -220,6 +220,14 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
     if kind == "f":
         there = there & ~np.isnan(values)
     return Entries(called, _HELD[kind], name, values, there)
+
+
+def _texts(column: "pd.Series[Any]") -> NDArray[Any]:
+    """Return the texts of a column of one of pandas' own types of texts."""
+    if getattr(column.dtype, "storage", "pyarrow") == "python":
+        return column.to_numpy(object)
+    held: Any = column.array
+    return objects(texts_of(held.__arrow_array__()), len(column))
 
 
 def refuse_type(called: str, wanted: str, type_name: str) -> NoReturn:
