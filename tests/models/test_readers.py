@@ -267,6 +267,17 @@ def test_a_nan_that_signals_warns_of_nothing(column, dtype):
         assert column.encode(values)[1] == column.size - 1
 
 
+@pytest.mark.parametrize("package", ["polars", "pyarrow"])
+@pytest.mark.parametrize("column", [Bins((0, 1, 5), missing=True), Categories((0, 2), other=True)])
+def test_a_column_in_which_all_is_missing_has_no_type(package, column):
+    """Where one record more has an entry it has a type: that must not decide who is read."""
+    library = pytest.importorskip(package)
+    make = library.table if package == "pyarrow" else library.DataFrame
+    for entries in ([None, None], [None, 0], [None, 2]):
+        cells = Schema({"x": column}).encode(make({"x": entries}))
+        assert cells[0, 0] == column.size - 1
+
+
 def no_utf8():
     """Three texts of Arrow's, which does not check them; the first is none."""
     arrow = pytest.importorskip("pyarrow")

@@ -88,12 +88,15 @@ def _series(column: Any, called: str) -> "pd.Series[Any]":
     else:
         kinds = {"Boolean": "boolean"} | dict.fromkeys(("String", "Categorical", "Enum"), texts)
         kind = kinds.get(type(dtype).__name__, "")
+    native = column.to_native()
+    native_type = native.type if hasattr(native, "type") else native.dtype  # Arrow's, polars'
+    if str(native_type).lower() == "null":
+        return pd.Series([None] * len(column), dtype=object)  # no entry: it holds any kind
     if not kind:
         raise ValueError(
             f"{called} must hold texts, numbers or truth values, got type "
             f"{type(dtype).__name__}; convert it first."
         )
-    native = column.to_native()
     is_arrow = type(native).__module__.startswith("pyarrow")
     entries = texts_of(native) if is_arrow and kind == texts else column.to_list()
     return pd.Series(pd.array(entries, dtype=kind))
