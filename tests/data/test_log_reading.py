@@ -4,6 +4,7 @@ import csv
 import gzip
 import math
 import warnings
+import weakref
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
@@ -255,6 +256,17 @@ def test_rows_that_are_short_and_lines_that_are_blank(tmp_path):
     path.write_text("\n".join([header, *lines, lines[0] + ","]) + "\n")
     with pytest.raises(ValueError, match="as many fields in every row"):
         read_log(path, SCHEMA)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_any_end_of_lines_is_one(end, tmp_path):
+    """Also with one person whose name has another end of a line in it."""
+    path = write_csv(ROWS, tmp_path / "log.csv")
+    lines = path.read_text().split()
+    path.write_bytes(end.join([*lines, ""]).encode())
+    same(read_log(path, SCHEMA), read(ROWS))
+    path.write_bytes(end.join([*lines[:3], '"r\ns",1,0,1,a,0,0,', *lines[3:], ""]).encode())
+    same(read_log(path, SCHEMA), read([*ROWS[:2], ("r\ns", 1, 0, 1, "a", 0, 0, None), *ROWS[2:]]))
 
 
 def test_two_short_rows_are_not_one(tmp_path):
@@ -603,6 +615,14 @@ def test_files_that_are_damaged(tmp_path):
         read_log(tmp_path / "none.parquet", SCHEMA)
     with pytest.raises(FileNotFoundError):
         read_log(tmp_path / "none.csv", SCHEMA)
+
+
+def test_a_name_that_cannot_be_looked_at_is_none():
+    """An object that is gone stops nobody's reading."""
+    gone = weakref.proxy(Categories(("a", "b")))
+    with pytest.raises(ReferenceError):
+        isinstance(gone, float)
+    same(read([*ROWS, (gone, *ROWS[0][1:])]), read(ROWS))
 
 
 @pytest.mark.needs("pyarrow")

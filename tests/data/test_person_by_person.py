@@ -436,6 +436,38 @@ def test_orders_that_are_far_apart_warn_of_nothing() -> None:
         assert read_log(frame_of(rows), schema()).n_persons == 3
 
 
+def signalling(kind: str) -> np.ndarray[Any, Any]:
+    """0, a NaN that signals, 2: processors raise a flag where it is rounded or made longer."""
+    numbers = np.arange(3, dtype=kind)
+    numbers.view(f"u{kind[1]}")[1] = {"f4": 0x7F800001, "f8": 0x7FF0000000000001}[kind]
+    return numbers
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("name", ["who", "hour", "sugar", "dose", "score"])
+@pytest.mark.parametrize(
+    "package",
+    [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("pandas", "polars", "pyarrow")],
+)
+def test_a_nan_that_signals_warns_of_nothing(package: str, name: str, kind: str) -> None:
+    library = import_module(package)
+    columns: dict[str, Any] = {
+        "who": [5, 6, 7],
+        "stay": [1, 1, 1],
+        "hour": [0, 1, 2],
+        "ward": ["a", "a", "a"],
+        "sugar": [0, 1, 2],
+        "dose": [0, 1, 2],
+        "score": [0, 1, 2],
+        "left": [None, None, None],
+    }
+    columns[name] = signalling(kind)
+    source = (library.table if package == "pyarrow" else library.DataFrame)(columns)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert read_log(source, schema()).n_persons == (3 if name == "sugar" else 2)
+
+
 @pytest.mark.needs("pyarrow")
 def test_bytes_that_are_no_text_are_their_persons_own() -> None:
     pa = import_module("pyarrow")

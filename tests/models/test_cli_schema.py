@@ -174,6 +174,25 @@ def test_a_record_of_texts_is_no_header(tmp_path: Path, options: str) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [SECRET, f'{SECRET}"'])
+def test_a_quote_in_a_header_reaches_no_record(tmp_path: Path, end: str, last: str) -> None:
+    """A quote that is not closed in the first line must not make a name of the lines below it."""
+    path, out = tmp_path / "p.csv", tmp_path / "s.toml"
+    path.write_bytes(end.join(('age,"job', "12,clerk", f"33,{last}", "")).encode())
+    result = run(f"schema --csv {path} --out {out} --numeric age=0:100")
+    assert result.exit_code == 2
+    assert "its first line cannot be read as fields" in said(result)
+    assert SECRET not in result.output
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_header_ends_with_its_line(tmp_path: Path, end: str) -> None:
+    (tmp_path / "p.csv").write_bytes(end.join(("age,job", SECRET, "")).encode())
+    assert read_header(tmp_path / "p.csv") == ("age", "job")
+
+
 @pytest.mark.parametrize("option", ["--header", "--columns job", "--missing job"])
 def test_a_header_is_known_by_a_name_that_was_typed(tmp_path: Path, option: str) -> None:
     (tmp_path / "p.csv").write_text("job,town\nsmith,Rome\n")

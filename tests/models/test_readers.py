@@ -11,6 +11,7 @@ change no cell either.
 import csv
 import datetime as dt
 import re
+import warnings
 from contextlib import ExitStack
 from decimal import Decimal
 from fractions import Fraction
@@ -250,6 +251,71 @@ def test_a_column_of_a_type(dtype, data):
         cells, others = compare(column.encode, make, (records, i, entry), [CELL, TYPE])
         if column in KNOWN_OF:  # a type is refused for all records or none
             assert (cells is None) == (others is None) or dtype == "category"
+
+
+@pytest.mark.parametrize("column", [Bins((0, 1, 5), missing=True), Categories((0, 2), other=True)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "Float32", "Float64"])
+def test_a_nan_that_signals_warns_of_nothing(column, dtype):
+    """A processor raises a flag where such a NaN is rounded, or becomes a longer float."""
+    size = 4 if dtype in ("f4", "Float32") else 8
+    values = np.arange(3, dtype=f"f{size}")
+    values.view(f"u{size}")[1] = {4: 0x7F800001, 8: 0x7FF0000000000001}[size]
+    if dtype[0] == "F":
+        values = pd.Series(pd.arrays.FloatingArray(values, np.zeros(3, bool)))
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert column.encode(values)[1] == column.size - 1
+
+
+@pytest.mark.parametrize("package", ["polars", "pyarrow"])
+@pytest.mark.parametrize("column", [Bins((0, 1, 5), missing=True), Categories((0, 2), other=True)])
+def test_a_column_in_which_all_is_missing_has_no_type(package, column):
+    """Where one record more has an entry it has a type: that must not decide who is read."""
+    library = pytest.importorskip(package)
+    make = library.table if package == "pyarrow" else library.DataFrame
+    for entries in ([None, None], [None, 0], [None, 2]):
+        cells = Schema({"x": column}).encode(make({"x": entries}))
+        assert cells[0, 0] == column.size - 1
+
+
+def no_utf8():
+    """Three texts of Arrow's, which does not check them; the first is none."""
+    arrow = pytest.importorskip("pyarrow")
+    binary = arrow.array([b"SECRET\xff", b"a", b"b"])
+    return arrow.Array.from_buffers(arrow.string(), 3, binary.buffers())
+
+
+NO_UTF8 = {
+    "array": lambda array: array,
+    "chunked array": lambda array: pytest.importorskip("pyarrow").chunked_array([array]),
+    "dictionary": lambda array: array.dictionary_encode(),
+    "pandas' ArrowDtype": lambda array: pd.Series(pd.arrays.ArrowExtensionArray(array)),
+    "pandas' strings": lambda array: pd.Series(
+        pd.arrays.ArrowStringArray(array.cast("large_string"))
+    ),
+}
+
+
+@pytest.mark.parametrize("container", NO_UTF8)
+def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
+    """Arrow's own error has the whole text in its message."""
+    column = Categories(("a", "b"), other=True)
+    assert column.encode(NO_UTF8[container](no_utf8())).tolist() == [2, 0, 1]
+    with pytest.raises(ValueError, match=CELL) as caught:
+        Categories(("a", "b")).encode(NO_UTF8[container](no_utf8()))
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", ["table", "Parquet"])
+def test_bytes_that_are_no_text_are_one_record_of_a_table(kind, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"x": no_utf8()})
+    if kind == "Parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(table, tmp_path / "d.parquet")
+        table = parquet.read_table(tmp_path / "d.parquet")
+    cells = Schema({"x": Categories(("a", "b"), other=True)}).encode(table)
+    assert cells[:, 0].tolist() == [2, 0, 1]
 
 
 # Tables -------------------------------------------------------------------------------------------

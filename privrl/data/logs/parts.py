@@ -195,7 +195,10 @@ def _key(entry: object) -> Key | None:
 def _is_missing(entry: object) -> bool:
     if entry is None or entry is pd.NA or entry is pd.NaT:
         return True
-    return isinstance(entry, float | np.floating) and bool(np.isnan(entry))
+    try:
+        return isinstance(entry, float | np.floating) and bool(np.isnan(entry))
+    except Exception:  # as in key_of
+        return False
 
 
 def _whole_numbers(entries: Entries) -> tuple[IntArray, BoolArray]:

@@ -15,7 +15,8 @@ from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.text import text_parts
-from privrl.data.schema.entries import Entries, Held, objects, refuse_type
+from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type
+from privrl.data.schema.others import texts_of
 
 Parts = dict[str, Part]
 
@@ -240,22 +241,14 @@ def _arrow_entries(array: Any, *, name: str, held: Held) -> Entries:
     if array.null_count:
         there = array.is_valid().to_numpy(zero_copy_only=False)
     if held == "texts":
-        values = objects(_texts(array), len(array))
+        values = objects(texts_of(array), len(array))
         return Entries(_called(name), held, "string", values, there)
     filled = array.fill_null(False if held == "truth values" else 0) if array.null_count else array
     values = filled.to_numpy(zero_copy_only=False)
     return _numbers(values, there, _called(name), held)
 
 
-def _texts(array: Any) -> list[str | None]:
-    """Return texts; bytes that are no UTF-8 are read by themselves, as what no schema holds."""
-    with suppress(UnicodeDecodeError):
-        texts: list[str | None] = array.to_pylist()
-        return texts
-    values = array.cast(_pyarrow().large_binary()).to_pylist()
-    return [None if each is None else each.decode(errors="surrogateescape") for each in values]
-
-
+@SILENT
 def _numbers(values: Any, there: Any, called: str, held: Held) -> Entries:
     """Return entries of numbers or truth values."""
     name = values.dtype.type.__name__

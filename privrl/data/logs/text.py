@@ -56,12 +56,12 @@ def text_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[dic
     with opened(path, "rb") as file, long_fields():
         try:
             lines = _Lines(file, separator)
-            found = next(lines.records(file.readline().removeprefix(BOM_UTF8)), [])
-            header = trimmed_header(found, names)
+            # Of a file whose lines end in CR alone, this line holds more than the header.
+            beginning = lines.records(file.readline().removeprefix(BOM_UTF8))
+            header = trimmed_header(next(beginning, []), names)
             check_columns(path, header, names, separator)
-            yield {name: _part([]) for name in names}
             places = [header.index(name) for name in names]
-            for columns in lines.parts(places, len(header)):
+            for columns in lines.parts(beginning, places, len(header)):
                 yield dict(zip(names, columns, strict=True))
         except UnicodeDecodeError:
             wrong = not_utf8(path)
@@ -80,8 +80,14 @@ class _Lines:
         self._file = file
         self._separator = separator
 
-    def parts(self, places: Sequence[int], width: int) -> Iterator[list[Part]]:
-        """Return the columns at some places, of rows of at most ``width`` fields."""
+    def parts(
+        self, beginning: Iterator[list[str]], places: Sequence[int], width: int
+    ) -> Iterator[list[Part]]:
+        """Return the columns at some places, of rows of at most ``width`` fields.
+
+        ``beginning`` has the records that were read with the header.
+        """
+        yield _columns(beginning, places, width)
         mark = ord(self._separator)
         while block := self._file.read(_BLOCK):
             block += self._file.readline()
@@ -91,13 +97,7 @@ class _Lines:
                     block.decode()
                 yield [_plain_part(*marks, place) for place in places]
                 continue
-            rows = [row for row in self.records(block) if row or width == 1]
-            widths = set(map(len, rows))
-            if max(widths, default=0) > width:
-                raise TooWide
-            if widths != {width}:
-                rows = [row + [""] * (width - len(row)) for row in rows]
-            yield [_part(list(map(itemgetter(place), rows))) for place in places]
+            yield _columns(self.records(block), places, width)
 
     def records(self, block: bytes) -> Iterator[list[str]]:
         """Return the records of a block; the last may reach into lines of the file behind it."""
@@ -191,6 +191,17 @@ def _plain_part(block: bytes, starts: IntArray, ends: IntArray, place: int) -> P
         )
     ]
     return Part(fields, at)
+
+
+def _columns(records: Iterator[list[str]], places: Sequence[int], width: int) -> list[Part]:
+    """Return the columns at some places of records, each of at most ``width`` fields."""
+    rows = [row for row in records if row or width == 1]
+    widths = set(map(len, rows))
+    if max(widths, default=0) > width:
+        raise TooWide
+    if widths != {width}:
+        rows = [row + [""] * (width - len(row)) for row in rows]
+    return [_part(list(map(itemgetter(place), rows))) for place in places]
 
 
 def _part(fields: list[str]) -> Part:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from pandas.api.extensions import ExtensionArray
 
 from privrl._checks import plain_array
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.schema.others import as_column
+from privrl.data.schema.others import as_column, texts_of
 
 Value = str | int | bool
 Kind = Literal["text", "whole number", "truth value"]
@@ -44,6 +44,11 @@ _HELD: dict[str, Held] = {
     "T": "texts",
     "O": "anything",
 }
+
+#: Let no number that somebody has warn of anything, nor raise, whatever `numpy.seterr` says: a
+#: float too long for 64 bits, or a NaN that signals.
+SILENT: Final = np.errstate(all="ignore")
+
 _WANTED = "texts, numbers or truth values"
 _COMPLEX = (complex, np.complexfloating)
 _NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # though Python or NumPy say that they are
@@ -77,6 +82,7 @@ class Entries:
     there: BoolArray
     by_equality: bool = False
 
+    @SILENT
     def whole_numbers(self) -> tuple[IntArray, BoolArray]:
         """Return the whole numbers of 64 bits of numbers or truth values, and where there are any.
 
@@ -89,6 +95,7 @@ class Entries:
             whole = whole & (self.values < 2**63)
         return np.where(whole, self.values, 0).astype(np.int64), whole
 
+    @SILENT
     def numbers(self) -> FloatArray:
         """Return the number of each entry, NaN where it is none.
 
@@ -181,6 +188,7 @@ def objects(entries: Any, count: int) -> NDArray[Any]:
     return np.fromiter(entries, object, count)
 
 
+@SILENT
 def _plain(array: NDArray[Any], called: str) -> Entries:
     kind, name = array.dtype.kind, array.dtype.type.__name__
     if kind not in _HELD:
@@ -189,21 +197,21 @@ def _plain(array: NDArray[Any], called: str) -> Entries:
     if held == "texts":
         array = array.astype(object)
     elif held == "numbers":
-        with np.errstate(over="ignore"):  # of longer floats, which a warning would tell
-            array = array.astype(np.float64, copy=False)
+        array = array.astype(np.float64, copy=False)
         there = ~np.isnan(array)
     elif held == "whole numbers":
         array = array.astype(np.uint64 if kind == "u" else np.int64, copy=False)
     return Entries(called, held, name, array, there)
 
 
+@SILENT
 def _extended(column: "pd.Series[Any]", called: str) -> Entries:
     """Return the entries of a column of one of pandas' own types."""
     dtype: Any = column.dtype
     kind, name = dtype.kind, type(dtype).__name__
     there = column.notna().to_numpy(np.bool_)
     if isinstance(dtype, pd.StringDtype) or kind == "U":
-        return Entries(called, "texts", name, column.to_numpy(object), there)
+        return Entries(called, "texts", name, _texts(column), there)
     if kind not in "biuf":
         refuse_type(called, _WANTED, name)
     made = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind]
@@ -212,6 +220,14 @@ def _extended(column: "pd.Series[Any]", called: str) -> Entries:
     if kind == "f":
         there = there & ~np.isnan(values)
     return Entries(called, _HELD[kind], name, values, there)
+
+
+def _texts(column: "pd.Series[Any]") -> NDArray[Any]:
+    """Return the texts of a column of one of pandas' own types of texts."""
+    if getattr(column.dtype, "storage", "pyarrow") == "python":
+        return column.to_numpy(object)
+    held: Any = column.array
+    return objects(texts_of(held.__arrow_array__()), len(column))
 
 
 def refuse_type(called: str, wanted: str, type_name: str) -> NoReturn:
@@ -265,10 +281,10 @@ def category_key(category: object) -> str | int | None:
 
     A text, or the whole number that it equals; None if it can match nothing.
     """
-    if isinstance(category, str):
-        return str.__str__(category)
     number: Any = category
     try:
+        if isinstance(number, str):
+            return str.__str__(number)
         whole = int(number.real if isinstance(number, _COMPLEX) else number)
         return whole if bool(number == whole) and hash(number) == hash(whole) else None
     except Exception:  # as in key_of

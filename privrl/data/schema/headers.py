@@ -80,9 +80,10 @@ def read_header(
     path = Path(path)
     check_ends(path)
     with path.open("rb") as file:
-        lines = (line.decode("utf-8-sig") for line in file)  # no line further than the header
+        first = file.readline().splitlines()[:1]  # a quote that is not closed goes no further
         try:
-            row, wrong = next(csv.reader(lines, delimiter=separator), []), ""
+            lines = [line.decode("utf-8-sig") for line in first]
+            row, wrong = next(csv.reader(lines, delimiter=separator, strict=True), []), ""
         except UnicodeDecodeError:
             row, wrong = [], not_utf8(path)
         except csv.Error:

@@ -3,6 +3,7 @@
 A column's type is public, and decides how its entries are kept; no entry decides about another.
 """
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -43,8 +44,25 @@ def as_column(values: Any, called: str) -> Any:
     """Return a column of another package as a series, and anything else as it is; likewise."""
     if not _is_other(values):
         return values
+    if type(values).__module__.startswith("pyarrow"):  # narwhals does not know its arrays
+        arrow = import_module("pyarrow")
+        values = arrow.chunked_array([values]) if isinstance(values, arrow.Array) else values
     native = _narwhals().from_native(values, pass_through=True, allow_series=True)
     return _series(native, called) if hasattr(native, "to_list") else values
+
+
+def texts_of(array: Any) -> list[str | None]:
+    """Return the texts of an array of Arrow's; bytes that are no UTF-8 as what no schema holds.
+
+    Arrow does not check what it is given as texts, and its errors show the whole text.
+    """
+    with suppress(UnicodeDecodeError):
+        texts: list[str | None] = array.to_pylist()
+        return texts
+    if hasattr(array.type, "value_type"):  # a dictionary
+        array = array.cast(array.type.value_type)
+    values = array.cast(import_module("pyarrow").large_binary()).to_pylist()
+    return [None if each is None else each.decode(errors="surrogateescape") for each in values]
 
 
 def _is_other(table: Any) -> bool:
@@ -62,19 +80,23 @@ def _narwhals() -> Any:
 
 
 def _series(column: Any, called: str) -> "pd.Series[Any]":
-    dtype = column.dtype
+    dtype, texts = column.dtype, pd.StringDtype("python")  # Arrow's holds nothing but UTF-8
     if dtype.is_integer() and "128" not in type(dtype).__name__:
         kind: Any = "Int64" if dtype.is_signed_integer() else "UInt64"
     elif dtype.is_float():
         kind = "Float64"
     else:
-        kinds = {"Boolean": "boolean", "String": "string"}
-        kinds |= dict.fromkeys(("Categorical", "Enum"), "string")
+        kinds = {"Boolean": "boolean"} | dict.fromkeys(("String", "Categorical", "Enum"), texts)
         kind = kinds.get(type(dtype).__name__, "")
+    native = column.to_native()
+    native_type = native.type if hasattr(native, "type") else native.dtype  # Arrow's, polars'
+    if str(native_type).lower() == "null":
+        return pd.Series([None] * len(column), dtype=object)  # no entry: it holds any kind
     if not kind:
         raise ValueError(
             f"{called} must hold texts, numbers or truth values, got type "
             f"{type(dtype).__name__}; convert it first."
         )
-    entries = [None if entry is None else entry for entry in column.to_list()]
+    is_arrow = type(native).__module__.startswith("pyarrow")
+    entries = texts_of(native) if is_arrow and kind == texts else column.to_list()
     return pd.Series(pd.array(entries, dtype=kind))
