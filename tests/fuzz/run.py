@@ -270,13 +270,15 @@ def trial_of(kinds: Any, kind: str, number: int, base: Path) -> tuple[Any, Any]:
     """Make a case in a folder of its own, and judge it."""
     from damage import leave
     from judge import Finding, Verdict, judge
+    from kinds import seeded
 
     folder = base / "case" / "here"  # of which ".." is removed, too
     folder.mkdir(parents=True)
     os.chdir(folder)
     try:
-        trial = kinds[kind].make(Random(f"{kind} {number}"), folder)
-        return judge(trial), trial
+        with seeded(f"{kind} {number}"):
+            trial = kinds[kind].make(Random(f"{kind} {number}"), folder)
+            return judge(trial), trial
     except Exception as error:
         traceback.print_exc()
         fault = Finding("fuzzer", f"kinds.py, {kind}", repr(error))  # to be mended itself
@@ -290,20 +292,23 @@ def trial_of(kinds: Any, kind: str, number: int, base: Path) -> tuple[Any, Any]:
 def _show(kind: str, number: str) -> int:
     """Try one case, and show what it is and what became of it."""
     import judge
-    from kinds import KINDS, prepare
+    from kinds import KINDS, prepare, seeded
 
+    case = f"{kind} {int(number)}"
     with tempfile.TemporaryDirectory(prefix="privrl-fuzz-", dir=_SCRATCH) as name:
         prepare(Path(name))
         folder = Path(name) / "case" / "here"
         folder.mkdir(parents=True)
         os.chdir(folder)
         _enclosed(Path(name))
-        trial = KINDS[kind].make(Random(f"{kind} {int(number)}"), folder)
-        print(trial.said[:2000])
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and not path.name.startswith("ledger") and path.stat().st_size < 3000:
-                print(f"-- {path.name}: {path.read_bytes()[:1500]!r}")
-        verdict = _traced(trial) if isinstance(trial, judge.Call) else judge.judge(trial)
+        with seeded(case):
+            trial = KINDS[kind].make(Random(case), folder)
+            print(trial.said[:2000])
+            for path in sorted(folder.rglob("*")):
+                own = path.is_file() and not path.name.startswith("ledger")
+                if own and path.stat().st_size < 3000:
+                    print(f"-- {path.name}: {path.read_bytes()[:1500]!r}")
+            verdict = _traced(trial) if isinstance(trial, judge.Call) else judge.judge(trial)
         os.chdir("/")
         print("taken" if verdict.succeeded else "refused")
         for each in verdict.findings:

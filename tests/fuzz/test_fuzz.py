@@ -1,10 +1,12 @@
 """Bad input, a part of what ``python tests/fuzz/run.py`` tries, and the fuzzer itself."""
 
 import re
+import runpy
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 from random import Random
 
@@ -15,8 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judge import CANARY, Call, Command
-from kinds import KINDS, prepare
+from kinds import KINDS, Kind, prepare
 
+from privrl import secret_rng
 from privrl.accounting import RdpAccountant
 from privrl.costs import LaplaceCost, ReplaceRecord
 
@@ -31,6 +34,13 @@ sys.dont_write_bytecode = True
 fence(Path(sys.argv.pop(1)))
 main()
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What calls write is not left in the folder of the project."""
+    with chdir(tmp_path_factory.mktemp("calls")):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +233,30 @@ def test_broken_commands_are_found(base: Path, empty: Path) -> None:
     assert {each.sort for each in found} == {"canary", "files", "spend"}
     found = judge.judged(command, 0, "Traceback (most recent call last):", {}, 0)
     assert {each.sort for each in found} == {"traceback", "spend"}
+
+
+def test_valid_files_are_the_same_each_time(base: Path, tmp_path: Path) -> None:
+    """Noise, times and folders are none that others lack, so that a case can be repeated."""
+    prepare(tmp_path)
+    prepare(base)  # these are taken again from now on
+    assert judge.snapshot(tmp_path) == judge.snapshot(base)
+
+
+def test_secret_noise_is_the_same_in_a_case(empty: Path) -> None:
+    trial_of, drawn = runpy.run_path(str(RUN))["trial_of"], list[float]()
+
+    def draw() -> None:
+        drawn.extend((secret_rng().random(), np.random.default_rng().random()))
+
+    def noise(r: Random, folder: Path) -> Call:
+        draw()
+        return Call("draw", draw, folder)
+
+    for number in (1, 2, 1):
+        assert trial_of({"noise": Kind(noise, 1)}, "noise", number, empty)[0].succeeded
+    assert drawn[:4] == drawn[8:]
+    draw()
+    assert len(set(drawn)) == 10  # others are others, and afterwards it is secret again
 
 
 def test_a_case_is_the_same_whenever_it_is_tried(base: Path, empty: Path) -> None:
