@@ -236,8 +236,6 @@ def _work(base: Path) -> int:
     told, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)  # what a case prints is not for the parent
     prepare(base)
-    for name in ("matplotlib.pyplot", "pyarrow.parquet", "sklearn.base"):
-        import_module(name)  # what commands load is not their own time
     _enclosed(base)
     with tempfile.TemporaryDirectory(dir=base) as name:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -258,9 +256,11 @@ def _work(base: Path) -> int:
 
 
 def _enclosed(folder: Path) -> None:
-    """Let this process write into a folder alone."""
+    """Let this process write into a folder alone, once what commands load is there."""
     from fence import fence
 
+    for name in ("matplotlib.pyplot", "pyarrow.parquet", "sklearn.base"):
+        import_module(name)  # not a command's own time
     sys.dont_write_bytecode = True
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     fence(folder)

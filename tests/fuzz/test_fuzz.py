@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir
+from glob import glob
 from pathlib import Path
 from random import Random
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from judge import CANARY, Call, Command
 from kinds import KINDS, Kind, prepare
 
+import privrl
 from privrl import secret_rng
 from privrl.accounting import RdpAccountant
 from privrl.costs import LaplaceCost, ReplaceRecord
@@ -107,6 +109,17 @@ def test_every_public_name_is_tried_or_left_out(valid: dict[str, calls.Valid]) -
     public = {name for name, _ in calls.names()}
     assert not public - valid.keys() - calls.LEFT_OUT.keys()
     assert not calls.LEFT_OUT.keys() - public
+
+
+def test_every_public_folder_is_tried_or_left_out() -> None:
+    package = Path(privrl.__file__).parent
+    modules = glob("**/__init__.py", root_dir=package, recursive=True)  # follows links to folders
+    found = {
+        ".".join(Path(name).parent.parts)
+        for name in modules
+        if re.search(r"^__all__", (package / name).read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert found == {*calls.FOLDERS, *calls.FOLDERS_LEFT_OUT}
 
 
 def test_what_is_changed_was_valid(valid: dict[str, calls.Valid], empty: Path) -> None:
