@@ -285,7 +285,7 @@ def trial_of(kinds: Any, kind: str, number: int, base: Path) -> tuple[Any, Any]:
         return Verdict(False, (fault,)), None
     finally:
         os.chdir(base)
-        leave(folder)
+        leave()
         shutil.rmtree(base / "case")
 
 

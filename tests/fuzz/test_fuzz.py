@@ -4,14 +4,17 @@ import re
 import runpy
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from glob import glob
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import calls
+import damage
 import judge
 import numpy as np
 import pytest
@@ -270,6 +273,29 @@ def test_secret_noise_is_the_same_in_a_case(empty: Path) -> None:
     assert drawn[:4] == drawn[8:]
     draw()
     assert len(set(drawn)) == 10  # others are others, and afterwards it is secret again
+
+
+def test_a_pipe_is_not_fed_in_a_later_case(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that was late wrote into the file that the next case had under that name."""
+    real, path = damage._feed, empty / "a"
+
+    def late(*given: Any) -> None:
+        time.sleep(0.1)
+        real(*given)
+
+    monkeypatch.setattr(damage, "_feed", late)
+    for seed in range(40):
+        path.write_bytes(b"first")
+        damage.in_place(Random(seed), path)
+        if path.is_fifo():
+            break
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    ((feeder, _),) = damage._FEEDERS
+    damage.leave()
+    path.unlink()
+    path.write_bytes(b"second")
+    feeder.join()
+    assert path.read_bytes() == b"second"
 
 
 def test_a_case_is_the_same_whenever_it_is_tried(base: Path, empty: Path) -> None:
