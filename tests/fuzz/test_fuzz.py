@@ -17,6 +17,7 @@ import calls
 import damage
 import judge
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -219,6 +220,11 @@ def test_a_broken_call_is_found(
     monkeypatch.setattr(judge, "SECONDS", 0.3)
     verdict = judge.judge(Call("broken", broken, empty))
     assert [each.sort for each in verdict.findings] == [sort]
+
+
+def test_what_pandas_warns_of_in_a_text_is_not_found(empty: Path) -> None:
+    series = pd.Series(np.full(4, 2.0, "f2"))
+    assert judge.judge(Call("repr", lambda: repr(series), empty)).findings == ()
 
 
 def test_a_charge_for_what_is_refused_is_found(empty: Path) -> None:
