@@ -212,6 +212,12 @@ class Observer:
             )
         if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
             raise ValueError("counts must be whole numbers >= 0; check what was counted.")
+        pairs = (self.n_states, self.n_actions)
+        if reward.shape not in ((*pairs, 1), (*pairs, counts.shape[-1])):
+            raise ValueError(
+                f"reward must have shape {(*pairs, 1)} or {(*pairs, counts.shape[-1])}, got "
+                f"{reward.shape}; say what each transition paid."
+            )
         if reward.shape[-1] > 1:
             self.check_covers_arrival()
         if ends is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_positive, check_truth
+from privrl._checks import check_between, check_count, check_is, check_positive, check_truth
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
@@ -55,6 +55,7 @@ _YARDSTICKS = {  # they learn nothing, or nothing private
     "oracle": "best policy",
     "q-learning": "Q-learning without privacy",
 }
+_LONGEST_LABEL = 200  # characters
 _MOST = 1e6  # nats, beyond which no Dirichlet draw is made less private
 RewardName = Literal["auto", "beta", "noisy", "hat", "known"]
 
@@ -93,7 +94,7 @@ class Method:
     support : bool
         Whether it is public which next states are possible.
     label : str, optional
-        What pictures and tables call it.
+        What pictures and tables call it, in at most 200 characters.
 
     Raises
     ------
@@ -168,8 +169,17 @@ class Method:
             )
         if self.agent in _YARDSTICKS:
             object.__setattr__(self, "sampler", "non-private")
+        self._choose_label()
+
+    def _choose_label(self) -> None:
         if not self.label:
             object.__setattr__(self, "label", self._default_label())
+        check_is("label", self.label, str)
+        if len(self.label) > _LONGEST_LABEL:
+            raise ValueError(
+                f"label must have at most {_LONGEST_LABEL} characters, since pictures show it, "
+                f"got {len(self.label)}; give a shorter one."
+            )
 
     def _choose_usual(self) -> None:
         """Put what the agent goes with best in place of "auto"."""

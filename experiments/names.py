@@ -163,7 +163,7 @@ def named_values(args: Sequence[str]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for text in args:
-        name, equals, value = text.partition("=")
+        name, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
         if not (equals and name.isidentifier()):
             raise ValueError(f"env_args must each be name=value, got {text!r}.")
         if name in values:

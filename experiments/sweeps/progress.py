@@ -72,7 +72,11 @@ class Counts:
     def read(self) -> dict[str, int]:
         """Return the episodes of jobs that run, by the jobs' keys."""
         found: dict[str, int] = {}
-        for path in self._folder.glob("*"):
+        try:
+            paths = list(self._folder.iterdir())
+        except FileNotFoundError:  # the sweep has ended, and removed it
+            return found
+        for path in paths:
             try:
                 episodes = int.from_bytes(path.read_bytes(), "little")
             except OSError:  # it has just ended

@@ -94,3 +94,14 @@ def test_a_hidden_number_is_refused(place: int) -> None:
         with pytest.raises(ValueError, match="must be a plain array"):
             learner.observe(Transition(*seen[:place], wrong, *seen[place + 1 :]))
     assert not learner._new.steps
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 2), (3, 2, 2), (2, 3, 2, 1)])
+def test_rewards_of_counts_have_the_shape_of_their_table(shape: tuple[int, ...]) -> None:
+    sampler = NoisyCounts(sigma=5.0, updates=2)
+    learner = PSRL(3, 2, 4, sampler=sampler, rewards=KnownRewards(np.zeros((3, 2))), rng=0)
+    learner.begin_episode(0)
+    counts = np.ones((3, 2, 3), int)
+    with pytest.raises(ValueError, match=r"reward must have shape \(3, 2, 1\) or \(3, 2, 3\)"):
+        learner.observe_counts(counts, np.zeros(shape))
+    learner.observe_counts(counts, np.zeros((3, 2, 1)))

@@ -11,6 +11,7 @@ from privrl.agents import PSRL, HatRewards, SparsePSRL, TabularAgent, sparse_sch
 from privrl.costs.base import tables_released
 from privrl.costs.relations import DAMPED_REWARDS, ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
+from privrl.experiments import SweepSpec
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.factorisations import LocalNoise
@@ -187,3 +188,15 @@ def test_who_claims_nothing_has_no_budget() -> None:
     assert Method().is_private
     with pytest.raises(BudgetExceeded):
         made(Method(agent="q-learning"), Rdp(2, 1e6)).begin_episode(0)
+
+
+def test_a_label_fits_into_pictures() -> None:
+    """Those of longer ones took seconds to draw or more memory than there is, after the sweep."""
+    assert Method(label="a" * 200).label == "a" * 200
+    for label in ("a" * 201, '"' * 70_000):
+        with pytest.raises(ValueError, match="label must have at most 200 characters"):
+            Method(label=label)
+        with pytest.raises(ValueError, match="label must have at most 200 characters"):
+            SweepSpec.from_dict({"methods": [{"label": label}]})
+    with pytest.raises(ValueError, match="label must be"):
+        Method(label=5)  # type: ignore[arg-type]

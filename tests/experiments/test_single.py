@@ -103,3 +103,9 @@ def test_names_of_relations(arrival: bool) -> None:
     assert named("replace-transition") == ReplaceTransition(arrival_rewards=arrival)
     assert named("replace-step") == ReplaceStep(arrival_rewards=arrival)
     assert named("replace-episode") == ReplaceEpisode(9)
+
+
+@pytest.mark.parametrize("arg", [5, None, ["n_states=4"], b"n_states=4"], ids=repr)
+def test_what_an_environment_is_made_with_is_text(arg: object) -> None:
+    with pytest.raises(ValueError, match="env_args must each be name=value"):
+        TrainSpec(env="privrl/RiverSwim-v0", env_args=(arg,))

@@ -1,5 +1,8 @@
 """How far a sweep is, what its bar says of it, and which folder it writes to."""
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,28 @@ def test_counts_are_read_by_others_and_removed() -> None:
         ours.drop("job")
         assert ours.read() == {}
     assert not ours._folder.exists()
+
+
+def test_progress_can_be_read_while_the_sweep_removes_its_counts(monkeypatch) -> None:
+    """A progress bar reads them in a thread of its own, at any moment."""
+    read = []
+
+    def look(progress: SweepProgress) -> None:
+        if progress.done == progress.jobs:
+            with monkeypatch.context() as patch:
+                for name in ("listdir", "scandir"):  # whichever lists a folder
+                    patch.setattr(os, name, partial(_list_removed, getattr(os, name)))
+                read.append(progress.now())
+            assert read == [progress]
+
+    run_sweep(SPEC, backend="sequential", on_progress=look)
+    assert len(read) == 1
+
+
+def _list_removed(real: Callable[[Path], object], folder: Path) -> object:
+    """List a folder that was removed just before."""
+    Path(folder).rmdir()
+    return real(folder)
 
 
 def test_another_machine_counts_nothing(tmp_path: Path) -> None:

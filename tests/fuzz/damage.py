@@ -277,7 +277,12 @@ def in_place(r: Random, path: Path) -> None:
             content = path.read_bytes()
             path.unlink()
             os.mkfifo(path)
-            Thread(target=_feed, args=(path, content), daemon=True).start()
+            feeder = Thread(target=_feed, args=(path, content), daemon=True)
+            feeder.start()
+            _FEEDERS.append((feeder, path))
+
+
+_FEEDERS: list[tuple[Thread, Path]] = []
 
 
 def _feed(path: Path, content: bytes) -> None:
@@ -286,11 +291,16 @@ def _feed(path: Path, content: bytes) -> None:
         pipe.write(content)
 
 
-def leave(folder: Path) -> None:
-    """Let go of those who write into pipes that nobody read."""
-    for path in folder.rglob("*"):
-        if path.is_fifo():
-            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+def leave() -> None:
+    """Let go of those who write into pipes that nobody read, before others have their names."""
+    for feeder, path in _FEEDERS:
+        for _ in range(100):  # one whose pipe was removed waits for good
+            with suppress(OSError):
+                os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            feeder.join(0.01)
+            if not feeder.is_alive():
+                break
+    _FEEDERS.clear()
 
 
 def write(r: Random, path: Path, content: str | bytes) -> Path:

@@ -13,13 +13,15 @@ import os
 import shutil
 import sqlite3
 import string
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import chdir, closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import calls
 import damage
@@ -87,10 +89,23 @@ NETWORK: dict[str, Any] = {
 SIZES: dict[str, Any] = {"episodes": 3, "horizon": 4, "runs": 1, "block": 2}
 
 
+@contextmanager
+def seeded(seed: str) -> Iterator[None]:
+    """Let all secret randomness follow from a seed, so that a case is the same each time."""
+    with patch("random._urandom", Random(seed).randbytes):  # `secrets` reads it, NumPy too
+        yield
+
+
 def prepare(base: Path) -> None:
     """Have valid files of all kinds below a folder: make them, unless another process has."""
     if not (base / "valid").exists():
-        _make(base)
+        noon = datetime(2020, 1, 1, 12, tzinfo=UTC)
+        with (
+            seeded("valid"),
+            patch("privrl.ledger.ledger._clock", lambda: noon),
+            patch("privrl.experiments.sweeps.jobs.perf_counter", lambda: 0.0),
+        ):
+            _make(base)
     VALID["files"] = base / "valid"
     VALID.update({path.name: path for path in (base / "valid").iterdir() if path.is_dir()})
 
@@ -119,9 +134,10 @@ def _make(base: Path) -> None:
     agent.begin_episode(0)
     agent.save(folder / "agent.private")
     np.save(folder / "behaviour.npy", np.full((6, 2), 0.5))
-    records, schema = str(folder / "records.csv"), ["--schema", str(folder / "schema.json")]
-    log, logs = str(folder / "log.csv"), ["--schema", str(folder / "log.json")]
-    given, linear = ("--network", str(folder / "network.json")), ("--model", "logistic-regression")
+    # Their statements quote the command: its paths must not be those of a temporary folder.
+    records, schema = "records.csv", ["--schema", "schema.json"]
+    log, logs = "log.csv", ["--schema", "log.json"]
+    given, linear = ("--network", "network.json"), ("--model", "logistic-regression")
     for name, verb, *arguments in (
         ("histogram", "histogram", records, *schema, "--column", "job"),
         ("naive-bayes", "naive-bayes", records, *schema, "--target-column", "size"),
@@ -131,9 +147,10 @@ def _make(base: Path) -> None:
         ("fit-model", "fit-model", log, *logs),
         ("fit-policy", "fit-policy", log, *logs),
     ):
-        options = ["--ledger", str(folder / "ledger.sqlite"), "--out", str(folder / name)]
+        options = ["--ledger", "ledger.sqlite", "--out", name]
         said = io.StringIO()
-        code, error = _run([verb, *arguments, *options], said, said)
+        with chdir(folder):
+            code, error = _run([verb, *arguments, *options], said, said)
         if code != 0:
             raise RuntimeError(f"{verb} failed: {said.getvalue()}") from error
     blocks = histogram(
@@ -780,7 +797,8 @@ def _occupied(r: Random, at: Path) -> None:
 
 @cache
 def _valid_calls() -> dict[str, calls.Valid]:
-    return calls.table()
+    with seeded("calls"):  # whichever case is the first
+        return calls.table()
 
 
 @kind(110)

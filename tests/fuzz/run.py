@@ -236,8 +236,6 @@ def _work(base: Path) -> int:
     told, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)  # what a case prints is not for the parent
     prepare(base)
-    for name in ("matplotlib.pyplot", "pyarrow.parquet", "sklearn.base"):
-        import_module(name)  # what commands load is not their own time
     _enclosed(base)
     with tempfile.TemporaryDirectory(dir=base) as name:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -258,9 +256,11 @@ def _work(base: Path) -> int:
 
 
 def _enclosed(folder: Path) -> None:
-    """Let this process write into a folder alone."""
+    """Let this process write into a folder alone, once what commands load is there."""
     from fence import fence
 
+    for name in ("matplotlib.pyplot", "pyarrow.parquet", "sklearn.base"):
+        import_module(name)  # not a command's own time
     sys.dont_write_bytecode = True
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     fence(folder)
@@ -270,40 +270,45 @@ def trial_of(kinds: Any, kind: str, number: int, base: Path) -> tuple[Any, Any]:
     """Make a case in a folder of its own, and judge it."""
     from damage import leave
     from judge import Finding, Verdict, judge
+    from kinds import seeded
 
     folder = base / "case" / "here"  # of which ".." is removed, too
     folder.mkdir(parents=True)
     os.chdir(folder)
     try:
-        trial = kinds[kind].make(Random(f"{kind} {number}"), folder)
-        return judge(trial), trial
+        with seeded(f"{kind} {number}"):
+            trial = kinds[kind].make(Random(f"{kind} {number}"), folder)
+            return judge(trial), trial
     except Exception as error:
         traceback.print_exc()
         fault = Finding("fuzzer", f"kinds.py, {kind}", repr(error))  # to be mended itself
         return Verdict(False, (fault,)), None
     finally:
         os.chdir(base)
-        leave(folder)
+        leave()
         shutil.rmtree(base / "case")
 
 
 def _show(kind: str, number: str) -> int:
     """Try one case, and show what it is and what became of it."""
     import judge
-    from kinds import KINDS, prepare
+    from kinds import KINDS, prepare, seeded
 
+    case = f"{kind} {int(number)}"
     with tempfile.TemporaryDirectory(prefix="privrl-fuzz-", dir=_SCRATCH) as name:
         prepare(Path(name))
         folder = Path(name) / "case" / "here"
         folder.mkdir(parents=True)
         os.chdir(folder)
         _enclosed(Path(name))
-        trial = KINDS[kind].make(Random(f"{kind} {int(number)}"), folder)
-        print(trial.said[:2000])
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and not path.name.startswith("ledger") and path.stat().st_size < 3000:
-                print(f"-- {path.name}: {path.read_bytes()[:1500]!r}")
-        verdict = _traced(trial) if isinstance(trial, judge.Call) else judge.judge(trial)
+        with seeded(case):
+            trial = KINDS[kind].make(Random(case), folder)
+            print(trial.said[:2000])
+            for path in sorted(folder.rglob("*")):
+                own = path.is_file() and not path.name.startswith("ledger")
+                if own and path.stat().st_size < 3000:
+                    print(f"-- {path.name}: {path.read_bytes()[:1500]!r}")
+            verdict = _traced(trial) if isinstance(trial, judge.Call) else judge.judge(trial)
         os.chdir("/")
         print("taken" if verdict.succeeded else "refused")
         for each in verdict.findings:

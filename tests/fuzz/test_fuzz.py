@@ -1,22 +1,31 @@
 """Bad input, a part of what ``python tests/fuzz/run.py`` tries, and the fuzzer itself."""
 
 import re
+import runpy
 import subprocess
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from glob import glob
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import calls
+import damage
 import judge
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from judge import CANARY, Call, Command
-from kinds import KINDS, prepare
+from kinds import KINDS, Kind, prepare
 
+import privrl
+from privrl import secret_rng
 from privrl.accounting import RdpAccountant
 from privrl.costs import LaplaceCost, ReplaceRecord
 
@@ -32,6 +41,13 @@ sys.dont_write_bytecode = True
 fence(Path(sys.argv.pop(1)))
 main()
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What calls write is not left in the folder of the project."""
+    with chdir(tmp_path_factory.mktemp("calls")):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +114,17 @@ def test_every_public_name_is_tried_or_left_out(valid: dict[str, calls.Valid]) -
     public = {name for name, _ in calls.names()}
     assert not public - valid.keys() - calls.LEFT_OUT.keys()
     assert not calls.LEFT_OUT.keys() - public
+
+
+def test_every_public_folder_is_tried_or_left_out() -> None:
+    package = Path(privrl.__file__).parent
+    modules = glob("**/__init__.py", root_dir=package, recursive=True)  # follows links to folders
+    found = {
+        ".".join(Path(name).parent.parts)
+        for name in modules
+        if re.search(r"^__all__", (package / name).read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert found == {*calls.FOLDERS, *calls.FOLDERS_LEFT_OUT}
 
 
 def test_what_is_changed_was_valid(valid: dict[str, calls.Valid], empty: Path) -> None:
@@ -197,6 +224,11 @@ def test_a_broken_call_is_found(
     assert [each.sort for each in verdict.findings] == [sort]
 
 
+def test_what_pandas_warns_of_in_a_text_is_not_found(empty: Path) -> None:
+    series = pd.Series(np.full(4, 2.0, "f2"))
+    assert judge.judge(Call("repr", lambda: repr(series), empty)).findings == ()
+
+
 def test_a_charge_for_what_is_refused_is_found(empty: Path) -> None:
     accountant = RdpAccountant()
 
@@ -225,6 +257,53 @@ def test_broken_commands_are_found(base: Path, empty: Path) -> None:
     assert {each.sort for each in found} == {"canary", "files", "spend"}
     found = judge.judged(command, 0, "Traceback (most recent call last):", {}, 0)
     assert {each.sort for each in found} == {"traceback", "spend"}
+
+
+def test_valid_files_are_the_same_each_time(base: Path, tmp_path: Path) -> None:
+    """Noise, times and folders are none that others lack, so that a case can be repeated."""
+    prepare(tmp_path)
+    prepare(base)  # these are taken again from now on
+    assert judge.snapshot(tmp_path) == judge.snapshot(base)
+
+
+def test_secret_noise_is_the_same_in_a_case(empty: Path) -> None:
+    trial_of, drawn = runpy.run_path(str(RUN))["trial_of"], list[float]()
+
+    def draw() -> None:
+        drawn.extend((secret_rng().random(), np.random.default_rng().random()))
+
+    def noise(r: Random, folder: Path) -> Call:
+        draw()
+        return Call("draw", draw, folder)
+
+    for number in (1, 2, 1):
+        assert trial_of({"noise": Kind(noise, 1)}, "noise", number, empty)[0].succeeded
+    assert drawn[:4] == drawn[8:]
+    draw()
+    assert len(set(drawn)) == 10  # others are others, and afterwards it is secret again
+
+
+def test_a_pipe_is_not_fed_in_a_later_case(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that was late wrote into the file that the next case had under that name."""
+    real, path = damage._feed, empty / "a"
+
+    def late(*given: Any) -> None:
+        time.sleep(0.1)
+        real(*given)
+
+    monkeypatch.setattr(damage, "_feed", late)
+    for seed in range(40):
+        path.write_bytes(b"first")
+        damage.in_place(Random(seed), path)
+        if path.is_fifo():
+            break
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    ((feeder, _),) = damage._FEEDERS
+    damage.leave()
+    path.unlink()
+    path.write_bytes(b"second")
+    feeder.join()
+    assert path.read_bytes() == b"second"
 
 
 def test_a_case_is_the_same_whenever_it_is_tried(base: Path, empty: Path) -> None:
