@@ -338,7 +338,7 @@ def _replayed(setup: Setup, data: Any) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None,
+    max_examples=80, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 @given(setup=SETUPS, data=st.data())
@@ -352,7 +352,7 @@ HATS = Setup(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rewards=st.sampled_from(["hat", "hat damped"]),
     relation=st.sampled_from(["step", "step arrival", "episode"]),

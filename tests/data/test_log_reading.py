@@ -628,7 +628,7 @@ def test_a_name_that_cannot_be_looked_at_is_none():
 @pytest.mark.needs("pyarrow")
 def test_bytes_that_are_no_text():
     """Whoever has them is a person of that name, and stops nobody's reading."""
-    pa = pytest.importorskip("pyarrow")
+    pa = import_module("pyarrow")
     table = arrow(ROWS)
     names = pa.array([b"SECRE\xff", *(b"p" for _ in ROWS[1:])])
     names = pa.Array.from_buffers(pa.string(), len(names), names.buffers())

@@ -637,7 +637,7 @@ def spoilt(data, content):
     return bytes(content)[: data.draw(st.integers(len(content) - 2, len(content)))]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_bytes_from_anybody(data):
     """Whatever is changed, in a file or an array in it: words say so, or the model is one."""

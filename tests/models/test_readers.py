@@ -15,6 +15,7 @@ import warnings
 from contextlib import ExitStack
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from numbers import Integral
 from unittest.mock import patch
 
@@ -280,14 +281,14 @@ def test_a_column_in_which_all_is_missing_has_no_type(package, column):
 
 def no_utf8():
     """Three texts of Arrow's, which does not check them; the first is none."""
-    arrow = pytest.importorskip("pyarrow")
+    arrow = import_module("pyarrow")
     binary = arrow.array([b"SECRET\xff", b"a", b"b"])
     return arrow.Array.from_buffers(arrow.string(), 3, binary.buffers())
 
 
 NO_UTF8 = {
     "array": lambda array: array,
-    "chunked array": lambda array: pytest.importorskip("pyarrow").chunked_array([array]),
+    "chunked array": lambda array: import_module("pyarrow").chunked_array([array]),
     "dictionary": lambda array: array.dictionary_encode(),
     "pandas' ArrowDtype": lambda array: pd.Series(pd.arrays.ArrowExtensionArray(array)),
     "pandas' strings": lambda array: pd.Series(
@@ -296,6 +297,7 @@ NO_UTF8 = {
 }
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("container", NO_UTF8)
 def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
     """Arrow's own error has the whole text in its message."""
@@ -306,12 +308,13 @@ def test_bytes_that_are_no_text_are_shown_to_nobody_and_stop_nothing(container):
     assert caught.value.__context__ is None
 
 
+@pytest.mark.needs("pyarrow")
 @pytest.mark.parametrize("kind", ["table", "Parquet"])
 def test_bytes_that_are_no_text_are_one_record_of_a_table(kind, tmp_path):
-    arrow = pytest.importorskip("pyarrow")
+    arrow = import_module("pyarrow")
     table = arrow.table({"x": no_utf8()})
     if kind == "Parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet = import_module("pyarrow.parquet")
         parquet.write_table(table, tmp_path / "d.parquet")
         table = parquet.read_table(tmp_path / "d.parquet")
     cells = Schema({"x": Categories(("a", "b"), other=True)}).encode(table)
