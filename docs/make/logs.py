@@ -1,4 +1,4 @@
-"""Make the tables and the picture of policies from logs in docs/logs.md.
+"""Make the tables of docs/results/logs.md, and the main table and the picture of docs/logs.md.
 
 Run with ``python docs/make/logs.py``; it takes about a quarter of an hour. Names of tables as
 arguments make those alone. ICU-Sepsis is read from where the environment variable
@@ -57,11 +57,12 @@ _TWO = Study(conditions=(Condition(), Condition("half-expert", known=False)))
 
 
 def main() -> None:
-    """Write the picture, and the tables between the markers of the page."""
+    """Write the picture, and the tables between the markers of both pages."""
     blocks = {"clinics": _clinics, "icu": _icu, "others": _others, "small": _small}
-    rest = {"environments": _environments, "values": _values, "estimates": _estimates}
-    of_behaviour = {"behaviours": _behaviours, "coverage": _coverage}
-    pages.main("logs.md", blocks | rest | of_behaviour)
+    rest = {"environments": _environments, "values": _values}
+    rest |= {"coverage": _coverage, "estimates": _estimates}
+    main_table = {"behaviours": _behaviours}
+    pages.main_of({"logs.md": main_table, "results/logs.md": blocks | rest})
 
 
 _RANDOM = {0.05: "near-expert, 5 %", 0.15: "near-expert, 15 %", 0.5: "mixed, 50 %",
@@ -113,8 +114,8 @@ def _behaviours() -> str:
 _NAMES = {
     "clone": "clone",
     "untold": "fit_policy",
-    "actions": "fit_policy, actions told",
-    "chances": "fit_policy, actions and chances told",
+    "actions": "actions known",
+    "chances": "propensities known",
 }
 
 

@@ -19,8 +19,9 @@ class Estimate(InHtml):
         Of an episode.
     lower, upper : float
         Meant to have it between them in 95 of 100 logs: normal, of noise and of who was logged, to
-        first order. ``docs/logs.md`` says in how many they have, of simulated ones: in fewer where
-        a policy is planned for noisy counts, as what noise hides counts as paying nothing.
+        first order. ``docs/results/logs.md`` says in how many they have, of simulated ones: in
+        fewer where a policy is planned for noisy counts, as what noise hides counts as paying
+        nothing.
     """
 
     value: float

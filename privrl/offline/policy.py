@@ -76,9 +76,9 @@ class LoggedPolicy(InHtml):
     and chance leave, to first order. Of kind "rounds" it is what was done and, beyond it, what the
     smoothed sums promise for the chosen actions where persons were: to first order too, as the
     policy takes persons elsewhere: bounds allow for 0.6 to 1.7 times that beside the noise, and
-    ``docs/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for other
-    behaviour policies nothing bounds how far off it is, and the bounds are all that is possible, as
-    they are of kind "popular". Of kind "behaviour" it is what was done.
+    ``docs/results/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for
+    other behaviour policies nothing bounds how far off it is, and the bounds are all that is
+    possible, as they are of kind "popular". Of kind "behaviour" it is what was done.
     """
 
     action: IntArray

@@ -62,8 +62,6 @@ def test_links_lead_to_pages_or_to_copies_of_files() -> None:
 
 #: Words of a page, tables and code included: what one sitting takes.
 README_WORDS, PAGE_WORDS = 900, 3500
-#: Pages that still hold their tables of results. Remove a page here when its tables move out.
-LONG = {"logs.md": 4600}
 
 
 def test_pages_are_short() -> None:
@@ -80,4 +78,4 @@ def test_pages_are_short() -> None:
     ]
     assert len(pages) > 30
     found = {page.name: words(page) for page in pages}
-    assert not {name: n for name, n in found.items() if n > LONG.get(name, PAGE_WORDS)}
+    assert not {name: n for name, n in found.items() if n > PAGE_WORDS}
