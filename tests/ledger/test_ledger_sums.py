@@ -391,8 +391,13 @@ def test_what_an_accountant_entered_is_not_forgotten_by_it(book: Ledger) -> None
     book.accountant("d").compose(gaussian(50.0))
     assert too_late.epsilon(1e-5) == math.inf
     assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
+    too_small = book.accountant("d")
+    too_small.resume(*accountant.charges())  # what is entered now is not what was charged
+    assert too_small.epsilon(1e-5) == math.inf
+    accountant.compose(gaussian(50.0))
+    assert accountant.epsilon(1e-5) > spent
     book.path.unlink()
-    assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
+    assert resumed.epsilon(1e-5) == spent
     assert book.accountant("d", UNIT).epsilon(1e-5) == 0
 
 
