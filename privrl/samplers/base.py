@@ -115,8 +115,8 @@ def draw(
     BudgetExceeded
         If the accountant's budget does not cover the updates; then none is made.
     ValueError
-        If a sampler refuses its counts, or ``rng`` is neither of these; then nothing is spent and
-        no update is made.
+        If a sampler refuses its counts or is named twice, or ``rng`` is neither of these; then
+        nothing is spent and no update is made.
 
     Notes
     -----
@@ -164,6 +164,11 @@ class Draw:
 
     def _prepared(self) -> Release[list[Posterior]]:
         checked = [(sampler, _owned(counts)) for sampler, counts in self._updates]
+        if len({id(_holder(sampler)) for sampler, _ in checked}) < len(checked):
+            raise ValueError(
+                "updates must name each sampler once, also where a reward model holds it: its "
+                "first update may refuse the second one, when all are paid; draw once for each."
+            )
         for sampler, batch in checked:
             sampler.check(batch)
         costs = [sampler.cost for sampler, _ in checked]
@@ -187,6 +192,13 @@ class Draw:
             parts=[sampler for sampler, _ in checked],
             place=place,
         )
+
+
+def _holder(sampler: object) -> object:
+    """Return the sampler that holds the counts, if a reward model has one inside."""
+    while (inside := getattr(sampler, "_sampler", None)) is not None:
+        sampler = inside
+    return sampler
 
 
 def _owned(counts: ArrayLike) -> FloatArray:
