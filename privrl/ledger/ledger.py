@@ -449,15 +449,14 @@ class Ledger:
     def account(self, dataset: str, relation: Relation) -> Account | None:
         """Return what was spent of a data set under a relation; None if nothing was."""
         check_is("dataset", dataset, str)
-        return self._read().accounts.get((one_spelling(dataset), relation_key(relation)))
+        state = self._read()
+        found = state.accounts.get((one_spelling(dataset), relation_key(relation)))
+        return None if found is None else _with_budget(found, state)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return what was spent of each data set under each relation, in order of first entry."""
         state = self._read()
-        return tuple(
-            replace(each, budget=state.budget(each.dataset, each.relation))
-            for each in state.accounts.values()
-        )
+        return tuple(_with_budget(each, state) for each in state.accounts.values())
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
         """Return what may be spent, by data set and relation; None stands for every other one."""
@@ -768,6 +767,10 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
     alone = None if entry["alone"] is None else (float(entry["alone"][0]), float(entry["alone"][1]))
     once = Amount(orders, curve_from_bytes(curve), pure, 1, alone)
     return once.times(check_count("count", entry["count"]))
+
+
+def _with_budget(account: Account, state: _State) -> Account:
+    return replace(account, budget=state.budget(account.dataset, account.relation))
 
 
 def _named(entry: dict[str, Any]) -> dict[str, Any]:

@@ -266,6 +266,13 @@ def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> N
     book.accountant("d").compose(laplace(1.0))
 
 
+def test_an_account_has_its_budget(book: Ledger) -> None:
+    book.accountant("d").compose(gaussian(9.0))
+    book.set_budget("d", Budget(1.0, 1e-5))
+    assert (book.account("d", UNIT),) == book.accounts()
+    assert book.account("d", UNIT).budget == Budget(1.0, 1e-5)
+
+
 def test_a_budget_counts_what_was_spent_before_it(book: Ledger) -> None:
     book.accountant("d").compose(laplace(1.0))
     book.set_budget("d", Budget(1.5))
