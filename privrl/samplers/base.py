@@ -7,7 +7,7 @@ the accountant first and updates after (`privrl.accounting.releases`). Raw count
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 
@@ -137,6 +137,9 @@ class Draw:
         As for `draw`.
     register : Register, optional
         Where the draw is entered before it is made, and where its randomness comes from then.
+    note : callable, optional
+        Is told what will be charged, just before it is; None if nothing is. What a sampler costs
+        is asked once: who asks again may hear something else.
     """
 
     def __init__(
@@ -145,7 +148,10 @@ class Draw:
         updates: Sequence[tuple[Sampler, ArrayLike]],
         rng: np.random.Generator | None = None,
         register: Register | None = None,
+        *,
+        note: Callable[[Cost | None], None] | None = None,
     ) -> None:
+        self._note = note
         self._accountant, self._updates, self._register = accountant, updates, register
         self._rng = secret_rng() if rng is None else rng
         self._release: Release[list[Posterior]] | None = None
@@ -174,9 +180,12 @@ class Draw:
         costs = [sampler.cost for sampler, _ in checked]
         charged = [cost for cost in costs if cost is not None]
 
+        cost = together(charged) if charged else None
         place = None
         if self._register is not None:
             place = self._register.place_of([batch for _, batch in checked])
+        if self._note is not None:
+            self._note(cost)
 
         def update(rng: np.random.Generator) -> list[Posterior]:
             return [
@@ -186,7 +195,7 @@ class Draw:
 
         return Release(
             self._accountant,
-            together(charged) if charged else None,
+            cost,
             update,
             self._rng,
             parts=[sampler for sampler, _ in checked],
