@@ -96,8 +96,8 @@ class KnownRewards:
         """Do nothing: there are no counts that could be entered twice."""
 
     def fresh(self) -> Self:
-        """Return the model itself: it holds no data."""
-        return self
+        """Return a copy: it holds no data."""
+        return copy(self)
 
     def encode(
         self,

@@ -28,7 +28,7 @@ from privrl.agents.observer import Observer
 from privrl.agents.policies import Action, Policy, Step
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
-from privrl.costs.base import Cost, is_fixed, together
+from privrl.costs.base import Cost, is_fixed
 from privrl.costs.relations import PaperStep, ReplaceEpisode
 from privrl.envs.planning import best_actions, plan_support
 from privrl.envs.support import Support
@@ -388,14 +388,10 @@ class TabularAgent(Observer, ABC):
             return
         new = self._new
         updates = [(self._sampler, new.counts), (self._rewards, new.rewards)]
-        draw = Draw(self.accountant, updates, self._noise, self._entered)
+        draw = Draw(self.accountant, updates, self._noise, self._entered, note=self._will_pay)
         paid = self._paid
         # Until it is made: whatever goes wrong in a draw, no count and no noise is used twice.
         self._new, self._half_done = self._nothing(), "a draw"
-        if not self.batch_shape:  # of which there is no statement
-            # Before the draw, after which a sampler tells no cost. If a draw is interrupted, the
-            # statement includes it: it is never too small.
-            self._paid = _with(paid, self._sampler.cost, self._rewards.cost)
         try:
             transition, reward = draw.make()
         except BaseException:
@@ -406,6 +402,14 @@ class TabularAgent(Observer, ABC):
         self._released, self._policy = (transition, reward), None
         self._half_done = None
         self._follow(self._plan(transition, reward))
+
+    def _will_pay(self, cost: Cost | None) -> None:
+        """Note what a draw is charged, before it is.
+
+        If the draw is interrupted, the statement includes it: it is never too small.
+        """
+        if cost is not None and not self.batch_shape:  # of a batch there is no statement
+            self._paid = _with(self._paid, cost)
 
     def act(self, state: int, step: int) -> int:
         """Return the action for a state at a step of the episode (the first is 0).
@@ -636,12 +640,8 @@ class TabularAgent(Observer, ABC):
         )
 
 
-def _with(paid: Paid, *costs: Cost | None) -> Paid:
-    """Return what was paid, and a draw of these costs."""
-    charged = [cost for cost in costs if cost is not None]
-    if not charged:
-        return paid
-    cost = together(charged)
+def _with(paid: Paid, cost: Cost) -> Paid:
+    """Return what was paid, and a draw of this cost."""
     if paid and is_fixed(cost) and paid[-1][0] == cost:
         return (*paid[:-1], (cost, paid[-1][1] + 1))
     return (*paid, (cost, 1))

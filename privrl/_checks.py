@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from privrl._processes import check_made_here
 
 _QUICK = 2**63
+LARGEST_WHOLE = 2**53  # up to which floats hold every whole number
 _LONGEST = 200  # characters of a value in a message
 
 
@@ -46,6 +47,16 @@ def check_count(name: str, value: int, least: int = 1) -> int:
         raise ValueError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
     if math.isnan(_as_float(value)):
         raise ValueError(f"{name} must be a whole number >= {least}, got one beyond all floats.")
+    return int(value)
+
+
+def check_repeats(name: str, value: int) -> int:
+    """Return how often something is charged, if floats hold all such numbers."""
+    if check_count(name, value) > LARGEST_WHOLE:
+        raise ValueError(
+            f"{name} must be a whole number of at most 2**53, got {shown(value)}: floats do not "
+            "hold all larger ones."
+        )
     return int(value)
 
 

@@ -15,6 +15,7 @@ from threading import RLock
 from time import time
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
+from privrl._checks import LARGEST_WHOLE
 from privrl._html import table
 from privrl._processes import this_process
 from privrl.costs.base import Cost, Together, is_fixed
@@ -128,7 +129,7 @@ class Book:
         costs, numbers, now = self._costs, self._numbers, time()
         if len(numbers) > 3 * len(costs):  # of a cost that an interrupt has kept out
             del numbers[3 * len(costs) :]
-        if costs and costs[-1] is cost:
+        if costs and costs[-1] is cost and numbers[-3] <= LARGEST_WHOLE - count:
             numbers[-3] += count
             numbers[-1] = now
             return

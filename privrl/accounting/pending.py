@@ -18,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import LARGEST_WHOLE
 from privrl.costs.base import Bulk, InBulk
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import product_up, sum_up, two_sum
@@ -125,8 +126,10 @@ class _List:
         """Put a cost, so many times, on the list, together with the last if that is equal."""
         waits = self._most_summed < len(self)
         if waits and (self._last is cost or self._last == cost):
-            self._rows[-self._width] += count
-            return
+            times = int(self._rows[-self._width]) + count
+            if times <= LARGEST_WHOLE:
+                self._rows[-self._width] = times
+                return
         row = (count, *self.bulk.numbers(cost))
         self._last = None  # until it is this one: an interrupt may come after any line
         self._width = len(row)

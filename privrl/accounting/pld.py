@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_repeats
 from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
@@ -151,7 +151,7 @@ class PldAccountant(KeepsJournal):
             than made it.
         """
         self._check_made_here()
-        check_count("count", count)
+        check_repeats("count", count)
         check_cost(cost)
         kind = self._checked(cost)
         spent = _Spent(self._spent.counts + Counter({kind: count}))

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_orders
+from privrl._checks import as_floats, check_orders, check_repeats
 from privrl.accounting.filters import (
     UNDECIDED,
     Plan,
@@ -173,10 +173,10 @@ class RdpAccountant(KeepsJournal):
             If the budget does not cover all of them; then none is recorded.
         ValueError
             If the cost is about another neighbouring relation than the earlier ones, ``count`` is
-            not a whole number of at least 1, or this is another process than made it.
+            not a whole number from 1 to 2**53, or this is another process than made it.
         """
         self._check_made_here()
-        check_count("count", count)
+        check_repeats("count", count)
         check_cost(cost)
         relation, ours = cost.relation, self._relation
         if ours is not None and relation is not ours and relation != ours:

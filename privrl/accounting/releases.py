@@ -119,17 +119,20 @@ class Release(Generic[Released]):
 
     def _pay(self) -> None:
         place = self._place
-        # Such an accountant is in a file as the places are, which one at a time can write to.
-        lasting = bool(getattr(self._accountant, "outlives_processes", False))
+        # Only an accountant in a file has it: one at a time can write to that and to the places'.
+        recall = getattr(self._accountant, "recall", None)
         if place is None:
             self._charge()
-        elif lasting and not place.taken:
+        elif recall is None:
+            if not place.taken:
+                place.enter(self._charge)
+            else:  # what was charged in memory was forgotten with the process
+                self._charge()
+        elif not place.taken:
             self._charge()
             place.enter(_nothing)
-        elif not lasting and not place.taken:
-            place.enter(self._charge)
-        elif not lasting:  # what was charged in memory was forgotten with the process
-            self._charge()
+        elif self._cost is not None:  # it is in the file; the accountant may be a new one
+            recall(self._cost)
 
     def _charge(self) -> None:
         if self._cost is not None:

@@ -211,7 +211,7 @@ class BatchCost(InHtml):
     Raises
     ------
     ValueError
-        If there is none, or their relations differ.
+        If there is none, their relations differ, or one is itself a `BatchCost`.
     """
 
     rows: tuple[Cost, ...]
@@ -219,6 +219,8 @@ class BatchCost(InHtml):
     def __init__(self, rows: Sequence[Cost]) -> None:
         object.__setattr__(self, "rows", tuple(rows))
         _check_one_relation("rows", self.rows)
+        if any(isinstance(row, BatchCost) for row in self.rows):
+            raise ValueError("rows must be costs of one run each, got a BatchCost; list its rows.")
 
     @property
     def fixed(self) -> bool:

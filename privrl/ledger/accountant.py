@@ -1,8 +1,7 @@
 """The accountant of a data set: whatever it is charged with is in the ledger before it is drawn."""
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +9,12 @@ from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.base import Cost, check_delta
 from privrl.costs.relations import Relation, check_relation
+from privrl.ledger.amounts import Amount, amount_of
 from privrl.ledger.budgets import Budget
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
 if TYPE_CHECKING:
-    from privrl.ledger.amounts import Amount
     from privrl.ledger.ledger import Account, DataSet, Ledger, Receipt
 
 
@@ -25,8 +24,6 @@ class LedgerAccountant(KeepsJournal):
     It goes wherever an ``accountant=`` is taken. Its `journal` is what was charged through it;
     `epsilon` is of all that was ever spent of the data set. Copies spend from the same budget.
     """
-
-    outlives_processes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -95,15 +92,38 @@ class LedgerAccountant(KeepsJournal):
         self._receipt = self._ledger.spend(
             self._dataset, cost, count, delta=self._delta, about=self._about
         )
-        self._known = self._receipt.after
+        before, known = self._receipt.before, self._known
+        if known is not None and not before.covers(known):  # the ledger has forgotten it
+            before = known
+        self._known = before + self._receipt.amount
         self._relation = cost.relation
         self._book.add(cost, count)
 
+    @one_at_a_time
+    def recall(self, cost: Cost) -> None:
+        """Take note of a cost that was entered before, by a run that this one goes on from.
+
+        Nothing is entered. Without it, this accountant would not know of a draw that is made once
+        more, nor under which relation it was paid for.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger cannot be read.
+        """
+        self._recharge([cost], [1])
+        self._book.add(cost, 1)
+
     def _recharge(self, costs: Sequence[Cost], counts: Sequence[int]) -> None:
-        for cost in costs:  # in the ledger they are
+        orders = self._ledger.orders
+        charged, known = Amount.nothing(orders), self._known
+        for cost, count in zip(costs, counts, strict=True):  # in the ledger they are
+            charged += amount_of(cost, count, orders, self._delta)
             self._relation = cost.relation
         account = self._account()
-        self._known = None if account is None else account.total
+        total = Amount.nothing(orders) if account is None else account.total
+        there = total.covers(charged) and (known is None or total.covers(known))
+        self._known = total if there else Amount.unknown(orders)
 
     def epsilon(self, delta: float) -> FloatArray:
         """Return epsilon (nats) of all that was spent of the data set, at ``delta`` in (0, 1).
@@ -114,8 +134,6 @@ class LedgerAccountant(KeepsJournal):
         accountant counts though the ledger forgets it; infinite where nobody knows it any more.
         """
         delta, account, known = check_delta(delta), self._account(), self._known
-        if known is None and self._book.charges()[0]:
-            return np.asarray(math.inf)
         totals = [] if account is None else [account.total]
         totals += [] if known is None else [known]
         return np.asarray(max((total.epsilon(delta) for total in totals), default=0.0))

@@ -61,6 +61,18 @@ class Amount:
         """Return what no release costs."""
         return cls(orders, (0,) * len(orders), Fraction(0), 0)
 
+    @classmethod
+    def unknown(cls, orders: tuple[float, ...]) -> Self:
+        """Return what releases cost of which nobody knows: it is infinite."""
+        return cls(orders, (None,) * len(orders), None, 1)
+
+    def covers(self, other: "Amount") -> bool:
+        """Whether releases of the other amount can be among these, on the same orders."""
+        return self.releases >= other.releases and all(
+            one is None or (more is not None and more <= one)
+            for one, more in zip(self.curve, other.curve, strict=True)
+        )
+
     def __add__(self, other: "Amount") -> "Amount":
         """Return what these and others cost, on the same orders."""
         curve = tuple(
@@ -143,6 +155,21 @@ def profile_of(cost: Cost) -> Cost | None:
     slow = [part for part in cost.parts if not isinstance(part, ChoiceCost)]
     quick = not slow or (len(slow) == 1 and profile_of(slow[0]) is not None)
     return cost if quick else None
+
+
+def alone_of(cost: Cost, count: int, delta: float | None) -> tuple[float, float] | None:
+    """Return a delta, and the epsilon there of a single release by its own privacy profile."""
+    profile = profile_of(cost) if count == 1 and delta is not None else None
+    if profile is None or delta is None:
+        return None
+    epsilon = float(profile.epsilon(delta))
+    return (delta, epsilon) if epsilon < math.inf else None
+
+
+def amount_of(cost: Cost, count: int, orders: tuple[float, ...], delta: float | None) -> Amount:
+    """Return what a cost comes to so many times, at the orders of a ledger."""
+    curve = curve_from_bytes(curve_of(cost, orders).astype("<f8").tobytes())
+    return Amount(orders, curve, pure_of(cost), 1, alone_of(cost, count, delta)).times(count)
 
 
 @lru_cache(maxsize=256)

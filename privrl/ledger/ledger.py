@@ -24,7 +24,7 @@ from privrl.accounting.rdp import BudgetExceeded
 from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation
 from privrl.ledger import accountant
-from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, profile_of, pure_of
+from privrl.ledger.amounts import Amount, alone_of, curve_from_bytes, curve_of, pure_of
 from privrl.ledger.budgets import Budget, strictest
 from privrl.ledger.contents import content_of, relation_key
 from privrl.ledger.file import (
@@ -97,13 +97,14 @@ class Account:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was entered: its number, and what was spent before and after it."""
+    """What was entered: its number, what was spent before and after it, and what it cost itself."""
 
     number: int
     dataset: str
     before: Amount
     after: Amount
     budget: Budget | None
+    amount: Amount
 
     @property
     def is_named(self) -> bool:
@@ -309,12 +310,7 @@ class Ledger:
         if about is not None:
             check_line("about", about)
         count = check_count("count", count)
-        profile = profile_of(cost) if count == 1 else None
-        alone = None
-        if delta is not None:
-            delta = check_delta(delta)
-            if profile is not None:
-                alone = delta, float(profile.epsilon(delta))
+        alone = alone_of(cost, count, None if delta is None else check_delta(delta))
         relation, pure = cost.relation, pure_of(cost)
         key = dataset.name, relation_key(relation)
         # What takes long is worked out before others have to wait.
@@ -333,17 +329,18 @@ class Ledger:
                 "count": count,
                 "about": about,
                 "pure": None if pure is None else str(pure),
-                "alone": None if alone is None or not alone[1] < np.inf else alone,
+                "alone": alone,
                 "curve": digest_of(curve),
             }
             before = state.accounts.get(key)
             total = Amount.nothing(state.orders) if before is None else before.total
-            after = total + _amount(entry, curve, state.orders)
+            amount = _amount(entry, curve, state.orders)
+            after = total + amount
             budget = self._check_budget(state, entry, total, after, cost)
             transaction.add_curve(curve)
             state = _after(state, transaction.add(state.link, state.number + 1, entry), transaction)
         self._state = state
-        return Receipt(state.number, dataset.name, total, after, budget)
+        return Receipt(state.number, dataset.name, total, after, budget, amount)
 
     def set_budget(
         self, dataset: str, budget: Budget, relation: Relation | str | None = None
@@ -387,6 +384,11 @@ class Ledger:
         """The number of the last entry, and its link; 0 and `identity` where there is none."""
         state = self._opened()
         return state.number, state.link
+
+    @property
+    def orders(self) -> tuple[float, ...]:
+        """The Rényi orders at which it adds costs up."""
+        return self._opened().orders
 
     def holds(self, number: int, link: str) -> bool:
         """Whether an entry that was the `head` once is there."""
@@ -447,15 +449,14 @@ class Ledger:
     def account(self, dataset: str, relation: Relation) -> Account | None:
         """Return what was spent of a data set under a relation; None if nothing was."""
         check_is("dataset", dataset, str)
-        return self._read().accounts.get((one_spelling(dataset), relation_key(relation)))
+        state = self._read()
+        found = state.accounts.get((one_spelling(dataset), relation_key(relation)))
+        return None if found is None else _with_budget(found, state)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return what was spent of each data set under each relation, in order of first entry."""
         state = self._read()
-        return tuple(
-            replace(each, budget=state.budget(each.dataset, each.relation))
-            for each in state.accounts.values()
-        )
+        return tuple(_with_budget(each, state) for each in state.accounts.values())
 
     def budgets(self) -> Mapping[tuple[str, str | None], Budget]:
         """Return what may be spent, by data set and relation; None stands for every other one."""
@@ -766,6 +767,10 @@ def _amount(entry: Mapping[str, Any], curve: bytes, orders: tuple[float, ...]) -
     alone = None if entry["alone"] is None else (float(entry["alone"][0]), float(entry["alone"][1]))
     once = Amount(orders, curve_from_bytes(curve), pure, 1, alone)
     return once.times(check_count("count", entry["count"]))
+
+
+def _with_budget(account: Account, state: _State) -> Account:
+    return replace(account, budget=state.budget(account.dataset, account.relation))
 
 
 def _named(entry: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ the accountant first and updates after (`privrl.accounting.releases`). Raw count
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 
@@ -115,8 +115,8 @@ def draw(
     BudgetExceeded
         If the accountant's budget does not cover the updates; then none is made.
     ValueError
-        If a sampler refuses its counts, or ``rng`` is neither of these; then nothing is spent and
-        no update is made.
+        If a sampler refuses its counts or is named twice, or ``rng`` is neither of these; then
+        nothing is spent and no update is made.
 
     Notes
     -----
@@ -137,6 +137,9 @@ class Draw:
         As for `draw`.
     register : Register, optional
         Where the draw is entered before it is made, and where its randomness comes from then.
+    note : callable, optional
+        Is told what will be charged, just before it is; None if nothing is. What a sampler costs
+        is asked once: who asks again may hear something else.
     """
 
     def __init__(
@@ -145,7 +148,10 @@ class Draw:
         updates: Sequence[tuple[Sampler, ArrayLike]],
         rng: np.random.Generator | None = None,
         register: Register | None = None,
+        *,
+        note: Callable[[Cost | None], None] | None = None,
     ) -> None:
+        self._note = note
         self._accountant, self._updates, self._register = accountant, updates, register
         self._rng = secret_rng() if rng is None else rng
         self._release: Release[list[Posterior]] | None = None
@@ -164,14 +170,22 @@ class Draw:
 
     def _prepared(self) -> Release[list[Posterior]]:
         checked = [(sampler, _owned(counts)) for sampler, counts in self._updates]
+        if len({id(_holder(sampler)) for sampler, _ in checked}) < len(checked):
+            raise ValueError(
+                "updates must name each sampler once, also where a reward model holds it: its "
+                "first update may refuse the second one, when all are paid; draw once for each."
+            )
         for sampler, batch in checked:
             sampler.check(batch)
         costs = [sampler.cost for sampler, _ in checked]
         charged = [cost for cost in costs if cost is not None]
 
+        cost = together(charged) if charged else None
         place = None
         if self._register is not None:
             place = self._register.place_of([batch for _, batch in checked])
+        if self._note is not None:
+            self._note(cost)
 
         def update(rng: np.random.Generator) -> list[Posterior]:
             return [
@@ -181,12 +195,19 @@ class Draw:
 
         return Release(
             self._accountant,
-            together(charged) if charged else None,
+            cost,
             update,
             self._rng,
             parts=[sampler for sampler, _ in checked],
             place=place,
         )
+
+
+def _holder(sampler: object) -> object:
+    """Return the sampler that holds the counts, if a reward model has one inside."""
+    while (inside := getattr(sampler, "_sampler", None)) is not None:
+        sampler = inside
+    return sampler
 
 
 def _owned(counts: ArrayLike) -> FloatArray:

@@ -472,6 +472,11 @@ def test_the_same_draw_is_made_again_and_paid_for_once(book, tmp_path) -> None:
     learn(other, 0, 2)
     assert len(book.entries()) == entries
     np.testing.assert_array_equal(other.released[0].counts, agent.released[0].counts)
+    # The accountant is a new one, and was told of no relation; it states what was spent.
+    assert other.accountant.epsilon(1e-5) == agent.accountant.epsilon(1e-5) > 0
+    assert [e.count for e in other.accountant.journal] == [
+        e.count for e in agent.accountant.journal
+    ]
     learn(other, 2, 4)
     with pytest.raises(LedgerError, match="restored twice"):
         learn(agent, 2, 4, seed=3)

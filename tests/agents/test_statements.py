@@ -170,6 +170,27 @@ def test_an_interrupted_draw_is_stated() -> None:
     assert stated["epsilon_delta"] > before["epsilon_delta"]
 
 
+def test_it_states_what_was_charged_and_not_what_a_sampler_said_before() -> None:
+    """A sampler of one's own may know its cost only when it has seen how large a batch is."""
+
+    class Larger(Diffuse):
+        checked = False
+
+        @property
+        def cost(self):
+            return GaussianCost(sigma=1.0 if self.checked else 50.0, relation=ReplaceStep())
+
+        def check(self, counts):
+            super().check(counts)
+            self.checked = True
+
+    agent = PSRL(*SIZES, sampler=Larger(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng())
+    play(agent, 0)
+    stated = agent.to_policy().guarantee
+    assert stated is not None
+    assert stated["epsilon_delta"] == agent.accountant.epsilon(1e-5)
+
+
 def test_it_is_stated_after_a_checkpoint(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     for name in ("diffuse", "psrl"):

@@ -256,6 +256,13 @@ def test_a_batch_has_one_row_per_release() -> None:
         assert float(batch.epsilon(1e-6)[row]) == pytest.approx(epsilon, rel=1e-12)
 
 
+def test_a_batch_is_no_row_of_another() -> None:
+    """Its rows would have no axis of their own, and one budget."""
+    batch = BatchCost([DirichletCost(weight=0.1, alpha=3, relation=STEP)])
+    with pytest.raises(ValueError, match="rows must be costs of one run each"):
+        BatchCost([batch, batch])
+
+
 def test_a_batch_is_accounted_for_row_by_row() -> None:
     rows = [DirichletCost(weight=r, alpha=3, relation=STEP) for r in (0.01, 0.1, 1.0)]
     together = RdpAccountant()

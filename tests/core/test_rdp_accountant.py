@@ -203,13 +203,22 @@ def test_episodes_of_another_length_are_another_relation() -> None:
         )
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, True, "2"])
+@pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, True, "2", 2**53 + 1])
 def test_count_must_be_a_positive_whole_number(count: object) -> None:
     accountant = RdpAccountant()
     before = state(accountant)
     with pytest.raises(ValueError, match=f"count.*{count}"):
         accountant.compose(RELEASE, count)
     assert state(accountant) == before
+
+
+def test_repeats_are_counted_beyond_what_one_float_holds() -> None:
+    """Added to 2**53 in one float, single charges would be lost."""
+    many = spend(RELEASE, 2**53)
+    for _ in range(2):
+        many.compose(RELEASE)
+    assert sum(entry.count for entry in many.journal) == 2**53 + 2
+    assert many.spent(2) > spend(RELEASE, 2**53).spent(2)
 
 
 def test_count_may_be_a_numpy_integer() -> None:

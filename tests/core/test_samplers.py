@@ -9,6 +9,7 @@ from scipy import stats
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.agents.rewards import BetaRewards
 from privrl.audit import audit_replay
 from privrl.costs.base import NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
@@ -87,6 +88,20 @@ def test_draw_tells_the_accountant(sampler: Sampler) -> None:
     assert sampler.cost is not None
     spent = sampler.cost.rdp(accountant.orders)
     np.testing.assert_allclose(accountant.rdp, spent, rtol=1e-14)
+
+
+@each_sampler
+def test_a_sampler_named_twice_is_refused_before_it_is_paid_for(sampler: Sampler) -> None:
+    """Its first update may refuse the second one, when the accountant was charged for both."""
+    accountant, used = RdpAccountant(), sampler.fresh()
+    with pytest.raises(ValueError, match="updates must name each sampler once"):
+        draw(accountant, [(used, COUNTS), (used, COUNTS)], rng())
+    inside = Diffuse(alpha=2.0, table="rewards")
+    twice = [(inside, np.ones((3, 2, 3))), (BetaRewards(inside), np.ones((3, 2, 2)))]
+    with pytest.raises(ValueError, match="updates must name each sampler once"):
+        draw(accountant, twice, rng())
+    assert len(accountant.journal) == 0
+    draw(accountant, [(used, COUNTS)], rng())  # it was not invalidated
 
 
 @each_sampler

@@ -266,6 +266,13 @@ def test_a_relation_without_a_budget_is_no_way_around_another(book: Ledger) -> N
     book.accountant("d").compose(laplace(1.0))
 
 
+def test_an_account_has_its_budget(book: Ledger) -> None:
+    book.accountant("d").compose(gaussian(9.0))
+    book.set_budget("d", Budget(1.0, 1e-5))
+    assert (book.account("d", UNIT),) == book.accounts()
+    assert book.account("d", UNIT).budget == Budget(1.0, 1e-5)
+
+
 def test_a_budget_counts_what_was_spent_before_it(book: Ledger) -> None:
     book.accountant("d").compose(laplace(1.0))
     book.set_budget("d", Budget(1.5))
@@ -391,8 +398,13 @@ def test_what_an_accountant_entered_is_not_forgotten_by_it(book: Ledger) -> None
     book.accountant("d").compose(gaussian(50.0))
     assert too_late.epsilon(1e-5) == math.inf
     assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
+    too_small = book.accountant("d")
+    too_small.resume(*accountant.charges())  # what is entered now is not what was charged
+    assert too_small.epsilon(1e-5) == math.inf
+    accountant.compose(gaussian(50.0))
+    assert accountant.epsilon(1e-5) > spent
     book.path.unlink()
-    assert accountant.epsilon(1e-5) == resumed.epsilon(1e-5) == spent
+    assert resumed.epsilon(1e-5) == spent
     assert book.accountant("d", UNIT).epsilon(1e-5) == 0
 
 
