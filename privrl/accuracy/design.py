@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive
+from privrl._checks import as_floats, check_count, check_positive, shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
@@ -181,6 +181,6 @@ def _cell_losses(
 def _check_loss(loss: Loss) -> Loss:
     if loss not in get_args(Loss):
         raise ValueError(
-            f"loss must be one of {', '.join(map(repr, get_args(Loss)))}, got {loss!r}."
+            f"loss must be one of {', '.join(map(repr, get_args(Loss)))}, got {shown(loss)}."
         )
     return loss

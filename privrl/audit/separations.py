@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_numbers, check_positive
+from privrl._checks import check_between, check_numbers, check_positive, shown
 from privrl._html import InHtml
 from privrl.numerics.scipy_lazily import special
 
@@ -106,7 +106,7 @@ def separation(
     check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
     if claimed < _LEAST_CLAIMED:
         raise ValueError(
-            f"claimed must be at least {_LEAST_CLAIMED:g}, got {claimed!r}; no number of runs "
+            f"claimed must be at least {_LEAST_CLAIMED:g}, got {shown(claimed)}; no number of runs "
             "would tell less from nothing."
         )
     one, other = check_numbers("first", first), check_numbers("second", second)
