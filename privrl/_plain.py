@@ -85,5 +85,5 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names for a message."""
-    return ", ".join(repr(name) for name in names) or "none"
+    """Return names for a message, as `shown`."""
+    return ", ".join(shown(name) for name in names) or "none"

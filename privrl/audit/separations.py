@@ -23,7 +23,7 @@ from privrl.numerics.scipy_lazily import special
 
 _LEAST_CLAIMED = 1e-100
 _LEAST_ERROR = 1e-6  # below which no number of runs would tell
-_LARGEST = 1e100  # score, whose square floats hold
+_LARGEST = 1e100  # score or claim, whose square floats hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +104,10 @@ def separation(
         check_between(name, value, 0, 1)
     check_between("error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are")
     check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
-    if claimed < _LEAST_CLAIMED:
+    if not _LEAST_CLAIMED <= claimed <= _LARGEST:
         raise ValueError(
-            f"claimed must be at least {_LEAST_CLAIMED:g}, got {shown(claimed)}; no number of runs "
-            "would tell less from nothing."
+            f"claimed must be from {_LEAST_CLAIMED:g} to {_LARGEST:g}, got {shown(claimed)}; no "
+            "number of runs would tell less from nothing, and no scores are further apart."
         )
     one, other = check_numbers("first", first), check_numbers("second", second)
     n = one.size

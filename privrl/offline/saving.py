@@ -425,7 +425,7 @@ def _estimate(name: str, data: Any) -> Estimate:
 
 def _check_entries(what: str, data: Any, wanted: Any) -> None:
     if not isinstance(data, dict) or set(data) != set(wanted):
-        got = listed(data) if isinstance(data, dict) else repr(data)
+        got = listed(data) if isinstance(data, dict) else shown(data)
         raise ValueError(f"{what} must be {listed(wanted)}, got {got}.")
 
 

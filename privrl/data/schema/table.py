@@ -193,7 +193,7 @@ class Schema:
             be filled in.
         """
         if not isinstance(data, Mapping) or set(data) != {"columns"}:
-            keys = listed(data) if isinstance(data, Mapping) else repr(data)
+            keys = listed(data) if isinstance(data, Mapping) else shown(data)
             raise ValueError(f"a schema must have one entry, 'columns', got {keys}.")
         columns = data["columns"]
         if not isinstance(columns, Mapping):

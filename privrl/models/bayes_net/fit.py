@@ -114,7 +114,7 @@ class PrivateBayesNet:
         if self.mechanism in ("dkl", "none"):
             raise ValueError(f"shares must be None for mechanism {shown(self.mechanism)}.")
         if not isinstance(self.shares, Mapping) or set(self.shares) != set(self.structure.nodes):
-            got = listed(self.shares) if isinstance(self.shares, Mapping) else repr(self.shares)
+            got = listed(self.shares) if isinstance(self.shares, Mapping) else shown(self.shares)
             raise ValueError(
                 f"shares must be of all nodes, {listed(self.structure.nodes)}, got {got}."
             )

@@ -207,7 +207,7 @@ def _check_acyclic(parents: Mapping[str, tuple[str, ...]]) -> None:
         edges = networkx().find_cycle(graph)
         path = [*(source for source, _ in edges), edges[0][0]]
         raise ValueError(
-            f"parents must make no cycle, got {' -> '.join(map(repr, path))}; turn round or take "
+            f"parents must make no cycle, got {' -> '.join(map(shown, path))}; turn round or take "
             "away one of these edges."
         )
 
