@@ -80,9 +80,9 @@ class SuiteSpec(Comparison):
         tasks = tuple(dict.fromkeys(name for word in self.tasks for name in _names(word)))
         if not tasks:
             raise ValueError("tasks must name at least one, got none.")
-        shown = [benchmark(name).name for name in tasks]
-        if len(set(shown)) < len(shown):
-            raise ValueError(f"tasks must differ in name, got {', '.join(shown)}.")
+        names = [benchmark(name).name for name in tasks]
+        if len(set(names)) < len(names):
+            raise ValueError(f"tasks must differ in name, got {', '.join(names)}.")
         object.__setattr__(self, "tasks", tasks)
         if self.episodes is not None:
             episodes = tuple(check_count("episodes", _whole(number)) for number in self.episodes)

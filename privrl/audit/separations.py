@@ -102,8 +102,10 @@ def separation(
     """
     for name, value in (("power", power), ("false_alarm", false_alarm)):
         check_between(name, value, 0, 1)
-    check_between("error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are")
-    check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
+    error = check_between(
+        "error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are"
+    )
+    claimed = check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
     if not _LEAST_CLAIMED <= claimed <= _LARGEST:
         raise ValueError(
             f"claimed must be from {_LEAST_CLAIMED:g} to {_LARGEST:g}, got {shown(claimed)}; no "
@@ -134,7 +136,7 @@ def separation(
     return SeparationResult(
         measured=measured,
         deviation=math.sqrt((2 + min(measured, 1e150) ** 2 / 4) / n),
-        claimed=float(claimed),
+        claimed=claimed,
         p_value=float(1 - below) if measured > 0 else 1.0,
         draws=n,
         needed=math.ceil((reach / (more - claimed)) ** 2),

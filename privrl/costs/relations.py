@@ -85,10 +85,11 @@ class Relation:
         )
         for table, vectors in frozen:
             for vector in vectors:
-                if not vector or not all(math.isfinite(m) and m != 0 for m in vector):
+                wrong = [m for m in vector if not math.isfinite(m) or m == 0]
+                if wrong or not vector:
                     raise ValueError(
                         f"a change vector of tables[{shown(table)}] must list finite amounts other "
-                        f"than zero, got {shown(vector)}; leave out cells that do not change."
+                        f"than zero, got {shown(wrong[0] if wrong else vector)}; leave out cells that do not change."
                     )
         if convex_from is not None:
             check_positive("convex_from", convex_from)

@@ -332,6 +332,10 @@ def test_numbers_that_must_be_finite(call: Callable[[Any], Any], message: str, w
             "claimed must be from 1e-100",
         ),
         (
+            lambda: separation(np.arange(9.0), np.arange(9.0), claimed=np.float16(1)),
+            "scores must be two arrays",
+        ),
+        (
             lambda: typical_loss(1.7e308, 2.0, n_records=100.0, n_cells=4),
             "weight and alpha must be such that floats hold the loss",
         ),

@@ -228,9 +228,9 @@ class BayesNet(InHtml, Saved):
         weights = joint(self.structure, self.probabilities, names, cells)
         total = float(weights.sum())
         if not total > 0:
-            known = ", ".join(f"{name!r}: {shown(value)}" for name, value in evidence.items())
+            facts = ", ".join(f"{name!r}: {shown(value)}" for name, value in evidence.items())
             raise ValueError(
-                f"evidence must be possible, got {{{known}}}, to which the network gives the "
+                f"evidence must be possible, got {{{facts}}}, to which the network gives the "
                 "probability zero."
             )
         labels = [self.schema.columns[name].labels for name in names]
