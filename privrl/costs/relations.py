@@ -89,7 +89,8 @@ class Relation:
                 if wrong or not vector:
                     raise ValueError(
                         f"a change vector of tables[{shown(table)}] must list finite amounts other "
-                        f"than zero, got {shown(wrong[0] if wrong else vector)}; leave out cells that do not change."
+                        f"than zero, got {shown(wrong[0] if wrong else vector)}; leave out "
+                        "cells that do not change."
                     )
         if convex_from is not None:
             check_positive("convex_from", convex_from)
