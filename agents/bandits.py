@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_is, check_positive
+from privrl._checks import check_between, check_count, check_is, check_positive, shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant
@@ -80,7 +80,7 @@ def imed(
     means = _means(mdp)
     ends = [check_count("steps", each) for each in steps]
     if not ends or ends != sorted(set(ends)):
-        raise ValueError(f"steps must be ascending, got {list(steps)!r}.")
+        raise ValueError(f"steps must be ascending, got {shown(list(steps))}.")
     check_between("ratio", ratio, 1, math.inf, "2 is usual")
     shape = check_count("runs", runs), len(means)
     rng = as_rng(rng)

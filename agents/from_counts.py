@@ -5,6 +5,7 @@ from abc import ABC
 import numpy as np
 from numpy.typing import ArrayLike
 
+from privrl._checks import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel
@@ -120,7 +121,7 @@ class CountsAgent(TabularAgent, ABC):
         if not isinstance(transition, NoisyPosterior):
             raise ValueError(
                 "sampler must release counts and the size of their noise, as NoisyCounts "
-                f"and NonPrivate do, got {self._sampler!r}."
+                f"and NonPrivate do, got {shown(self._sampler)}."
             )
         ranged = isinstance(reward, BetaPosterior) and isinstance(reward.rows, NoisyPosterior)
         if not (self._known or ranged):

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_count, check_does, check_truth, plain_array
+from privrl._checks import check_count, check_does, check_is, check_truth, plain_array
 from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
@@ -384,6 +384,7 @@ class Observer:
 
     def _check_support(self, support: Support) -> int:
         """Return the cells of a row, if the support fits the agent."""
+        check_is("support", support, Support, hint="privrl.envs.Support.of(env) makes one")
         sizes = (*support.next_states.shape[:2], support.n_next)
         wanted = (self.n_states, self.n_actions, self.n_states + self.terminates)
         if sizes != wanted:

@@ -314,7 +314,7 @@ class Policy:
             zip(states, policy.to_dict()["states"], strict=True)
         ):
             if found != meant:
-                raise ValueError(f"state {number} must be {meant!r}, got {shown(found)}.")
+                raise ValueError(f"state {number} must be {shown(meant)}, got {shown(found)}.")
         return policy
 
     def _state(self, state: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, plain_array
+from privrl._checks import check_between, check_count, check_numbers, plain_array, shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
@@ -58,7 +58,7 @@ class PolicyMechanism(Mechanism[FloatArray]):
         check_count("n_actions", self.n_actions, 2)
         check_between("mixing", self.mixing, 0, 1)
         if not 0 < self.distance <= 2:
-            raise ValueError(f"distance must be > 0 and <= 2, got {self.distance!r}.")
+            raise ValueError(f"distance must be > 0 and <= 2, got {shown(self.distance)}.")
         _ = self._rows  # refuses what it cannot account for
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, shown
 from privrl._states import settings_digest
 from privrl.agents import checkpoints
 from privrl.agents.tabular import TabularAgent
@@ -89,7 +89,7 @@ class Checkpoint:
         except ValueError:
             raise ValueError(
                 f"checkpoint_every must be a number of episodes, or of minutes as in 10min, got "
-                f"{every!r}."
+                f"{shown(every)}."
             ) from None
 
 

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is
+from privrl._checks import as_floats, check_count, check_is, shown
 from privrl._fixed import fixed
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
@@ -164,7 +164,7 @@ class BetaRewards:
         if not (-np.inf < low < high < np.inf and float(high) - float(low) < np.inf):
             raise ValueError(
                 "low must be < high, and both and their difference finite, got "
-                f"low={low!r}, high={high!r}."
+                f"low={shown(low)}, high={shown(high)}."
             )
         self._check_sampler(sampler)
         self._sampler = sampler
@@ -315,7 +315,7 @@ class NoisyRewards(BetaRewards):
         check_sampler("sampler", sampler)
         if has_dirichlet(sampler.fresh().cost):
             raise ValueError(
-                f"sampler must be NoisyCounts, got {sampler!r}; BetaRewards goes with it."
+                f"sampler must be NoisyCounts, got {shown(sampler)}; BetaRewards goes with it."
             )
         super()._check_sampler(sampler)
 

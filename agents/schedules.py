@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from privrl._checks import check_between, check_count
+from privrl._checks import check_between, check_count, shown
 
 
 class Schedule(Protocol):
@@ -32,7 +32,9 @@ def check_schedule(name: str, schedule: Schedule) -> Schedule:
         If it has not.
     """
     if not (hasattr(schedule, "is_due") and hasattr(schedule, "starts")):
-        raise ValueError(f"{name} must be a schedule such as Geometric(1.05), got {schedule!r}.")
+        raise ValueError(
+            f"{name} must be a schedule such as Geometric(1.05), got {shown(schedule)}."
+        )
     return schedule
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._fixed import fixed
 from privrl._typing import IntArray
 from privrl.accounting.journal import KeepsJournal
@@ -102,7 +102,9 @@ class SparsePSRL(TabularAgent):
     ) -> None:
         self.episodes = check_count("episodes", episodes)
         if not isinstance(rewards, HatRewards):
-            raise ValueError(f"rewards must be HatRewards, got {rewards!r}; it has the same price.")
+            raise ValueError(
+                f"rewards must be HatRewards, got {shown(rewards)}; it has the same price."
+            )
         super().__init__(
             n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
             schedule=schedule, accountant=accountant, batch_shape=batch_shape,

@@ -301,7 +301,7 @@ def _side_by_side(
     if not isinstance(env.metadata.get("autoreset_mode"), AutoresetMode):
         raise ValueError(
             "env must name its AutoresetMode in metadata['autoreset_mode'], got "
-            f"{env.metadata.get('autoreset_mode')!r}; which steps are real depends on it."
+            f"{shown(env.metadata.get('autoreset_mode'))}; which steps are real depends on it."
         )
     _check_arrival(agent, env)
     runs = env.num_envs if agent.batch_shape else 1

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Space
 
-from privrl._checks import check_is
+from privrl._checks import check_is, shown
 from privrl.envs.spaces import parts_of
 
 Edges = tuple[float, ...]
@@ -106,7 +106,7 @@ def _axis(text: str) -> int | Edges:
     except ValueError:
         raise ValueError(
             "bins must be, for each coordinate, a number of bins (12), LOW:HIGH:NUMBER "
-            f"(-2.4:2.4:6) or increasing edges (-0.8/0.8), with commas between, got {text!r}."
+            f"(-2.4:2.4:6) or increasing edges (-0.8/0.8), with commas between, got {shown(text)}."
         ) from None
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from privrl._checks import check_is
+from privrl._checks import check_is, shown
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door
 from privrl.envs.operations import machine_replacement, queue
 from privrl.envs.random_tables import dense, garnet
@@ -106,10 +106,12 @@ def benchmark(name: str) -> Benchmark:
         raise ValueError(_unknown(name))
     numbers = [int(number) for number in found[2].split("x")]
     if len(numbers) != len(family.sizes) or (found[3] and not family.drawn):
-        raise ValueError(f"task must look like {family.pattern(found[1])}, got {name!r}.")
+        raise ValueError(f"task must look like {family.pattern(found[1])}, got {shown(name)}.")
     for number, (what, least, most) in zip(numbers, family.sizes, strict=True):
         if not least <= number <= most:
-            raise ValueError(f"task {name!r} must have {least} to {most} {what}, got {number}.")
+            raise ValueError(
+                f"task {shown(name)} must have {least} to {most} {what}, got {number}."
+            )
     make = partial(family.make, *numbers)
     if family.drawn:
         make = partial(make, seed=int(found[3] or 7))

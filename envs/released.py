@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._checks import plain_array
+from privrl._checks import plain_array, shown
 from privrl._html import InHtml
 from privrl._plain import listed
 from privrl._typing import BoolArray, FloatArray
@@ -118,8 +118,8 @@ class Released(InHtml):
         if len(open_ended):
             raise ValueError(
                 f"outcomes must be states that are never left and pay nothing, got "
-                f"{outcomes[open_ended[0]]!r}, state {n_before + open_ended[0]}, which is none; "
-                "pay on arrival what an outcome is worth."
+                f"{shown(outcomes[open_ended[0]])}, state {n_before + open_ended[0]}, which is "
+                "none; pay on arrival what an outcome is worth."
             )
         return n_before, outcomes
 
@@ -248,14 +248,15 @@ def checked_statement(statement: object) -> dict[str, Any]:
     for name in (*_TEXTS, *({"randomness"} & entries.keys())):
         if not isinstance(entries[name], str) or not entries[name].strip():
             raise ValueError(
-                f"statement's {name!r} must be a text that is not empty, got {entries[name]!r}."
+                f"statement's {shown(name)} must be a text that is not empty, got "
+                f"{shown(entries[name])}."
             )
     caveats = entries["caveats"]
     if not isinstance(caveats, list) or not all(isinstance(each, str) for each in caveats):
-        raise ValueError(f"statement's 'caveats' must be a list of texts, got {caveats!r}.")
+        raise ValueError(f"statement's 'caveats' must be a list of texts, got {shown(caveats)}.")
     if not isinstance(entries.get("details", {}), dict):
         raise ValueError(
-            f"statement's 'details' must be a table of entries, got {entries['details']!r}."
+            f"statement's 'details' must be a table of entries, got {shown(entries['details'])}."
         )
     return entries
 
@@ -272,7 +273,9 @@ def check_cells(n_states: int, n_actions: int) -> None:
 
 def _check_number(name: str, range_: str, value: Any, fine: Callable[[float], bool]) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not fine(value):
-        raise ValueError(f"statement's {name!r} must be a number {range_}, got {value!r}.")
+        raise ValueError(
+            f"statement's {shown(name)} must be a number {range_}, got {shown(value)}."
+        )
 
 
 def _plain(where: str, value: Any, depth: int) -> Any:
@@ -284,7 +287,7 @@ def _plain(where: str, value: Any, depth: int) -> Any:
     if isinstance(value, Integral | Real):
         number = int(value) if isinstance(value, Integral) else float(value)
         if not abs(number) <= sys.float_info.max:
-            raise ValueError(f"{where} must hold finite numbers, got {value!r}.")
+            raise ValueError(f"{where} must hold finite numbers, got {shown(value)}.")
         return number
     if not isinstance(value, Mapping | list | tuple):
         raise ValueError(
@@ -306,26 +309,28 @@ def _encodable(where: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{where} must hold texts of whole characters, got {text!r}.") from None
+        raise ValueError(
+            f"{where} must hold texts of whole characters, got {shown(text)}."
+        ) from None
     return text
 
 
 def check_labels(name: str, labels: Iterable[str], size: int | None = None) -> tuple[str, ...]:
     """Return labels that are texts, different, and so many."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise ValueError(f"{name} must be a list of texts, got {labels!r}.")
+        raise ValueError(f"{name} must be a list of texts, got {shown(labels)}.")
     labels = tuple(labels)
     for label in labels:
         if not isinstance(label, str) or not label.strip() or not label.isprintable():
             raise ValueError(
-                f"{name} must be texts that a line can show, got {label!r}; leave out control "
+                f"{name} must be texts that a line can show, got {shown(label)}; leave out control "
                 "characters."
             )
     labels = tuple(str(label) for label in labels)
     seen: set[str] = set()
     for label in labels:
         if label in seen:
-            raise ValueError(f"{name} must be different, got {label!r} twice; number them.")
+            raise ValueError(f"{name} must be different, got {shown(label)} twice; number them.")
         seen.add(label)
     if size is not None and len(labels) != size:
         raise ValueError(f"{name} must be {size} texts to fit the tables, got {len(labels)}.")

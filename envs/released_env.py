@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import shown
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released
 from privrl.envs.released_render import ansi, rgb_array
@@ -67,7 +68,7 @@ class ReleasedEnv(TabularEnv):
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
-                f"render_mode must be None, 'ansi' or 'rgb_array', got {render_mode!r}; "
+                f"render_mode must be None, 'ansi' or 'rgb_array', got {shown(render_mode)}; "
                 "None is fastest."
             )
         if (path is None) == (released is None):

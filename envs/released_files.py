@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._files import Write, check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
@@ -168,7 +168,7 @@ def _checked_page(page: Any) -> dict[str, Any]:
     if not isinstance(page, dict) or page.get("format") != _FORMAT:
         got = page.get("format") if isinstance(page, dict) else type(page).__name__
         raise ValueError(
-            f"format must be {_FORMAT!r}, got {got!r}; what a later privrl wrote, a later one "
+            f"format must be {_FORMAT!r}, got {shown(got)}; what a later privrl wrote, a later one "
             "reads."
         )
     if set(page) != set(wanted):
@@ -313,7 +313,9 @@ class _Tables:
     def read(self, name: str, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
         """Return an array of that shape and kind; nothing else is read."""
         if name not in self._left:
-            raise ValueError(f"must hold the array {name!r}, got {listed(sorted(self.names))}.")
+            raise ValueError(
+                f"must hold the array {shown(name)}, got {listed(sorted(self.names))}."
+            )
         self._left.remove(name)
         entry = self._archive.getinfo(f"{name}.npy")
         if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._typing import FloatArray
 from privrl.envs.riverswim_render import ansi, rgb_array
 from privrl.envs.tabular import TabularMDP
@@ -106,7 +106,9 @@ def riverswim(n_states: int = 6, horizon: int = 30, variant: str = "osband") -> 
     if variant not in _VARIANTS:
         near = difflib.get_close_matches(str(variant), _VARIANTS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "'osband' is the default."
-        raise ValueError(f"variant must be one of {', '.join(_VARIANTS)}, got {variant!r}; {hint}")
+        raise ValueError(
+            f"variant must be one of {', '.join(_VARIANTS)}, got {shown(variant)}; {hint}"
+        )
     chosen = _VARIANTS[variant]
 
     transition = np.zeros((n_states, 2, n_states))
@@ -151,7 +153,7 @@ class RiverSwimEnv(TabularEnv):
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
-                f"render_mode must be None, 'ansi' or 'rgb_array', got {render_mode!r}; "
+                f"render_mode must be None, 'ansi' or 'rgb_array', got {shown(render_mode)}; "
                 "None is fastest."
             )
         super().__init__(riverswim(n_states, horizon, variant))

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from privrl._checks import shown
 from privrl.envs.arrival import Outcome
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
@@ -103,8 +104,8 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
             raise gym.error.ResetNeeded("step needs a state to start from; call reset() first.")
         if not self.action_space.contains(action):
             raise ValueError(
-                f"action must be a whole number in 0..{self.mdp.n_actions - 1}, got {action!r}; "
-                "number actions from 0."
+                f"action must be a whole number in 0..{self.mdp.n_actions - 1}, got "
+                f"{shown(action)}; number actions from 0."
             )
         here = self._state, int(action)
         self._state = self._drawn(self._moves[here])

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, plain_array
+from privrl._checks import check_count, plain_array, shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.envs.riverswim import riverswim
 from privrl.envs.riverswim_render import rgb_array
@@ -222,7 +222,7 @@ class TabularVectorEnv(gym.vector.VectorEnv[Observations, NDArray[np.integer[Any
         ):
             raise ValueError(
                 f"reset_mask must be an array of bool of shape {self._row.shape} that is True "
-                f"somewhere, got {mask!r}; leave it out to reset all environments."
+                f"somewhere, got {shown(mask)}; leave it out to reset all environments."
             )
         return mask
 
@@ -284,7 +284,8 @@ class RiverSwimVectorEnv(TabularVectorEnv):
         )
         if render_mode not in (None, "rgb_array"):
             raise ValueError(
-                f"render_mode must be None or 'rgb_array', got {render_mode!r}; None is fastest."
+                f"render_mode must be None or 'rgb_array', got {shown(render_mode)}; None is "
+                "fastest."
             )
         self.render_mode = render_mode
         self._shown: tuple[int, int | None] = (
@@ -325,7 +326,7 @@ def _checked_mode(mode: AutoresetMode | str) -> AutoresetMode:
     except ValueError:
         names = ", ".join(repr(known.value) for known in AutoresetMode)
         raise ValueError(
-            f"autoreset_mode must be one of {names}, got {mode!r}; 'NextStep' is Gymnasium's "
+            f"autoreset_mode must be one of {names}, got {shown(mode)}; 'NextStep' is Gymnasium's "
             "default."
         ) from None
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Dict, Discrete, Space
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_is
+from privrl._checks import as_floats, check_is, shown
 from privrl.envs.bins import PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
@@ -100,7 +100,7 @@ class FlattenActions(
             If there is none.
         """
         if not self.action_space.contains(action):
-            raise ValueError(f"action must be in {self.action_space}, got {action!r}.")
+            raise ValueError(f"action must be in {self.action_space}, got {shown(action)}.")
         number, values = int(action), []
         for part in reversed(self._parts):
             number, value = divmod(number, part.size)
@@ -294,13 +294,13 @@ def _checked_edges(coordinate: int, edges: ArrayLike) -> list[float]:
     checked = as_floats("bins", edges)
     if checked.ndim != 1 or not np.isfinite(checked).all():
         raise ValueError(
-            f"bins must hold one sequence of finite edges per coordinate, got {edges!r} for "
+            f"bins must hold one sequence of finite edges per coordinate, got {shown(edges)} for "
             f"coordinate {coordinate}; end bins reach to infinity by themselves."
         )
     values: list[float] = checked.tolist()
     if not all(low < high for low, high in pairwise(values)):
         raise ValueError(
-            f"bins must hold increasing edges, got {edges!r} for coordinate {coordinate}; sort "
-            "them and leave out duplicates."
+            f"bins must hold increasing edges, got {shown(edges)} for coordinate {coordinate}; "
+            "sort them and leave out duplicates."
         )
     return values

@@ -2,6 +2,7 @@
 
 import math
 
+from privrl._checks import shown
 from privrl.experiments.methods import Method
 from privrl.samplers.buffered import BufferedFactorisation
 
@@ -47,10 +48,10 @@ def check_memory(
     if runs is None:
         raise ValueError(
             f"env must have tables that fit into memory, got {table[0]} states and {table[1]} "
-            f"actions for {method.label!r}, {what}; {way}."
+            f"actions for {shown(method.label)}, {what}; {way}."
         )
     raise ValueError(
-        f"block must be small enough for memory, got {runs} runs of {method.label!r}, {what}; "
+        f"block must be small enough for memory, got {runs} runs of {shown(method.label)}, {what}; "
         + (f"at most {fit} fit, or " if fit else "not one fits; ")
         + f"{way}."
     )

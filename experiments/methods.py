@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_is, check_positive, check_truth
+from privrl._checks import check_between, check_count, check_is, check_positive, check_truth, shown
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
@@ -134,7 +134,7 @@ class Method:
             schedule_named(self.schedule)
         if self.agent == "sparse-psrl" and self.rewards not in ("auto", "hat"):
             raise ValueError(
-                f"rewards must be auto for agent='sparse-psrl', got {self.rewards!r}; other "
+                f"rewards must be auto for agent='sparse-psrl', got {shown(self.rewards)}; other "
                 "reward models go with agent='psrl'."
             )
         if self.resamples is not None:
@@ -142,12 +142,12 @@ class Method:
             if self.agent == "sparse-psrl":
                 raise ValueError(
                     "resamples must be left out for agent='sparse-psrl', which plans afresh "
-                    f"between draws by itself, got {self.resamples!r}; it is for agent='psrl'."
+                    f"between draws by itself, got {shown(self.resamples)}; it is for agent='psrl'."
                 )
         for name in ("alpha", "reward_alpha"):
             check_positive(name, getattr(self, name))
         if not 0 <= self.threshold < np.inf:
-            raise ValueError(f"threshold must be >= 0 and finite, got {self.threshold!r}.")
+            raise ValueError(f"threshold must be >= 0 and finite, got {shown(self.threshold)}.")
         check_between("reward_share", self.reward_share, 0, 1)
         if self.reward_epsilon is not None:
             check_positive("reward_epsilon", self.reward_epsilon)
@@ -156,15 +156,15 @@ class Method:
             check_count("window", self.window)
             if not dirichlet:
                 raise ValueError(
-                    f"window is for the samplers diffuse and concentrated, got {self.sampler!r}; "
-                    "noisy counts pay for a whole stream once."
+                    "window is for the samplers diffuse and concentrated, got "
+                    f"{shown(self.sampler)}; noisy counts pay for a whole stream once."
                 )
         if dirichlet and (
             self.agent in (*_FROM_COUNTS, "sparse-psrl") or self.rewards in ("noisy", "hat")
         ):
             raise ValueError(
-                f"sampler must release counts for agent={self.agent!r} with "
-                f"rewards={self.rewards!r}, got {self.sampler!r}; take noisy-counts, or "
+                f"sampler must release counts for agent={shown(self.agent)} with "
+                f"rewards={shown(self.rewards)}, got {shown(self.sampler)}; take noisy-counts, or "
                 "agent='psrl' with it."
             )
         if self.agent in _YARDSTICKS:
@@ -321,7 +321,7 @@ def renyi_budget(target: ApproxDP, method: Method, task: Task, *, order: float =
     if method.reward_epsilon is not None:
         raise ValueError(
             "reward_epsilon is a Rényi divergence, which cannot stand beside an (epsilon, delta) "
-            f"budget, got {method.reward_epsilon!r}; divide that with reward_share."
+            f"budget, got {shown(method.reward_epsilon)}; divide that with reward_share."
         )
     plan = _Plan(method, task, method.draws_of(task.episodes), single=True)
 
@@ -379,8 +379,8 @@ def _reward_model(
 def _known(name: str, fact: Any) -> Any:
     if fact is None:
         raise ValueError(
-            f"method needs the public fact {name!r}, which this environment does not tell; use "
-            "one with tables, or do without."
+            f"method needs the public fact {shown(name)}, which this environment does not tell; "
+            "use one with tables, or do without."
         )
     return fact
 

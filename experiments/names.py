@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from privrl._checks import check_is
+from privrl._checks import check_is, shown
 from privrl._plain import did_you_mean
 from privrl.costs.relations import (
     AddRemoveRecord,
@@ -71,7 +71,7 @@ def lookup(kind: str, name: str, table: Mapping[str, Named]) -> Named:
     if name in table:
         return table[name]
     raise ValueError(
-        f"{kind} must be one of {', '.join(table)}, got {name!r}{did_you_mean(name, table)}"
+        f"{kind} must be one of {', '.join(table)}, got {shown(name)}{did_you_mean(name, table)}"
     )
 
 
@@ -92,12 +92,12 @@ def schedule_named(name: str) -> "Schedule":
             return Geometric(float(ratio)) if ratio else Geometric()
         except ValueError as error:
             raise ValueError(
-                f"schedule {name!r} needs a finite ratio > 1, such as geometric:1.2."
+                f"schedule {shown(name)} needs a finite ratio > 1, such as geometric:1.2."
             ) from error
     if name == "every-episode":
         return EveryEpisode()
     raise ValueError(
-        f"schedule must be one of every-episode, geometric, geometric:RATIO, got {name!r}"
+        f"schedule must be one of every-episode, geometric, geometric:RATIO, got {shown(name)}"
         + did_you_mean(name, ["every-episode", "geometric"])
     )
 
@@ -136,7 +136,7 @@ def make_env(
         env = gym.make(_with_module(name), **values)
     except Exception as error:  # whatever the code of an environment may raise
         raise ValueError(
-            f"env must be the id of an environment that Gymnasium can make, got {name!r}"
+            f"env must be the id of an environment that Gymnasium can make, got {shown(name)}"
             + (f" with {', '.join(args)}" if args else "")
             + f": {_reason(name, error)}"
         ) from error
@@ -165,9 +165,9 @@ def named_values(args: Sequence[str]) -> dict[str, Any]:
     for text in args:
         name, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
         if not (equals and name.isidentifier()):
-            raise ValueError(f"env_args must each be name=value, got {text!r}.")
+            raise ValueError(f"env_args must each be name=value, got {shown(text)}.")
         if name in values:
-            raise ValueError(f"env_args must give each name once, got {name!r} twice.")
+            raise ValueError(f"env_args must give each name once, got {shown(name)} twice.")
         try:
             values[name] = json.loads(value)
         except ValueError:

@@ -21,7 +21,7 @@ from typing import (
     get_type_hints,
 )
 
-from privrl._checks import as_floats
+from privrl._checks import as_floats, shown
 
 # What several specs have.
 Order = Annotated[float, "Rényi order of the budget, > 1."]
@@ -62,15 +62,15 @@ class Spec:
 
 def _from_plain(kind: type[Made], data: Any, name: str) -> Made:
     if not isinstance(data, Mapping):
-        raise ValueError(f"{name} must be a JSON object, got {data!r}.")
+        raise ValueError(f"{name} must be a JSON object, got {shown(data)}.")
     hints = get_type_hints(kind)
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type] # a dataclass
     for field in data:
         if field not in known:
             near = difflib.get_close_matches(str(field), known, n=1)
             raise ValueError(
-                f"{name} has no field {field!r}"
-                + (f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}.")
+                f"{name} has no field {shown(field)}"
+                + (f"; did you mean {shown(near[0])}?" if near else f"; it has {', '.join(known)}.")
             )
     values = {field: _value(hints[field], data[field], f"{name}.{field}") for field in data}
     try:
@@ -95,6 +95,6 @@ def _value(hint: Any, data: Any, name: str) -> Any:
         if isinstance(one, type) and isinstance(data, one) and (one is bool or not truth):
             return data
     if get_origin(hint) is tuple:
-        raise ValueError(f"{name} must be a list, got {data!r}.")
+        raise ValueError(f"{name} must be a list, got {shown(data)}.")
     wanted = " or ".join(getattr(one, "__name__", str(one)) for one in accepted)
-    raise ValueError(f"{name} must be of type {wanted}, got {data!r}.")
+    raise ValueError(f"{name} must be of type {wanted}, got {shown(data)}.")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl.experiments.names import lookup
 
 _DEATHS = 3  # in a row, without any job finished
@@ -49,7 +49,7 @@ def check_workers(backend: str, workers: int | None, address: str | None) -> Non
     if backend in ("dask", "ray"):
         _package(backend)
     elif address is not None:
-        raise ValueError(f"address is for the backends dask and ray, got {backend!r}.")
+        raise ValueError(f"address is for the backends dask and ray, got {shown(backend)}.")
     if workers is not None:
         check_count("workers", workers)
         if address is not None:
@@ -241,7 +241,7 @@ def _package(backend: str) -> Any:
             found.append(importlib.import_module(name))
         except ImportError as error:
             raise ValueError(
-                f"backend {backend!r} needs the package {name}, which is not installed; "
+                f"backend {shown(backend)} needs the package {name}, which is not installed; "
                 f"pip install 'privrl[{backend}]'."
             ) from error
     return found[0]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from privrl._checks import shown
+
 _SHOWN = 20  # characters of a number that is refused
 
 
@@ -71,8 +73,8 @@ def check_writable(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            f"{name} must be a text that UTF-8 can hold, got {text[:_SHOWN]!r}; write both halves "
-            "of a surrogate pair, or the character itself."
+            f"{name} must be a text that UTF-8 can hold, got {shown(text[:_SHOWN])}; write both "
+            "halves of a surrogate pair, or the character itself."
         ) from None
 
 
@@ -83,5 +85,5 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names for a message."""
-    return ", ".join(repr(name) for name in names) or "none"
+    """Return names for a message, as `shown`."""
+    return ", ".join(shown(name) for name in names) or "none"

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from privrl._checks import shown
+
 #: What is said of randomness; `privrl.numerics.randomness` tells which it is.
 SECRET: Final = "secret"
 SEEDED: Final = "seeded (not private: whoever knows the seed can undo the noise)"
@@ -236,7 +238,7 @@ def check_said(data: Mapping[str, Any], verdict: Verdict) -> None:
     if data["shareable"] is not verdict.shareable or not isinstance(data["because"], str):
         raise ValueError(
             f"shareable must be {json.dumps(verdict.shareable)}, with a reason, got "
-            f"{data['shareable']!r}: {verdict.because}."
+            f"{shown(data['shareable'])}: {verdict.because}."
         )
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from privrl import _files
+from privrl._checks import shown
 from privrl._plain import parse_json
 
 _FORMAT = "privrl table of a figure, 1"
@@ -108,5 +109,5 @@ def _column(type: str, values: list[Any]) -> Any:  # noqa: A002 # as the file ca
     for value in values:
         fits = isinstance(value, _TYPES[type]) and isinstance(value, bool) == (type == "bool")
         if not fits and not (type == "float64" and value in _NO_NUMBERS):
-            raise ValueError(f"values must be of type {type}, got {value!r}.")
+            raise ValueError(f"values must be of type {type}, got {shown(value)}.")
     return np.array(values, type) if _TYPES[type] is not _TEXTS else pd.Series(values, dtype=type)

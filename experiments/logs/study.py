@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import Log
 from privrl.experiments.logs.simulate import simulate_log
@@ -41,7 +41,7 @@ class Condition:
         if self.behaviour not in get_args(Behaviour):
             raise ValueError(
                 f"behaviour must be one of {', '.join(get_args(Behaviour))}, got "
-                f"{self.behaviour!r}."
+                f"{shown(self.behaviour)}."
             )
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ def run_study(
     by_name: dict[str, World] = {}
     for world in worlds:
         if by_name.setdefault(world.name, world) is not world:
-            raise ValueError(f"worlds must have different names, got two of {world.name!r}.")
+            raise ValueError(f"worlds must have different names, got two of {shown(world.name)}.")
     behaviours = dict.fromkeys(condition.behaviour for condition in study.conditions)
     jobs = [
         _Job(study, name, persons, behaviour, log)

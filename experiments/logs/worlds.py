@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, plain_array
+from privrl._checks import check_count, plain_array, shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs import icu_sepsis, icu_sepsis_choices
 
@@ -75,7 +75,7 @@ class World:
         if len(self.outcome_rewards) != len(self.outcomes):
             raise ValueError(
                 f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
-                f"{self.outcome_rewards!r}."
+                f"{shown(self.outcome_rewards)}."
             )
         if self.admissible.dtype != np.bool_ or not self.admissible.any(axis=1).all():
             raise ValueError("admissible must be booleans, with an action at least in each state.")
@@ -85,7 +85,7 @@ class World:
                 f"{np.shape(self.step_reward)}."
             )
         if not 0 < self.discount <= 1:
-            raise ValueError(f"discount must be > 0 and <= 1, got {self.discount!r}.")
+            raise ValueError(f"discount must be > 0 and <= 1, got {shown(self.discount)}.")
         check_count("most_steps", self.most_steps)
         _check_chances("transition", self.transition[self.admissible], wanted[2:])
         _check_chances("start", self.start, shape[:1])
@@ -118,7 +118,7 @@ class World:
             return uniform
         if name == "half-expert":
             return 0.5 * uniform + 0.5 * self.expert
-        raise ValueError(f"behaviour must be one of {', '.join(BEHAVIOURS)}, got {name!r}.")
+        raise ValueError(f"behaviour must be one of {', '.join(BEHAVIOURS)}, got {shown(name)}.")
 
     def chances(self, action: IntArray, otherwise: FloatArray | None = None) -> FloatArray:
         """Return a policy as chances, shape (..., S, A).

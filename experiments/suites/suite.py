@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_is
+from privrl._checks import check_count, check_is, shown
 from privrl._html import InHtml
 from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
 from privrl.experiments.methods import Method
@@ -80,14 +80,14 @@ class SuiteSpec(Comparison):
         tasks = tuple(dict.fromkeys(name for word in self.tasks for name in _names(word)))
         if not tasks:
             raise ValueError("tasks must name at least one, got none.")
-        shown = [benchmark(name).name for name in tasks]
-        if len(set(shown)) < len(shown):
-            raise ValueError(f"tasks must differ in name, got {', '.join(shown)}.")
+        names = [benchmark(name).name for name in tasks]
+        if len(set(names)) < len(names):
+            raise ValueError(f"tasks must differ in name, got {', '.join(names)}.")
         object.__setattr__(self, "tasks", tasks)
         if self.episodes is not None:
             episodes = tuple(check_count("episodes", _whole(number)) for number in self.episodes)
             if not episodes or len(set(episodes)) < len(episodes):
-                raise ValueError(f"episodes must be different numbers, got {self.episodes!r}.")
+                raise ValueError(f"episodes must be different numbers, got {shown(self.episodes)}.")
             object.__setattr__(self, "episodes", episodes)
 
 
@@ -160,7 +160,7 @@ def run_suite(
             _check_gain(lesson.task)
             check_jobs(those, lesson.mdp)
         except ValueError as error:
-            raise ValueError(f"task {lesson.task.name!r}: {error}") from error
+            raise ValueError(f"task {shown(lesson.task.name)}: {error}") from error
     found = do_jobs(
         [job for those in jobs.values() for job in those],
         {lesson.task.name: lesson.mdp for lesson in lessons},

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from privrl._checks import shown
 from privrl.experiments.ends import End, label_ends, room
 from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
 from privrl.experiments.pictures import Picture
@@ -182,7 +183,7 @@ def learning_curve(result: SweepResult, spec: SweepSpec, method: str, ax: Axes) 
     lines = curves[curves["method"] == method]
     if lines.empty:
         labels = ", ".join(map(repr, dict.fromkeys(curves["method"])))
-        raise ValueError(f"method must be one of {labels}, got {method!r}.")
+        raise ValueError(f"method must be one of {labels}, got {shown(method)}.")
     for epsilon in sorted(lines["epsilon"].unique(), reverse=True):
         at = lines[lines["epsilon"] == epsilon]
         if np.isfinite(epsilon):

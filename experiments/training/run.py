@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_is
+from privrl._checks import check_count, check_is, shown
 from privrl._html import InHtml
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
@@ -132,7 +132,7 @@ class TrainSpec(Spec):
             and -math.inf < self.reward_range[0] < self.reward_range[1] < math.inf
         ):
             raise ValueError(
-                f"reward_range must be LOW,HIGH with LOW < HIGH, got {self.reward_range!r}."
+                f"reward_range must be LOW,HIGH with LOW < HIGH, got {shown(self.reward_range)}."
             )
 
 

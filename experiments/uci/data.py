@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl.data.datasets import Dataset, load, networks
 from privrl.data.schema import Bins, Categories, Column, Schema
 
@@ -68,7 +68,7 @@ def split(name: str, seed: int, cells: Cells = "public", *, folder: Path | None 
     """
     check_count("seed", seed, least=0)
     if cells not in get_args(Cells):
-        raise ValueError(f"cells must be 'public' or 'paper', got {cells!r}.")
+        raise ValueError(f"cells must be 'public' or 'paper', got {shown(cells)}.")
     data = load(name, folder)
     order = np.random.default_rng(seed).permutation(len(data.frame))
     cut = round(SHARE * len(order))
@@ -102,7 +102,7 @@ def network_of(name: str, schema: Schema) -> dict[str, tuple[str, ...]]:
     """
     known = networks()
     if name not in known:
-        raise ValueError(f"name must be one of {', '.join(map(repr, known))}, got {name!r}.")
+        raise ValueError(f"name must be one of {', '.join(map(repr, known))}, got {shown(name)}.")
     missing = [node for node in known[name] if node not in schema.columns]
     if missing:
         raise ValueError(f"schema must have a column for every node, and has none for {missing}.")

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_between, check_count
+from privrl._checks import check_between, check_count, shown
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.experiments.uci.data import Cells
 
@@ -84,11 +84,11 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.model not in MECHANISMS:
-            raise ValueError(f"model must be 'naive Bayes' or 'network', got {self.model!r}.")
+            raise ValueError(f"model must be 'naive Bayes' or 'network', got {shown(self.model)}.")
         if self.mechanism not in MECHANISMS[self.model]:
             known = ", ".join(map(repr, MECHANISMS[self.model]))
             raise ValueError(
-                f"mechanism of {self.model} must be one of {known}, got {self.mechanism!r}."
+                f"mechanism of {self.model} must be one of {known}, got {shown(self.mechanism)}."
             )
         if self.mechanism == GOHARI and self.delta == 0:
             raise ValueError(f"delta must be > 0 for {GOHARI!r}, got 0; it has no Rényi bound.")
@@ -97,7 +97,9 @@ class Job:
         if fixed is None:
             check_between("epsilon", self.epsilon, 0, math.inf)
         elif self.epsilon != fixed:
-            raise ValueError(f"epsilon of {self.mechanism!r} is {fixed:g}, got {self.epsilon!r}.")
+            raise ValueError(
+                f"epsilon of {shown(self.mechanism)} is {fixed:g}, got {shown(self.epsilon)}."
+            )
         if self.delta != 0:
             check_between("delta", self.delta, 0, 1)
 

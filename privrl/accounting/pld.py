@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from privrl._checks import check_repeats
+from privrl._checks import check_repeats, shown
 from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
@@ -97,8 +97,8 @@ class PldAccountant(KeepsJournal):
         _pld_pmf()
         if budget is not None and not isinstance(budget, ApproxDP):
             raise ValueError(
-                f"budget must be an ApproxDP, got {budget!r}; a loss distribution knows no Rényi "
-                "orders, RdpAccountant does."
+                f"budget must be an ApproxDP, got {shown(budget)}; a loss distribution knows no "
+                "Rényi orders, RdpAccountant does."
             )
         self._budget = budget
         self._spent = _Spent(Counter())
@@ -184,8 +184,8 @@ class PldAccountant(KeepsJournal):
         """Return a cost that can be counted, and is about neighbours that can be."""
         if not isinstance(cost, Hashable):
             raise ValueError(
-                f"cost must be hashable, like a frozen dataclass, got {cost!r}; equal costs are "
-                "accounted for together."
+                f"cost must be hashable, like a frozen dataclass, got {shown(cost)}; equal costs "
+                "are accounted for together."
             )
         known = self._curves.get(cost)
         if known is not None and is_fixed(cost):
@@ -193,8 +193,8 @@ class PldAccountant(KeepsJournal):
         curve, relation = _rdp(cost), cost.relation
         if known is not None and not np.array_equal(curve, known):
             raise ValueError(
-                f"cost must cost what it did when it was first counted, got {cost!r}; make a new "
-                "one rather than change it."
+                f"cost must cost what it did when it was first counted, got {shown(cost)}; make a "
+                "new one rather than change it."
             )
         if self.relation is not None and relation != self.relation:
             raise ValueError(
@@ -209,11 +209,11 @@ class PldAccountant(KeepsJournal):
             )
         if curve.ndim > 1:
             raise ValueError(
-                f"cost must be of one run, got {cost!r}; use one accountant for each run, or "
+                f"cost must be of one run, got {shown(cost)}; use one accountant for each run, or "
                 "RdpAccountant."
             )
         if not (curve >= 0).all():
-            raise ValueError(f"cost must give a Rényi divergence >= 0, got {curve!r}.")
+            raise ValueError(f"cost must give a Rényi divergence >= 0, got {shown(curve)}.")
         self._curves[cost] = curve
         return cost
 
@@ -262,7 +262,7 @@ class _Spent:
         if not delta >= self.smallest_delta:
             raise ValueError(
                 f"delta must be at least {self.smallest_delta:.2g} with {self.counts.total()} "
-                f"releases, got {delta!r}: smaller ones drown in the rounding of Fourier "
+                f"releases, got {shown(delta)}: smaller ones drown in the rounding of Fourier "
                 "transforms. RdpAccountant has no such limit."
             )
         if not self.counts:
@@ -402,8 +402,8 @@ def _checked_delta(cost: Cost, epsilons: FloatArray) -> FloatArray:
     deltas = cost.delta(epsilons)
     if deltas.shape != epsilons.shape or not np.all((deltas >= 0) & (deltas <= 1 + _ROUNDING)):
         raise ValueError(
-            f"cost.delta must give a number from 0 to 1 for each epsilon, got {deltas!r} from "
-            f"{cost!r}."
+            f"cost.delta must give a number from 0 to 1 for each epsilon, got {shown(deltas)} from "
+            f"{shown(cost)}."
         )
     return deltas * (1 + _ROUNDING)
 

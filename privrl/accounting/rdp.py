@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_orders, check_repeats
+from privrl._checks import as_floats, check_orders, check_repeats, shown
 from privrl.accounting.filters import (
     UNDECIDED,
     Plan,
@@ -109,7 +109,8 @@ class RdpAccountant(KeepsJournal):
         for target in self._budgets:
             if not isinstance(target, Rdp | ApproxDP | None):
                 raise ValueError(
-                    f"budget must be an Rdp or ApproxDP target, or a list of them, got {target!r}."
+                    "budget must be an Rdp or ApproxDP target, or a list of them, got "
+                    f"{shown(target)}."
                 )
         points = [b.order for b in self._budgets if isinstance(b, Rdp)]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
@@ -216,7 +217,7 @@ class RdpAccountant(KeepsJournal):
         at = np.flatnonzero(self._orders == asked) if asked.ndim == 0 else np.zeros(0, np.intp)
         if at.size == 0:
             raise ValueError(
-                f"order must be one that this accountant keeps, got {order!r}; name it in "
+                f"order must be one that this accountant keeps, got {shown(order)}; name it in "
                 "orders= when making the accountant."
             )
         total, lost = self._spent_at(at)
@@ -312,7 +313,7 @@ class RdpAccountant(KeepsJournal):
         if curve.shape[-1:] != self._orders.shape or not (curve >= 0).all():
             raise ValueError(
                 f"cost must give a Rényi divergence >= 0 for each of {len(self._orders)} "
-                f"orders, got {curve!r}."
+                f"orders, got {shown(curve)}."
             )
         if fixed:
             self._curve = cost, curve

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive
+from privrl._checks import as_floats, check_count, check_positive, shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
@@ -120,7 +120,7 @@ def typical_loss(
     n_cells = check_count("n_cells", n_cells, least=2)
     nodes, weights = special.roots_jacobi(128, n_cells - 2, 0)
     p = (1 + nodes) / 2
-    each = _cell_losses(p, weight * n_records, alpha, n_cells, _check_loss(loss))
+    each = _cell_losses(p, n_records, weight, alpha, _check_loss(loss), n_cells=n_cells)
     return float(n_cells * (weights @ each) / weights.sum())
 
 
@@ -148,23 +148,30 @@ def expected_loss(histogram: ArrayLike, weight: float, alpha: float, *, loss: Lo
             "histogram must be counts >= 0 of at least two cells, not all zero; it is not shown."
         )
     weight, alpha = check_positive("weight", weight), check_positive("alpha", alpha)
+    p, total = counts / total, float(total)
+    return float(_cell_losses(p, total, weight, alpha, _check_loss(loss), n_cells=p.size).sum())
+
+
+def _cell_losses(
+    p: FloatArray, n_records: float, weight: float, alpha: float, loss: Loss, *, n_cells: int
+) -> FloatArray:
+    """Return the part of each cell, of frequency p, in the expected loss of its row."""
     with np.errstate(all="ignore"):  # what floats do not hold is refused
-        each = _cell_losses(counts / total, weight * total, alpha, counts.size, _check_loss(loss))
+        each = _beta_losses(p, weight * n_records, alpha, n_cells, loss)
     if not np.isfinite(each).all():
         raise ValueError(
             "weight and alpha must be such that floats hold the loss, got "
             f"{weight:g} and {alpha:g}."
         )
-    return float(each.sum())
+    return each
 
 
-def _cell_losses(
+def _beta_losses(
     p: FloatArray, total_weight: float, alpha: float, n_cells: int, loss: Loss
 ) -> FloatArray:
-    """Return the part of each cell, of frequency p, in the expected loss of its row.
+    """Return the losses of cells whose probabilities follow Beta(b, c).
 
-    A cell's probability follows Beta(b, c) with ``b = total_weight p + alpha``, ``b + c`` the row's
-    total.
+    ``b = total_weight p + alpha``, and ``b + c`` is the row's total.
     """
     total = total_weight + n_cells * alpha
     b = total_weight * p + alpha
@@ -181,6 +188,6 @@ def _cell_losses(
 def _check_loss(loss: Loss) -> Loss:
     if loss not in get_args(Loss):
         raise ValueError(
-            f"loss must be one of {', '.join(map(repr, get_args(Loss)))}, got {loss!r}."
+            f"loss must be one of {', '.join(map(repr, get_args(Loss)))}, got {shown(loss)}."
         )
     return loss

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_positive, shown
 from privrl.accuracy.rows import check_failure, check_sizes, least_records
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, digamma_excess, lgamma_excess
@@ -197,16 +197,16 @@ def _check_kl(
     alpha = float(check_sizes("alpha", check_positive("alpha", alpha)))
     if bound not in get_args(KlBound):
         raise ValueError(
-            f"bound must be one of {', '.join(map(repr, get_args(KlBound)))}, got {bound!r}."
+            f"bound must be one of {', '.join(map(repr, get_args(KlBound)))}, got {shown(bound)}."
         )
     if not alpha >= 0.5:
         raise ValueError(
-            f"alpha must be >= 0.5, got {alpha!r}; below, DKL's Theorem 2 is not proved, and up to "
-            "1/4 it is false. privrl.accuracy.expected_loss is exact for every prior."
+            f"alpha must be >= 0.5, got {shown(alpha)}; below, DKL's Theorem 2 is not proved, and "
+            "up to 1/4 it is false. privrl.accuracy.expected_loss is exact for every prior."
         )
     if bound == "vertex" and not alpha >= VERTEX_ALPHA:
         raise ValueError(
-            f'alpha must be >= {VERTEX_ALPHA:.6f} for bound="vertex", got {alpha!r}; '
+            f'alpha must be >= {VERTEX_ALPHA:.6f} for bound="vertex", got {shown(alpha)}; '
             'bound="lambert" holds from 0.5 on.'
         )
     return total_weight, alpha, n_cells

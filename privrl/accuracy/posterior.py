@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, check_positive_array
+from privrl._checks import as_floats, check_count, check_positive, check_positive_array, shown
 from privrl.accuracy.rows import check_sizes
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (
@@ -37,7 +37,7 @@ def dirichlet_kl(u: ArrayLike, v: ArrayLike) -> FloatArray:
     """
     u, v = np.broadcast_arrays(check_sizes("u", u), check_sizes("v", v))
     if u.ndim == 0:
-        raise ValueError(f"u must be one row of concentrations or more, got {u!s}.")
+        raise ValueError(f"u must be one row of concentrations or more, got {shown(u)}.")
     u_sum, v_sum = u.sum(-1), v.sum(-1)
     # Below u / 8 the gammas are further apart than 1.
     near = v > u / 8
@@ -100,7 +100,7 @@ def expected_posterior_kl(
     p = as_floats("p", p)
     if p.ndim != 1 or p.size < 2 or not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-9:
         raise ValueError(
-            f"p must be frequencies >= 0 of at least two cells, with sum 1, got {p!s}; "
+            f"p must be frequencies >= 0 of at least two cells, with sum 1, got {shown(p)}; "
             "divide counts by their sum."
         )
     check_count("n_records", n_records)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, check_positive_array
+from privrl._checks import as_floats, check_count, check_positive, check_positive_array, shown
 from privrl.numerics.special import FloatArray
 
 _MOST_RECORDS = 2**100
@@ -52,7 +52,8 @@ def least_records(meets: Callable[[float], bool], weight: float, name: str, valu
         high *= 2
         if high > _MOST_RECORDS:
             raise ValueError(
-                f"{name} must be one that 2^100 records suffice for, got {value!r}; allow more."
+                f"{name} must be one that 2^100 records suffice for, got {shown(value)}; allow "
+                "more."
             )
     low = high // 2
     while high - low > 1:

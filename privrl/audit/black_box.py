@@ -44,7 +44,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_between, check_count
+from privrl._checks import as_floats, check_between, check_count, shown
 from privrl._html import InHtml
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
@@ -208,14 +208,14 @@ def audit_dirichlet(
     cost = sampler.cost
     if not isinstance(cost, DirichletCost):
         raise ValueError(
-            f"sampler must claim a DirichletCost, got {cost!r}; "
+            f"sampler must claim a DirichletCost, got {shown(cost)}; "
             "audit_mechanism takes anything that can be called."
         )
     relation = check_relation(relation, cost.relation)
     changes = relation.changes(cost.table)
     vectors = {max(_descending(v), _descending([-m for m in v])) for v in changes}
     if not vectors:
-        raise ValueError(f"no neighbour changes the table {cost.table!r}: nothing to audit.")
+        raise ValueError(f"no neighbour changes the table {shown(cost.table)}: nothing to audit.")
     claimed = float(cost.epsilon(delta))
     _check_question(delta, claimed, confidence)
     check_count("draws", draws, _LEAST_DRAWS)
@@ -308,7 +308,7 @@ def _check_question(delta: float, claimed: float | None, confidence: float) -> N
     check_delta(delta)
     check_between("confidence", confidence, 0, 1, "0.99 is usual")
     if claimed is not None and not claimed >= 0:
-        raise ValueError(f"claimed must be >= 0, got {claimed!r}; it is an epsilon in nats.")
+        raise ValueError(f"claimed must be >= 0, got {shown(claimed)}; it is an epsilon in nats.")
 
 
 def _audit(

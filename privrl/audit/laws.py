@@ -48,6 +48,7 @@ from privrl._checks import (
     check_numbers,
     check_positive,
     plain_array,
+    shown,
 )
 from privrl._html import InHtml
 from privrl.numerics.scipy_lazily import special
@@ -575,8 +576,8 @@ class DirichletLaw(Law):
             )
         if not ((alpha >= _LEAST_CONCENTRATION) & (alpha < np.inf)).all():
             raise ValueError(
-                f"alpha must be at least {_LEAST_CONCENTRATION} and finite, got {self.alpha!r}; "
-                "with less, draws underflow."
+                f"alpha must be at least {_LEAST_CONCENTRATION} and finite, got "
+                f"{shown(self.alpha)}; with less, draws underflow."
             )
 
     @property

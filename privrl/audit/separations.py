@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_numbers, check_positive
+from privrl._checks import check_between, check_numbers, check_positive, shown
 from privrl._html import InHtml
 from privrl.numerics.scipy_lazily import special
 
 _LEAST_CLAIMED = 1e-100
 _LEAST_ERROR = 1e-6  # below which no number of runs would tell
-_LARGEST = 1e100  # score, whose square floats hold
+_LARGEST = 1e100  # score or claim, whose square floats hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +102,14 @@ def separation(
     """
     for name, value in (("power", power), ("false_alarm", false_alarm)):
         check_between(name, value, 0, 1)
-    check_between("error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are")
-    check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
-    if claimed < _LEAST_CLAIMED:
+    error = check_between(
+        "error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are"
+    )
+    claimed = check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
+    if not _LEAST_CLAIMED <= claimed <= _LARGEST:
         raise ValueError(
-            f"claimed must be at least {_LEAST_CLAIMED:g}, got {claimed!r}; no number of runs "
-            "would tell less from nothing."
+            f"claimed must be from {_LEAST_CLAIMED:g} to {_LARGEST:g}, got {shown(claimed)}; no "
+            "number of runs would tell less from nothing, and no scores are further apart."
         )
     one, other = check_numbers("first", first), check_numbers("second", second)
     n = one.size
@@ -134,7 +136,7 @@ def separation(
     return SeparationResult(
         measured=measured,
         deviation=math.sqrt((2 + min(measured, 1e150) ** 2 / 4) / n),
-        claimed=float(claimed),
+        claimed=claimed,
         p_value=float(1 - below) if measured > 0 else 1.0,
         draws=n,
         needed=math.ceil((reach / (more - claimed)) ** 2),

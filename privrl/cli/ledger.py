@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from privrl._checks import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.outputs import Force
@@ -205,8 +206,8 @@ def forget_command(
         book, dataset = _opened(ledger), one_spelling(dataset)
         if not force:
             raise ValueError(
-                f"what was spent of {dataset!r} would be forgotten, and what is released of it "
-                "again counts as the first. If the data exist no more: --force."
+                f"what was spent of {shown(dataset)} would be forgotten, and what is released of "
+                "it again counts as the first. If the data exist no more: --force."
             )
         number = book.forget(dataset)
         OUT.print(
@@ -243,7 +244,7 @@ def _relation(given: str, dataset: str, accounts: "tuple[Account, ...]") -> str:
         return given
     raise ValueError(
         f"relation must be one of {', '.join(_SHORT)}, or one under which {dataset} was released, "
-        f"got {given!r}."
+        f"got {shown(given)}."
     )
 
 
@@ -305,7 +306,7 @@ def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[di
     table.add_column("what", overflow="fold")
     found = [entry for entry in book.entries() if entry and entry.get("dataset") == dataset]
     if not found:
-        raise ValueError(f"dataset must be one of the ledger's, got {dataset!r}.")
+        raise ValueError(f"dataset must be one of the ledger's, got {shown(dataset)}.")
     amounts = book.amounts(dataset)
     deltas = {e.relation: _delta_of(e, delta) for e in book.accounts() if e.dataset == dataset}
     answer = []

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from privrl._checks import shown
 from privrl.cli.terminal import OUT
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def open_saved(
     except ValueError as error:
         if render and "'render_mode'" in str(error):  # it knows of none
             raise ValueError(
-                f"env must draw pictures to be watched, and {name!r} does not; privrl play tells "
-                "its reward."
+                f"env must draw pictures to be watched, and {shown(name)} does not; privrl play "
+                "tells its reward."
             ) from None
         raise
 

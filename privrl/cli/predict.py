@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from privrl._checks import shown
 from privrl.cli import outputs, released
 from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
@@ -44,8 +45,8 @@ def predict_command(
         heads = [f"probability of {label}" for label in fitted.classes_]
         if target_column in heads:
             raise ValueError(
-                f"the column {target_column!r} that model {model.name} predicts is named as one of "
-                "probabilities; rename it in the schema and fit again."
+                f"the column {shown(target_column)} that model {model.name} predicts is named as "
+                "one of probabilities; rename it in the schema and fit again."
             )
         outputs.check_new(out, ["predictions.csv", "predict.json"], force=force)
         records = read_records(data, schema, separator=separator, optional=target_column)

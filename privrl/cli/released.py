@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privrl._checks import shown
 from privrl.cli.seeds import randomness_with
 from privrl.cli.terminal import OUT, command_line
 
@@ -80,7 +81,7 @@ def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
 
     if name not in known:
         raise ValueError(
-            f"{option} must be one of {listed(known)}, got {name!r}{did_you_mean(name, known)}"
+            f"{option} must be one of {listed(known)}, got {shown(name)}{did_you_mean(name, known)}"
         )
 
 
@@ -93,12 +94,13 @@ def check_target(schema: "Schema", name: str) -> None:
     column = schema.columns[name]
     if isinstance(column, Bins):
         raise ValueError(
-            f"target-column must have categories, got {name!r}, which has bins; predict another."
+            f"target-column must have categories, got {shown(name)}, which has bins; predict "
+            "another."
         )
     if column.other:
         raise ValueError(
-            f"target-column must have known categories alone, got {name!r}, which has a cell for "
-            f"others; in the schema's file, under {heading(name)}: other = false."
+            f"target-column must have known categories alone, got {shown(name)}, which has a cell "
+            f"for others; in the schema's file, under {heading(name)}: other = false."
         )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, cast
 
 import typer
 
+from privrl._checks import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, answering
 from privrl.cli.outputs import Force
@@ -56,7 +57,7 @@ def report_command(
     """
     with friendly(), answering(as_json) as answer:
         if audience is not None and audience not in _AUDIENCES:
-            raise ValueError(f"for must be researcher or public, got {audience!r}.")
+            raise ValueError(f"for must be researcher or public, got {shown(audience)}.")
         answer.update(write_report(folder, audience, out, force=force))
 
 

@@ -25,6 +25,7 @@ from rich.progress import (
 from rich.text import Text
 from typer.core import TyperGroup
 
+from privrl._checks import shown
 from privrl.numerics.printing import up
 
 MARKUP: Final = "markdown"  # of help
@@ -183,7 +184,7 @@ def numbers(name: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in words(text))
     except ValueError as error:
-        raise ValueError(f"{name} must be comma-separated numbers, got {text!r}.") from error
+        raise ValueError(f"{name} must be comma-separated numbers, got {shown(text)}.") from error
 
 
 def repeated(name: str) -> str:

@@ -320,7 +320,8 @@ def check_cells(relation: Relation, table: str | None, *, or_sums: bool = False)
     ):
         if name in known:
             raise ValueError(
-                f"table must be one whose change vectors are about cells, got {name!r}, of which "
+                f"table must be one whose change vectors are about cells, got {shown(name)}, of "
+                "which "
                 f"{str(relation)!r} knows the {what} of a change only; it is for {noise} noise."
             )
 

@@ -76,7 +76,8 @@ class DirichletCost(PairsCost):
             )
         if self.bound not in get_args(Bound):
             raise ValueError(
-                f"bound must be one of {', '.join(map(repr, get_args(Bound)))}, got {self.bound!r}."
+                f"bound must be one of {', '.join(map(repr, get_args(Bound)))}, got "
+                f"{shown(self.bound)}."
             )
         check_cells(self.relation, self.table)
         changes = self.relation.changes(self.table)
@@ -84,7 +85,7 @@ class DirichletCost(PairsCost):
         if changes and least is not None and self.alpha < least:
             raise ValueError(
                 f"alpha must be >= {least:g} for the relation {str(self.relation)!r}, got "
-                f"{self.alpha!r}; below, the change vectors it lists are not the worst ones."
+                f"{shown(self.alpha)}; below, the change vectors it lists are not the worst ones."
             )
         if self.table is None:
             object.__setattr__(self, "table", self.relation.tables[0][0])

@@ -145,7 +145,7 @@ class NoiseCost(NoisyTable, PairsCost):
             if self._whole and not amount.is_integer():
                 raise ValueError(
                     "relation must change cells by whole numbers where noise is discrete, got "
-                    f"{amount!r} in {str(self.relation)!r}; use noise on the real line."
+                    f"{shown(amount)} in {str(self.relation)!r}; use noise on the real line."
                 )
         if self.table is None:
             object.__setattr__(self, "table", self.relation.tables[0][0])

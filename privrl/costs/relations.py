@@ -85,10 +85,12 @@ class Relation:
         )
         for table, vectors in frozen:
             for vector in vectors:
-                if not vector or not all(math.isfinite(m) and m != 0 for m in vector):
+                wrong = [m for m in vector if not math.isfinite(m) or m == 0]
+                if wrong or not vector:
                     raise ValueError(
-                        f"a change vector of tables[{table!r}] must list finite amounts other "
-                        f"than zero, got {vector!r}; leave out cells that do not change."
+                        f"a change vector of tables[{shown(table)}] must list finite amounts other "
+                        f"than zero, got {shown(wrong[0] if wrong else vector)}; leave out "
+                        "cells that do not change."
                     )
         if convex_from is not None:
             check_positive("convex_from", convex_from)
@@ -116,7 +118,7 @@ class Relation:
         if table not in known:
             raise ValueError(
                 f"table must be one of {', '.join(map(repr, known))} for the relation "
-                f"{self.name!r}, got {table!r}."
+                f"{shown(self.name)}, got {shown(table)}."
             )
         return known[table]
 

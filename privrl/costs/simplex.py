@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_orders, check_positive
+from privrl._checks import check_between, check_count, check_orders, check_positive, shown
 from privrl._html import InHtml
 from privrl.costs.base import check_epsilons, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
@@ -109,7 +109,7 @@ class SimplexCost(InHtml):
         if not self.distance / 2 <= room * (1 + 1e-12):
             raise ValueError(
                 f"distance must be <= 2 (1 - eta_bar - n_components * eta) = {2 * room:g}, got "
-                f"{self.distance!r}; no two vectors of the set are further apart."
+                f"{shown(self.distance)}; no two vectors of the set are further apart."
             )
 
     @property

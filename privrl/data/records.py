@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privrl._checks import check_is
+from privrl._checks import check_is, shown
 from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.schema import Bins, Categories, Column, Schema
@@ -123,7 +123,7 @@ def check_separator(separator: str) -> str:
     """Return the character between fields that a user names."""
     separator = "\t" if separator == "tab" else separator
     if len(separator) != 1 or separator in '"\r\n':
-        raise ValueError(f"separator must be one character or 'tab', got {separator!r}.")
+        raise ValueError(f"separator must be one character or 'tab', got {shown(separator)}.")
     return separator
 
 
@@ -232,8 +232,8 @@ def _texts_of(name: str, column: Categories) -> frozenset[str]:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if text in texts:
             raise ValueError(
-                f"categories of {name!r} must look different in a CSV file, got {value!r} and "
-                f"{texts[text]!r}; keep one of them."
+                f"categories of {shown(name)} must look different in a CSV file, got "
+                f"{shown(value)} and {shown(texts[text])}; keep one of them."
             )
         texts[text] = value
     return frozenset(value for value in column.values if isinstance(value, str))

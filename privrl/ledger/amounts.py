@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from privrl._checks import shown
 from privrl.accounting.journal import USUAL_DELTA
 from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
 from privrl.costs.choice import ChoiceCost
@@ -133,7 +134,7 @@ def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
     if curve.shape != (len(orders),) or not (curve >= 0).all():
         raise ValueError(
             f"cost must give a Rényi divergence >= 0 for each of {len(orders)} orders, got "
-            f"{curve!r}."
+            f"{shown(curve)}."
         )
     return curve
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_is
+from privrl._checks import check_count, check_is, shown
 from privrl._fixed import fixed
 from privrl._sharing import judge_alone
 from privrl.accounting.rdp import BudgetExceeded
@@ -511,7 +511,7 @@ class Ledger:
             name = one_spelling(dataset)
             gone = [n for n, entry in parsed.items() if entry.get("dataset") == name]
             if not gone:
-                raise ValueError(f"dataset must be one of the ledger's, got {dataset!r}.")
+                raise ValueError(f"dataset must be one of the ledger's, got {shown(dataset)}.")
             kept = {parsed[n]["curve"] for n in parsed if n not in gone and "curve" in parsed[n]}
             entry = {"what": "forget", "time": self._now(state), "entries": gone}
             transaction.add(state.link, state.number + 1, entry)
@@ -636,21 +636,21 @@ class Ledger:
         known = None if content is None else state.contents.get(content)
         if known is not None and known != name:
             raise ValueError(
-                f"dataset must be {known!r}, as which these data were entered before, got "
-                f"{name!r}; leave it out, or say so."
+                f"dataset must be {shown(known)}, as which these data were entered before, got "
+                f"{shown(name)}; leave it out, or say so."
             )
         if name not in names:
             alike = sorted(each for each in names if each.casefold() == name.casefold())
             if alike:
                 raise ValueError(
-                    f"dataset must be {alike[0]!r}, which the ledger knows, or differ from it in "
-                    f"more than upper and lower case, got {name!r}."
+                    f"dataset must be {shown(alike[0])}, which the ledger knows, or differ from it "
+                    f"in more than upper and lower case, got {shown(name)}."
                 )
         unnamed = name.startswith(_UNNAMED) and name not in names
         if unnamed and (content is None or name != f"{_UNNAMED}{content[:_SHORT]}"):
             raise ValueError(
                 f"dataset must be one that the ledger knows where it begins with {_UNNAMED!r}, got "
-                f"{name!r}; such names are made from the data."
+                f"{shown(name)}; such names are made from the data."
             )
         return dataset
 
@@ -665,7 +665,7 @@ class Ledger:
             if not others:
                 return None
             raise BudgetExceeded(
-                f"{dataset} has no budget under {relation!r}, only under {', '.join(others)}; "
+                f"{dataset} has no budget under {shown(relation)}, only under {', '.join(others)}; "
                 "nothing was spent. Give it one: privrl ledger budget."
             )
         if budget.admits(after, cost if after.releases == 1 else None):
@@ -673,8 +673,8 @@ class Ledger:
         raise BudgetExceeded(
             f"the release would bring what {dataset} has spent from "
             f"{up(100 * budget.share(before))} % to {up(100 * budget.share(after))} % of its "
-            f"budget, {budget}, under {relation!r}; nothing was spent. Make it more private, or "
-            "release something else."
+            f"budget, {budget}, under {shown(relation)}; nothing was spent. Make it more private, "
+            "or release something else."
         )
 
 

@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import as_floats, check_between, check_count, check_positive
+from privrl._checks import as_floats, check_between, check_count, check_positive, shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma, laplace_scale
@@ -93,8 +93,8 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
             object.__setattr__(self, name, value)
         if self.table in (DAMPED, DAMPED_REWARDS):
             raise ValueError(
-                f"table must be of counts as they are, got {self.table!r}; a mechanism damps none. "
-                "privrl.samplers.NoisyCounts does where it is given loops."
+                f"table must be of counts as they are, got {shown(self.table)}; a mechanism damps "
+                "none. privrl.samplers.NoisyCounts does where it is given loops."
             )
 
     @property
@@ -184,7 +184,8 @@ class _Continuous(AdditiveMechanism[FloatArray]):
         steps = counts / self._grid  # exact, as the grid is a power of two
         if not np.array_equal(steps, np.rint(steps)):
             raise ValueError(
-                f"data must be multiples of {self._grid!r}, the grid of noise of this size, as "
+                f"data must be multiples of {shown(self._grid)}, the grid of noise of this size, "
+                "as "
                 "whole counts are; round what each record adds to them, and let the relation say "
                 "by how much that can change."
             )
@@ -412,7 +413,7 @@ def _check_changes(cost: NoiseCost) -> tuple[ChangeVector, ...]:
     """Return the change vectors of a cost's table if there are any."""
     if not cost.changes:
         raise ValueError(
-            f"relation {str(cost.relation)!r} never changes the table {cost.table!r}, so it "
+            f"relation {str(cost.relation)!r} never changes the table {shown(cost.table)}, so it "
             "is private without noise: no smallest noise exists. Release it as it is."
         )
     return cost.changes

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive
+from privrl._checks import as_floats, check_count, check_positive, shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import dirichlet_alpha, dirichlet_weight
@@ -81,7 +81,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
             object.__setattr__(self, "alpha", check_positive("alpha", self.alpha))
         if not 0 <= self.lower_bound < math.inf:
             raise ValueError(
-                f"lower_bound must be >= 0 and finite, got {self.lower_bound!r}; 0 is always true."
+                f"lower_bound must be >= 0 and finite, got {shown(self.lower_bound)}; 0 is always "
+                "true."
             )
         _ = self.cost  # refuses what it cannot account for
 
@@ -158,8 +159,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
         changes = made(weight=1.0, alpha=max(1.0, least)).cost.changes
         if not changes:
             raise ValueError(
-                f"relation {str(relation)!r} never changes the table {table!r}, so any weight and "
-                "any prior are private; use those that you would use without privacy."
+                f"relation {str(relation)!r} never changes the table {shown(table)}, so any weight "
+                "and any prior are private; use those that you would use without privacy."
             )
         solve = partial(calibrate, target, count=count, accountant=accountant)
         square = check_count("count", count) * largest_square(changes)
@@ -180,7 +181,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
             )
             return made(weight=weight, alpha=smallest)
         raise ValueError(
-            f"give either weight or alpha, got weight={weight!r} and alpha={alpha!r}; "
+            f"give either weight or alpha, got weight={shown(weight)} and alpha={shown(alpha)}; "
             "DirichletMechanism.designed chooses both."
         )
 
@@ -280,5 +281,5 @@ def synthetic_counts(
         raise ValueError("probabilities must be rows >= 0 that each sum to 1; normalise them.")
     numbers = np.asarray(n_records)
     if numbers.dtype.kind not in "iu" or (numbers < 0).any():
-        raise ValueError(f"n_records must be whole numbers >= 0, got {n_records!r}.")
+        raise ValueError(f"n_records must be whole numbers >= 0, got {shown(n_records)}.")
     return rng.multinomial(numbers, rows / rows.sum(-1, keepdims=True))

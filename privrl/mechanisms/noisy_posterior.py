@@ -19,7 +19,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_positive, check_positive_array
+from privrl._checks import check_between, check_count, check_positive, check_positive_array, shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.noise import NoiseCost
@@ -74,7 +74,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
         if not isinstance(self.noise, Noise):
             raise ValueError(
                 "noise must be a mechanism such as LaplaceMechanism(scale=2), got "
-                f"{self.noise!r}; NoisyPosteriorMechanism.calibrated takes a name."
+                f"{shown(self.noise)}; NoisyPosteriorMechanism.calibrated takes a name."
             )
         prior = check_positive_array("alpha", self.alpha, "1 is usual")
         if prior.ndim > 1 or prior.size < 1:
@@ -119,7 +119,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
         """
         if noise not in _NOISES:
             raise ValueError(
-                f"noise must be one of {', '.join(map(repr, _NOISES))}, got {noise!r}."
+                f"noise must be one of {', '.join(map(repr, _NOISES))}, got {shown(noise)}."
             )
         made = _NOISES[noise].calibrated(
             target, relation=relation, table=table, count=count, accountant=accountant

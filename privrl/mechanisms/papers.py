@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_positive, shown
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.curves import sensitivities
@@ -97,7 +97,7 @@ def dkl_algorithm_1(
     """
     if not 0 <= lower_bound < math.inf:
         raise ValueError(
-            f"lower_bound must be >= 0 and finite, got {lower_bound!r}; 0 is always true."
+            f"lower_bound must be >= 0 and finite, got {shown(lower_bound)}; 0 is always true."
         )
     squares, largest = _changes(relation, table)
     order = target.order
@@ -186,7 +186,7 @@ def dkl_approximate_dp(
     if not settings:
         raise ValueError(
             f"order must leave something to spend of epsilon = {target.epsilon:g} at "
-            f"delta = {target.delta:g}, got {order!r}; larger orders leave more."
+            f"delta = {target.delta:g}, got {shown(order)}; larger orders leave more."
         )
     return min(settings, key=lambda setting: setting.alpha / setting.weight)
 
@@ -194,7 +194,7 @@ def dkl_approximate_dp(
 def _checked(g: Callable[[float], float], weight: float) -> float:
     value = g(weight)
     if not 0 <= value < math.inf:
-        raise ValueError(f"g must be >= 0 and finite, got g({weight:g}) = {value!r}.")
+        raise ValueError(f"g must be >= 0 and finite, got g({weight:g}) = {shown(value)}.")
     return value
 
 
@@ -202,7 +202,7 @@ def _changes(relation: Relation, table: str | None) -> tuple[float, float]:
     squares, largest = sensitivities(relation.changes(table))
     if not squares:
         raise ValueError(
-            f"relation {str(relation)!r} never changes the table {table!r}, so any weight and "
+            f"relation {str(relation)!r} never changes the table {shown(table)}, so any weight and "
             "any prior are private; use those that you would use without privacy."
         )
     return squares, largest

@@ -124,7 +124,7 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
         if self.sensitivity not in get_args(Sensitivity):
             raise ValueError(
                 f"sensitivity must be one of {', '.join(map(repr, get_args(Sensitivity)))}, got "
-                f"{self.sensitivity!r}."
+                f"{shown(self.sensitivity)}."
             )
         if self.sensitivity == "smooth":
             if self.delta is None:
@@ -132,8 +132,9 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
             object.__setattr__(self, "delta", check_between("delta", self.delta, 0, 1))
         elif self.delta is not None:
             raise ValueError(
-                f"delta must be None for the sensitivity {self.sensitivity!r}, got "
-                f'{self.delta!r}; it is for "smooth", and what a release costs at some delta is '
+                f"delta must be None for the sensitivity {shown(self.sensitivity)}, got "
+                f'{shown(self.delta)}; it is for "smooth", and what a release costs at some delta '
+                "is "
                 "cost.epsilon(delta)."
             )
         object.__setattr__(self, "prior", prior)

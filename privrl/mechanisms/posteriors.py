@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive_array
+from privrl._checks import check_between, check_count, check_positive_array, shown
 from privrl._fixed import fixed
 from privrl.costs.base import check_delta
 from privrl.mechanisms.certificate import ALL, BLOCK, IntArray, Outputs
@@ -352,7 +352,7 @@ def check_size(
     if not _work(n, m) <= most:
         largest = bisect_right(range(1, n), most, key=lambda each: _work(each, m))
         raise ValueError(
-            f"n must be at most {largest} for {m} cells, got {n!r}; its "
+            f"n must be at most {largest} for {m} cells, got {shown(n)}; its "
             f"{math.comb(n + m - 1, m - 1):,} candidates make {_work(n, m):.2g} entries to go "
             f"over, of which {most:.2g} are accepted. Use fewer records, {remedy}."
         )

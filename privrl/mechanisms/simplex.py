@@ -13,7 +13,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, check_positive
+from privrl._checks import check_between, check_count, check_numbers, check_positive, shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
@@ -78,11 +78,11 @@ class SimplexMechanism(Mechanism[FloatArray]):
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if not 0 <= self.eta_bar < 1:
-            raise ValueError(f"eta_bar must be >= 0 and < 1, got {self.eta_bar!r}.")
+            raise ValueError(f"eta_bar must be >= 0 and < 1, got {shown(self.eta_bar)}.")
         if len(self.sensitive) < 2 or len(set(self.sensitive)) < len(self.sensitive):
             raise ValueError(
                 "sensitive must name at least two components, each once, counted from 0, got "
-                f"{self.sensitive!r}."
+                f"{shown(self.sensitive)}."
             )
         least = len(self.sensitive) * self.eta + self.eta_bar
         if least > 1 + _ROUNDING:
@@ -91,7 +91,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
                 f"{least:g}; no vector is like that."
             )
         if self.bound not in ("exact", "sim"):
-            raise ValueError(f"bound must be one of 'exact', 'sim', got {self.bound!r}.")
+            raise ValueError(f"bound must be one of 'exact', 'sim', got {shown(self.bound)}.")
         _ = self.cost  # refuses what it cannot account for
 
     @property

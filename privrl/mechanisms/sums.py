@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers
+from privrl._checks import check_numbers, shown
 from privrl._typing import FloatArray
 from privrl.mechanisms.additive import GaussianMechanism
 
@@ -44,7 +44,7 @@ class SumsMechanism(GaussianMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sigma > self.largest:
-            raise ValueError(f"sigma must be at most 2**26 for sums, got {self.sigma!r}.")
+            raise ValueError(f"sigma must be at most 2**26 for sums, got {shown(self.sigma)}.")
 
     @property
     def _grid(self) -> float:

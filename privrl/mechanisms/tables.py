@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_numbers, check_positive
+from privrl._checks import check_count, check_numbers, check_positive, shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
@@ -97,8 +97,8 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         known = get_args(MechanismName)[1:]
         if self.mechanism not in known:
             raise ValueError(
-                f"mechanism must be one of {', '.join(map(repr, known))}, got {self.mechanism!r}; "
-                "TablesMechanism.calibrated chooses for 'auto'."
+                f"mechanism must be one of {', '.join(map(repr, known))}, got "
+                f"{shown(self.mechanism)}; TablesMechanism.calibrated chooses for 'auto'."
             )
         wanted = 0 if self.mechanism == "none" else len(self.shapes)
         if len(self.sizes) != wanted:
@@ -201,11 +201,11 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         if mechanism not in get_args(MechanismName):
             raise ValueError(
                 f"mechanism must be one of {', '.join(map(repr, get_args(MechanismName)))}, got "
-                f"{mechanism!r}."
+                f"{shown(mechanism)}."
             )
         if alpha is not None and mechanism != "dirichlet":
             raise ValueError(
-                f"alpha is the prior of Dirichlet draws, got {alpha!r} for {mechanism!r}."
+                f"alpha is the prior of Dirichlet draws, got {shown(alpha)} for {shown(mechanism)}."
             )
         if mechanism == "none":
             return cls(shapes=shapes, mechanism="none", relation=relation)
@@ -453,5 +453,5 @@ def _factors(shares: ArrayLike | None, n_tables: int) -> FloatArray:
         return np.ones(n_tables)
     parts = np.asarray(shares, np.float64)
     if parts.shape != (n_tables,) or not ((parts > 0) & np.isfinite(parts)).all():
-        raise ValueError(f"shares must be {n_tables} numbers > 0 and finite, got {shares!r}.")
+        raise ValueError(f"shares must be {n_tables} numbers > 0 and finite, got {shown(shares)}.")
     return (parts / parts.mean()) ** -0.5

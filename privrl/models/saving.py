@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+from privrl._checks import shown
 from privrl._files import check_stated, read_bytes, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl.costs.relations import ReplaceRecord
@@ -88,14 +89,14 @@ def check_entries(what: str, data: Any, wanted: Collection[str]) -> None:
 def check_format(data: Mapping[str, Any], known: str) -> None:
     """Check that plain data say that they are of the known format."""
     if data["format"] != known:
-        raise ValueError(f"format must be {known!r}, got {data['format']!r}.")
+        raise ValueError(f"format must be {shown(known)}, got {shown(data['format'])}.")
 
 
 def randomness_said(data: Mapping[str, Any]) -> str | None:
     """Return what plain data say of the randomness: one of two things, or nothing."""
     said: Any = data["randomness"]
     if said not in (None, SECRET, SEEDED):
-        raise ValueError(f"randomness must be {SECRET!r}, {SEEDED!r} or null, got {said!r}.")
+        raise ValueError(f"randomness must be {SECRET!r}, {SEEDED!r} or null, got {shown(said)}.")
     return said
 
 
@@ -116,9 +117,9 @@ def mechanism_of(spent: Mapping[str, Any], shapes: tuple[Rows, ...]) -> TablesMe
     """Return what released tables of these shapes, from the entries `SPENT`."""
     relation = ReplaceRecord()
     if spent["relation"] != str(relation):
-        raise ValueError(f"relation must be {str(relation)!r}, got {spent['relation']!r}.")
+        raise ValueError(f"relation must be {str(relation)!r}, got {shown(spent['relation'])}.")
     if not isinstance(spent["sizes"], list):
-        raise ValueError(f"sizes must be a list of numbers, got {spent['sizes']!r}.")
+        raise ValueError(f"sizes must be a list of numbers, got {shown(spent['sizes'])}.")
     return TablesMechanism(
         shapes=shapes,
         mechanism=spent["mechanism"],

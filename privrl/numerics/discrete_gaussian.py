@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl.numerics.discrete_noise import IntArray, check_drawable
 from privrl.numerics.special import FloatArray
 
@@ -115,8 +115,8 @@ def gaussian_on_grid(
     """
     if not 0 < sigma <= LARGEST_ON_GRID:
         raise ValueError(
-            f"sigma must be > 0 and at most 2**46 grains, got {sigma!r}; a coarser grid has larger "
-            "grains."
+            f"sigma must be > 0 and at most 2**46 grains, got {shown(sigma)}; a coarser grid has "
+            "larger grains."
         )
     drawn: FloatArray = _empty(shape, np.dtype(np.float64))
     _fill(drawn.reshape(-1), math.nextafter(math.hypot(sigma, _SPARE), math.inf), rng)

@@ -27,7 +27,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl.numerics.special import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -201,8 +201,8 @@ def check_drawable(name: str, size: float) -> float:
     """
     if isinstance(size, bool) or not isinstance(size, Real) or not SMALLEST <= size <= LARGEST:
         raise ValueError(
-            f"{name} must be a number >= {SMALLEST:g} and <= 2**40, got {size!r}; noise on the "
-            "real line has a wider range."
+            f"{name} must be a number >= {SMALLEST:g} and <= 2**40, got {shown(size)}; noise on "
+            "the real line has a wider range."
         )
     return float(size)
 

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+from privrl._checks import shown
+
 _Point = tuple[float, float]  # where, and the value there
 
 
@@ -68,7 +70,7 @@ def _value(function: Callable[[float], float], at: float) -> float:
     """Return a value as a float of Python: of those, large products are infinite, not warned of."""
     value = float(function(at))
     if math.isnan(value):  # it would be taken for one of some sign, and what it hides for a root
-        raise ValueError(f"function must have numbers for values, and has none at {at!r}.")
+        raise ValueError(f"function must have numbers for values, and has none at {shown(at)}.")
     return value
 
 

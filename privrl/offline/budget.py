@@ -51,7 +51,7 @@ def person_cost(
         return NoPrivacy(relation)
     epsilon = check_between("epsilon", epsilon, _LEAST, _MOST, "smaller means more privacy")
     if delta is not None and order is not None:
-        raise ValueError(f"delta or order must be left out, got {delta!r} and {order!r}.")
+        raise ValueError(f"delta or order must be left out, got {shown(delta)} and {shown(order)}.")
     if delta is None and order is None:
         return _laplace(epsilon, relation)
     target: Target = Rdp(2.0 if order is None else order, epsilon)

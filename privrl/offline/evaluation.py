@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_is, plain_array
+from privrl._checks import check_between, check_is, plain_array, shown
 from privrl._html import InHtml
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
@@ -326,11 +326,11 @@ def _method(log: LogSpace, discount: float, method: Any) -> Method:
     if method is None:
         return "steps"
     if method not in {"last", "steps"}:
-        raise ValueError(f"method must be 'last' or 'steps', got {method!r}.")
+        raise ValueError(f"method must be 'last' or 'steps', got {shown(method)}.")
     if method == "last" and not by_outcome:
         raise ValueError(
             "method='last' must have step rewards (0, 0) and discount 1, got "
-            f"{log.step_rewards!r} and {discount!r}; 'steps' takes any."
+            f"{shown(log.step_rewards)} and {shown(discount)}; 'steps' takes any."
         )
     return method
 

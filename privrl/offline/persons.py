@@ -289,6 +289,6 @@ def _check_cost(cost: PersonCost) -> None:
         )
     if not _SIZES[0] <= size <= _SIZES[1]:
         raise ValueError(
-            f"cost must be of noise from 2**-20 to 2**15.5 purses, got {cost!r}: it is drawn on a "
-            "grid of 2**-24."
+            f"cost must be of noise from 2**-20 to 2**15.5 purses, got {shown(cost)}: it is drawn "
+            "on a grid of 2**-24."
         )

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 
-from privrl._checks import check_count
+from privrl._checks import check_count, shown
 from privrl._files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl._html import InHtml
 from privrl._plain import listed, parse_json
@@ -87,7 +87,9 @@ class ReleasedPolicy(InHtml):
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise ValueError(f"kind must be one of {listed(get_args(Kind))}, got {self.kind!r}.")
+            raise ValueError(
+                f"kind must be one of {listed(get_args(Kind))}, got {shown(self.kind)}."
+            )
         n_actions = check_count("n_actions", self.n_actions)
         action = np.array(self.action)
         if action.dtype.kind != "i" or action.ndim != 1 + self.is_by_step or not action.size:
@@ -143,7 +145,7 @@ class ReleasedPolicy(InHtml):
         if policy.cost != person_cost(epsilon, policy.cost.relation, delta=delta, order=order):
             raise ValueError(
                 "epsilon, delta and order must be those that the policy was made with, got "
-                f"{epsilon!r}, {delta!r} and {order!r} for {policy.cost!r}."
+                f"{shown(epsilon)}, {shown(delta)} and {shown(order)} for {shown(policy.cost)}."
             )
         return cls(
             action=policy.action,
@@ -268,18 +270,20 @@ class ReleasedPolicy(InHtml):
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             got = data.get("format") if isinstance(data, dict) else type(data).__name__
             raise ValueError(
-                f"format must be {_FORMAT!r}, got {got!r}; what a later privrl wrote, a later one "
-                "reads."
+                f"format must be {_FORMAT!r}, got {shown(got)}; what a later privrl wrote, a later "
+                "one reads."
             )
         _check_entries("entries", data, _ENTRIES)
         kind, states, horizon = data["kind"], data["states"], data["horizon"]
         by_step = kind in _BY_STEP
         if by_step != (horizon is not None):
-            raise ValueError(f"horizon must be there where actions depend on it, got {horizon!r}.")
+            raise ValueError(
+                f"horizon must be there where actions depend on it, got {shown(horizon)}."
+            )
         if not isinstance(states, list) or not states:
             raise ValueError("states must be a list of states, one at least.")
         if not isinstance(data["says"], str):
-            raise ValueError(f"says must be a text, got {data['says']!r}.")
+            raise ValueError(f"says must be a text, got {shown(data['says'])}.")
         names: list[Any] = [
             each.get("label") if isinstance(each, dict) else None for each in states
         ]
@@ -301,7 +305,7 @@ class ReleasedPolicy(InHtml):
             zip(states, policy.to_dict()["states"], strict=True)
         ):
             if said != meant:
-                raise ValueError(f"state {number} must be {meant!r}, got {said!r}.")
+                raise ValueError(f"state {number} must be {shown(meant)}, got {shown(said)}.")
         return policy
 
     def _state(self, state: int) -> dict[str, Any]:
@@ -390,7 +394,7 @@ def _action(entry: Any, name: str) -> int:
 
 def _entry(entry: Any, name: str, kind: type) -> Any:
     if not isinstance(entry, dict) or not isinstance(entry.get(name), kind):
-        raise ValueError(f"states must each say {name!r}, got {entry!r}.")
+        raise ValueError(f"states must each say {shown(name)}, got {shown(entry)}.")
     return entry[name]
 
 
@@ -401,7 +405,7 @@ def _facts(data: Any) -> LogFacts | None:
     _check_entries("released", data, names)
     outcomes = data["outcomes"]
     if not isinstance(outcomes, dict):
-        raise ValueError(f"outcomes must map labels to parts, got {outcomes!r}.")
+        raise ValueError(f"outcomes must map labels to parts, got {shown(outcomes)}.")
     parts = tuple(_number("outcomes", each) for each in outcomes.values())
     numbers = {name: _number(name, data[name]) for name in names[:-1] if name != "outcomes"}
     return LogFacts(outcomes=parts, done=_estimate("done", data["done"]), **numbers)
@@ -415,17 +419,17 @@ def _estimate(name: str, data: Any) -> Estimate:
     _check_entries(name, data, [each.name for each in fields(Estimate)])
     told = Estimate(**{each: _number(f"{name}.{each}", number) for each, number in data.items()})
     if not told.lower <= told.value <= told.upper:
-        raise ValueError(f"{name} must be between its bounds, got {data!r}.")
+        raise ValueError(f"{name} must be between its bounds, got {shown(data)}.")
     return told
 
 
 def _check_entries(what: str, data: Any, wanted: Any) -> None:
     if not isinstance(data, dict) or set(data) != set(wanted):
-        got = listed(data) if isinstance(data, dict) else repr(data)
+        got = listed(data) if isinstance(data, dict) else shown(data)
         raise ValueError(f"{what} must be {listed(wanted)}, got {got}.")
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+        raise ValueError(f"{name} must be a finite number, got {shown(value)}.")
     return float(value)

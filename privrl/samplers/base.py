@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_does, check_is, check_numbers, check_rng
+from privrl._checks import check_does, check_is, check_numbers, check_rng, shown
 from privrl._processes import this_process
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
@@ -270,20 +270,21 @@ class PaidSampler(ABC):
             self._used_in = this_process()  # until then it is settings alone
         elif self._used_in != this_process():
             raise ValueError(
-                f"sampler must be used in one process, got {self!r} after {self._done} updates in "
+                f"sampler must be used in one process, got {shown(self)} after {self._done} "
+                "updates in "
                 "another: two that go on from there share their noise. sampler.fresh() has its "
                 "settings, and pays anew."
             )
         if self._spoiled:
             raise ValueError(
-                f"sampler must not be used after a draw that failed midway, got {self!r}; start "
-                "again with sampler.fresh(), which pays anew."
+                f"sampler must not be used after a draw that failed midway, got {shown(self)}; "
+                "start again with sampler.fresh(), which pays anew."
             )
 
     def __copy__(self) -> Self:
         if self._done:
             raise ValueError(
-                f"sampler must not be copied after its first update, got {self!r} after "
+                f"sampler must not be copied after its first update, got {shown(self)} after "
                 f"{self._done}; sampler.fresh() has its settings, and pays anew."
             )
         return self.fresh()
@@ -294,7 +295,7 @@ class PaidSampler(ABC):
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         if self._done:  # two that go on from one pickle would share their noise
             raise ValueError(
-                f"sampler must not be pickled after its first update, got {self!r} after "
+                f"sampler must not be pickled after its first update, got {shown(self)} after "
                 f"{self._done}; sampler.fresh() has its settings, and pays anew."
             )
         return super().__reduce_ex__(protocol)
@@ -329,14 +330,15 @@ def stack(samplers: Sequence[Paid]) -> Paid:
         sampler._done or isinstance(sampler._cost, BatchCost) for sampler in samplers
     ):
         raise ValueError(
-            f"samplers must be at least one, unused, and none of them a stack, got {samplers!r}."
+            "samplers must be at least one, unused, and none of them a stack, got "
+            f"{shown(samplers)}."
         )
     made = samplers[0].fresh()
     for sampler in samplers:
         if not made._goes_with(sampler):
             raise ValueError(
                 "samplers must be of one kind, with one window, one number of updates, one "
-                f"factorisation, one threshold and the same loops, got {samplers!r}."
+                f"factorisation, one threshold and the same loops, got {shown(samplers)}."
             )
     for name in made._numbers:
         setattr(made, name, frozen(np.array([getattr(sampler, name) for sampler in samplers])))
@@ -453,14 +455,14 @@ def check_table(name: str, sampler: Sampler, table: str) -> None:
     if damped and getattr(sampler, "loops", None) is None:
         raise ValueError(
             f"{name} must damp the self-loops if its cost is stated for the table "
-            f"{damped.pop()!r}; NoisyCounts does where it is given loops."
+            f"{shown(damped.pop())}; NoisyCounts does where it is given loops."
         )
     if table == "transitions":
         stated -= {DAMPED}
     if not stated <= {table}:
         undamped = table == "rewards" and stated == {DAMPED_REWARDS}
         raise ValueError(
-            f"{name} must be made for the relation's table {table!r}, got one for "
+            f"{name} must be made for the relation's table {shown(table)}, got one for "
             f"{', '.join(map(repr, stated))}; "
             + ("leave out its loops." if undamped else f'pass table="{table}" to it.')
         )

@@ -19,7 +19,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from privrl._checks import check_count, plain_array
+from privrl._checks import check_count, plain_array, shown
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
 from privrl.samplers.buffered import BufferedFactorisation
@@ -320,7 +320,7 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
             return Factorisation(np.tril(np.ones((n, n))) * np.sqrt(users), np.eye(n))
     raise ValueError(
         f"factorisation must be one of {', '.join(map(repr, get_args(FactorisationName)))}, "
-        f"got {name!r}."
+        f"got {shown(name)}."
     )
 
 

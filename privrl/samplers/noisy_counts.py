@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_positive, check_rng, plain_array
+from privrl._checks import check_positive, check_rng, plain_array, shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
@@ -147,7 +147,7 @@ class NoisyCounts(PaidSampler):
         largest = LARGEST_DEVIATION / self._factors.column_norm / max(self._factors.fresh.max(), 1)
         if not cost.sigma <= largest:
             raise ValueError(
-                f"sigma must be at most {largest:.3g} for these updates, got {cost.sigma!r}: "
+                f"sigma must be at most {largest:.3g} for these updates, got {shown(cost.sigma)}: "
                 "noise is drawn on the grid of counts; take a larger budget."
             )
         self._factorisation = factorisation
@@ -240,7 +240,7 @@ class NoisyCounts(PaidSampler):
         check_batch(counts, self._sigma.shape, before, past)
         if before is None and not (self._rounded(counts.shape) <= _MOST_ROUNDED).all():
             raise ValueError(
-                f"sigma must be smaller for so many updates and cells, got {self!r} for shape "
+                f"sigma must be smaller for so many updates and cells, got {shown(self)} for shape "
                 f"{counts.shape}: what rounding adds to the distance of neighbours would be "
                 "noticeable; take a larger budget or fewer updates."
             )
@@ -402,7 +402,8 @@ def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
     if loops is None:
         if table in (DAMPED, DAMPED_REWARDS):
             raise ValueError(
-                f"table {table!r} needs loops, the cells that are damped; privrl.agents.self_loops "
+                f"table {shown(table)} needs loops, the cells that are damped; "
+                "privrl.agents.self_loops "
                 "and privrl.agents.reward_loops make them. Without, all counts are as they are."
             )
         return table
@@ -411,7 +412,7 @@ def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
     if table in ("rewards", DAMPED_REWARDS):
         return DAMPED_REWARDS
     raise ValueError(
-        f"loops are for the tables 'transitions' and 'rewards', got {table!r}; leave them out."
+        f"loops are for the tables 'transitions' and 'rewards', got {shown(table)}; leave them out."
     )
 
 
@@ -444,7 +445,9 @@ def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
 
 def _check_threshold(threshold: float) -> float:
     if not 0 <= threshold < np.inf:
-        raise ValueError(f"threshold must be >= 0 and finite, got {threshold!r}; 1.5 is usual.")
+        raise ValueError(
+            f"threshold must be >= 0 and finite, got {shown(threshold)}; 1.5 is usual."
+        )
     return float(threshold)
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
@@ -697,6 +698,9 @@ def test_public_support_makes_compact_tables(name: str) -> None:
     wrong = Support.from_mask(np.ones((4, 2, 5), bool))
     with pytest.raises(ValueError, match="support must be for the agent's"):
         ALL_AGENTS[name](support=wrong)
+    for mask in (wrong.valid, pd.Series([0.0]), True):
+        with pytest.raises(ValueError, match="support must be a Support, got"):
+            ALL_AGENTS[name](support=mask)
 
 
 def test_resampling_changes_policies_between_draws_and_costs_nothing() -> None:

@@ -138,7 +138,9 @@ def test_beta_rewards_want_the_rewards_table() -> None:
 
 def test_noisy_rewards_want_noise_on_fractions() -> None:
     """What a Dirichlet draw costs is stated for whole counts."""
-    with pytest.raises(ValueError, match="sampler must be NoisyCounts, got Diffuse"):
+    with pytest.raises(
+        ValueError, match="sampler must be NoisyCounts, got an object of type Diffuse"
+    ):
         NoisyRewards(Diffuse(weight=0.1, table="rewards"))
     NoisyRewards(NonPrivate())  # claims nothing
 

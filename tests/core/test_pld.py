@@ -529,7 +529,9 @@ def test_a_way_back_may_be_part_of_a_longer_vector() -> None:
 
 
 def test_batches_are_refused() -> None:
-    with pytest.raises(ValueError, match="cost must be of one run, got BatchCost"):
+    with pytest.raises(
+        ValueError, match="cost must be of one run, got an object of type BatchCost"
+    ):
         PldAccountant().compose(BatchCost([RELEASE, RELEASE]))
 
 

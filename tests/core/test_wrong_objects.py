@@ -19,6 +19,7 @@ from privrl.accuracy import (
     expected_posterior_kl,
     kl_quantile,
     kl_tail,
+    typical_loss,
 )
 from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
 from privrl.audit import law_test, separation
@@ -324,7 +325,19 @@ def test_numbers_that_must_be_finite(call: Callable[[Any], Any], message: str, w
         ),
         (
             lambda: separation(np.arange(20.0), np.arange(20.0), claimed=5e-324),
-            "claimed must be at least",
+            "claimed must be from 1e-100",
+        ),
+        (
+            lambda: separation(np.arange(20.0), np.arange(20.0), claimed=1e300),
+            "claimed must be from 1e-100",
+        ),
+        (
+            lambda: separation(np.arange(9.0), np.arange(9.0), claimed=np.float16(1)),
+            "scores must be two arrays",
+        ),
+        (
+            lambda: typical_loss(1.7e308, 2.0, n_records=100.0, n_cells=4),
+            "weight and alpha must be such that floats hold the loss",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def nested(depth):
         ({"released": " "}, "'released' must be a text that is not empty"),
         ({"released": "\ud800"}, "must hold texts of whole characters"),
         ({"caveats": "none"}, "'caveats' must be a list of texts, got 'none'"),
-        ({"caveats": [1]}, r"'caveats' must be a list of texts, got \[1\]"),
+        ({"caveats": [1]}, r"'caveats' must be a list of texts, got an object of type list"),
         ({"details": []}, r"'details' must be a table of entries, got \[\]"),
         ({"details": {"a": object()}}, "must hold texts, numbers, lists and tables .* got object"),
         ({"details": {1: "a"}}, "must have texts as names of entries, got 1"),

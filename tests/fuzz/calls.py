@@ -1404,7 +1404,10 @@ def _changed(r: Random, right: Any) -> Any:
             case 1:
                 return array[None]
             case 2:
-                return array.astype(r.choice(("f4", "O", "U8", "c16", "?")))
+                try:
+                    return array.astype(r.choice(("f4", "O", "U8", "c16", "?")))
+                except ValueError:  # a text that is no number
+                    return array.astype("O")
             case 3:
                 return array.tolist()
             case 4 if array.dtype.kind in "iufc":

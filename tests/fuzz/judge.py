@@ -160,14 +160,14 @@ def _of_error(error: BaseException) -> list[Finding]:
         found.append(Finding("exception", where, words))
     elif not str(error).strip():
         found.append(Finding("silent", where, words))
-    for each in _shown(error):
+    for each in chain(error):
         if _tells(str(each)):
             found.append(Finding("canary", where, words))
             break
     return found
 
 
-def _shown(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
     """Return an error and those that a traceback shows with it."""
     seen: BaseException | None = error
     while seen is not None:

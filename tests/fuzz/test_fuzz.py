@@ -78,6 +78,47 @@ def test_an_array_of_any_type_is_changed() -> None:
             calls.wrong(Random(seed), np.ones((2, 2), kind), [None])
 
 
+def test_an_array_of_texts_is_changed() -> None:
+    """Most texts are no numbers."""
+    for seed in range(200):
+        calls.wrong(Random(seed), np.array(["a", "0+"]), [None])
+
+
+class Hidden:
+    """What a message must not quote; a frame or an array of it shows it as well."""
+
+    def __repr__(self) -> str:
+        return CANARY
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        Hidden(),
+        np.array([Hidden(), Hidden()]),
+        pd.Series([Hidden(), Hidden()]),
+        pd.DataFrame({"age": [Hidden(), Hidden()], "job": [CANARY, CANARY]}),
+    ],
+    ids=lambda hidden: type(hidden).__name__,
+)
+def test_no_message_quotes_what_may_hold_data(
+    valid: dict[str, calls.Valid], hidden: object
+) -> None:
+    """Whoever gives arguments in another order gives data where a setting belongs."""
+    quoted, refused = [], 0
+    for name, call in valid.items():
+        for argument in call.given():
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    call.function(**call.given() | {argument: hidden})
+            except Exception as error:
+                refused += 1
+                said = "; caused by: ".join(map(str, judge.chain(error)))
+                quoted += [f"{name}({argument}=): {said}"] * (CANARY in said)
+    assert not quoted, "\n".join(quoted)
+    assert refused > 700
+
+
 @pytest.mark.parametrize("wrong", ["", "replace record", -0.0, ReplaceRecord], ids=repr)
 def test_a_relation_is_a_relation_in_every_public_call(
     valid: dict[str, calls.Valid], wrong: object

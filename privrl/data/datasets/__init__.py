@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from privrl._checks import shown
 from privrl.data.datasets.files import locate
 from privrl.data.datasets.networks import networks
 from privrl.data.datasets.sources import SOURCES
@@ -87,7 +88,7 @@ def load(name: str, folder: str | Path | None = None, *, progress: bool = False)
     """
     source = SOURCES.get(name)
     if source is None:
-        raise ValueError(f"name must be one of {', '.join(map(repr, NAMES))}, got {name!r}.")
+        raise ValueError(f"name must be one of {', '.join(map(repr, NAMES))}, got {shown(name)}.")
     if folder is None:
         folder = os.environ.get(FOLDER_VARIABLE) or None
     where = locate(source.files, None if folder is None else Path(folder), progress=progress)

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from privrl._checks import shown
 from privrl._files import bytes_writer, save_all
 
 ARCHIVES = "https://archive.ics.uci.edu/static/public"
@@ -104,7 +105,9 @@ def _download(files: Files, where: Path, *, progress: bool) -> None:
         ) from error
     for name, digest in files.digests.items():
         if name not in contents:
-            raise ValueError(f"{url} must hold {name!r}, and does not; give a folder that has it.")
+            raise ValueError(
+                f"{url} must hold {shown(name)}, and does not; give a folder that has it."
+            )
         _check(contents[name], digest, f"{name} in {url}")
     save_all(where, {name: bytes_writer(contents[name]) for name in files.digests})
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count, plain_array
+from privrl._checks import check_count, plain_array, shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 
 # Of rewards that are not 0: where squares of squares of what sums to them are floats.
@@ -64,18 +64,19 @@ class LogSpace:
             if check_count(name, getattr(self, name)) > _MOST:
                 raise ValueError(f"{name} must be at most 2**53, got more.")
         if not isinstance(self.unit, str) or not self.unit:
-            raise ValueError(f"unit must be a text, such as 'person', got {self.unit!r}.")
+            raise ValueError(f"unit must be a text, such as 'person', got {shown(self.unit)}.")
         if len(self.outcome_rewards) != len(self.outcomes):
             raise ValueError(
                 f"outcome_rewards must be one for each of the {len(self.outcomes)} outcomes, got "
-                f"{self.outcome_rewards!r}."
+                f"{shown(self.outcome_rewards)}."
             )
         low, high = self.step_rewards
         check_reward("step_rewards", low, high)
         check_reward("outcome_rewards", *self.outcome_rewards)
         if not low <= high:
             raise ValueError(
-                f"step_rewards must be (low, high), the lowest first, got {self.step_rewards!r}."
+                "step_rewards must be (low, high), the lowest first, got "
+                f"{shown(self.step_rewards)}."
             )
 
     @property
@@ -232,8 +233,8 @@ def check_reward(name: str, *rewards: float) -> None:
     for each in rewards:
         if not (each == 0 or _SMALLEST <= abs(each) <= _LARGEST):
             raise ValueError(
-                f"{name} must be 0 or of a size from {_SMALLEST:g} to {_LARGEST:g}, got {each!r}; "
-                "give all rewards in another unit."
+                f"{name} must be 0 or of a size from {_SMALLEST:g} to {_LARGEST:g}, got "
+                f"{shown(each)}; give all rewards in another unit."
             )
 
 

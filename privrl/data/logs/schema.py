@@ -124,7 +124,7 @@ class LogSchema:
                 "name one as episode."
             )
         if not isinstance(self.consecutive, bool):
-            raise ValueError(f"consecutive must be True or False, got {self.consecutive!r}.")
+            raise ValueError(f"consecutive must be True or False, got {shown(self.consecutive)}.")
         if self.consecutive and self.order is None:
             raise ValueError("consecutive must be of a column of numbers; name one as order.")
         object.__setattr__(self, "reward_bounds", self._check_bounds())
@@ -253,21 +253,22 @@ class LogSchema:
         if (self.reward is None) != (bounds is None):
             raise ValueError(
                 "reward and reward_bounds must be given together, got "
-                f"{self.reward!r} and {bounds!r}."
+                f"{shown(self.reward)} and {shown(bounds)}."
             )
         return None if bounds is None else check_reward_bounds(bounds)
 
     def _check_outcomes(self) -> tuple[str, ...]:
         values = self.outcomes
         if not isinstance(values, tuple | list):
-            raise ValueError(f"outcomes must be a list of texts, got {values!r}.")
+            raise ValueError(f"outcomes must be a list of texts, got {shown(values)}.")
         if (self.outcome is None) != (not values):
             raise ValueError(
-                f"outcome and outcomes must be given together, got {self.outcome!r} and {values!r}."
+                f"outcome and outcomes must be given together, got {shown(self.outcome)} and "
+                f"{shown(values)}."
             )
         for value in values:
             if not isinstance(value, str) or not value:
-                raise ValueError(f"outcomes must be texts that are not empty, got {value!r}.")
+                raise ValueError(f"outcomes must be texts that are not empty, got {shown(value)}.")
         if len(set(values)) < len(values) or len(values) >= 2**15:
             raise ValueError(
                 f"outcomes must be different, and fewer than {2**15}, got {len(values)} of which "
@@ -278,7 +279,7 @@ class LogSchema:
     def _check_outcome_rewards(self) -> tuple[float, ...]:
         rewards = self.outcome_rewards
         if not isinstance(rewards, tuple | list):
-            raise ValueError(f"outcome_rewards must be a list of numbers, got {rewards!r}.")
+            raise ValueError(f"outcome_rewards must be a list of numbers, got {shown(rewards)}.")
         if rewards and len(rewards) != len(self.outcomes):
             raise ValueError(
                 f"outcome_rewards must be as many as outcomes, {len(self.outcomes)}, got "
@@ -292,10 +293,10 @@ class LogSchema:
 def check_reward_bounds(bounds: Any) -> tuple[float, float]:
     """Return the public lowest and highest reward, if they are."""
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise ValueError(f"reward_bounds must be (low, high), got {bounds!r}.")
+        raise ValueError(f"reward_bounds must be (low, high), got {shown(bounds)}.")
     low, high = (_number("reward_bounds", each) for each in bounds)
     if not low <= high:
-        raise ValueError(f"reward_bounds must be (low, high), low first, got {bounds!r}.")
+        raise ValueError(f"reward_bounds must be (low, high), low first, got {shown(bounds)}.")
     return low, high
 
 
@@ -316,7 +317,7 @@ def _check_cells(role: str, cells: Any) -> Schema | None:
 
 def _cells_of(role: str, data: Any) -> dict[str, Column]:
     if not isinstance(data, Mapping):
-        raise ValueError(f"{role} must map names of columns to what they hold, got {data!r}.")
+        raise ValueError(f"{role} must map names of columns to what they hold, got {shown(data)}.")
     return {name: column_of(name, _spelt_out(name, each)) for name, each in data.items()}
 
 
@@ -327,7 +328,7 @@ def _spelt_out(name: str, data: Any) -> Any:
     _check_keys(f"column {name!r}", data, {"count"}, {"count", "other"})
     count = check_count(f"count of {name!r}", data["count"])
     if count > _MOST_CELLS:
-        raise ValueError(f"count of {name!r} must be at most {_MOST_CELLS}, got {count}.")
+        raise ValueError(f"count of {shown(name)} must be at most {_MOST_CELLS}, got {count}.")
     return {"categories": list(range(count)), "other": data.get("other", False)}
 
 
@@ -349,7 +350,7 @@ def _check_keys(what: str, data: Any, needed: set[str], allowed: set[str] | None
 
 def _listing(name: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{name} must be a list, got {values!r}.")
+        raise ValueError(f"{name} must be a list, got {shown(values)}.")
     return tuple(values)
 
 

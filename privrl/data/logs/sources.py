@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from privrl._checks import shown
 from privrl._files import check_ends
 from privrl._plain import listed
 from privrl.data.logs.parts import Part, part_of
@@ -84,7 +85,7 @@ def _file_parts(path: Path, names: Sequence[str], separator: str) -> Iterator[Pa
         return text_parts(path, names, separator)
     raise ValueError(
         f"a log's file must end in one of {listed((*_TEXT_FILES, *_PARQUET_FILES))}, or be a "
-        f"folder of the latter, got {path.name!r}."
+        f"folder of the latter, got {shown(path.name)}."
     )
 
 

@@ -67,7 +67,8 @@ class Categories:
         object.__setattr__(self, "values", _check_values(self.values))
         if self.size < 2:
             raise ValueError(
-                f"values must give at least two cells, got {self.values!r}; other=True adds one."
+                f"values must give at least two cells, got {shown(self.values)}; other=True adds "
+                "one."
             )
         if self.other and OTHER in self.values:
             raise ValueError(f"values must not hold {OTHER!r}, the label of the cell of others.")
@@ -203,12 +204,12 @@ class Bins:
         broken = [e for e in self.edges if not (e.is_integer() and abs(e) < 2**53)]
         if self.whole and broken:
             raise ValueError(
-                f"edges must be whole numbers below 2^53 with whole=True, got {broken[0]!r}; "
+                f"edges must be whole numbers below 2^53 with whole=True, got {shown(broken[0])}; "
                 "round it, or leave whole out."
             )
         if self.size < 2:
             raise ValueError(
-                f"edges must make at least two cells, got {self.edges!r}; add an edge between."
+                f"edges must make at least two cells, got {shown(self.edges)}; add an edge between."
             )
 
     @classmethod
@@ -353,7 +354,7 @@ def encode_column(
 
 def _check_flag(name: str, value: bool) -> None:
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
+        raise ValueError(f"{name} must be True or False, got {shown(value)}.")
 
 
 def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:
@@ -363,7 +364,7 @@ def _check_values(values: Iterable[Value]) -> tuple[Value, ...]:
     if len(set(plain)) < len(plain):  # there may be thousands
         repeated = [value for i, value in enumerate(plain) if value in plain[:i]]
         raise ValueError(
-            f"values must be different, got {repeated[0]!r} twice (True equals 1, False 0)."
+            f"values must be different, got {shown(repeated[0])} twice (True equals 1, False 0)."
         )
     return plain
 
@@ -382,7 +383,7 @@ def _plain_value(value: Value) -> Value:
         return int(number)  # as in the data, a whole number kept as a float
     raise ValueError(
         "values must be texts, whole numbers of 64 bits or truth values, got "
-        f"{value!r}; numbers with decimals go into Bins."
+        f"{shown(value)}; numbers with decimals go into Bins."
     )
 
 
@@ -392,13 +393,15 @@ def _check_edges(edges: Iterable[float]) -> tuple[float, ...]:
     checked: list[float] = []
     for edge in edges:
         if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real):
-            raise ValueError(f"edges must be numbers, got {edge!r}.")
+            raise ValueError(f"edges must be numbers, got {shown(edge)}.")
         if not abs(edge) < math.inf:
-            raise ValueError(f"edges must be finite, got {edge!r}; what lies outside is clipped.")
+            raise ValueError(
+                f"edges must be finite, got {shown(edge)}; what lies outside is clipped."
+            )
         try:
             checked.append(float(edge) + 0.0)  # −0 and 0 are one edge
         except OverflowError:  # a whole number of more than 308 digits
             raise ValueError("edges must be finite, got a number beyond all floats.") from None
     if len(checked) < 2 or any(not low < high for low, high in pairwise(checked)):
-        raise ValueError(f"edges must be at least two, increasing, got {tuple(checked)!r}.")
+        raise ValueError(f"edges must be at least two, increasing, got {shown(tuple(checked))}.")
     return tuple(checked)

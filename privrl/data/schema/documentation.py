@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from privrl._checks import check_is
+from privrl._checks import check_is, shown
 from privrl._files import read_bytes
 from privrl._plain import listed
 from privrl.data.schema.entries import Value
@@ -94,7 +94,9 @@ def read_documentation(path: str | Path) -> Documentation:
             classes = classes or (values if not names else ())
             continue
         if name in names:
-            raise ValueError(f"{path.name} must describe each column once, got {name!r} twice.")
+            raise ValueError(
+                f"{path.name} must describe each column once, got {shown(name)} twice."
+            )
         if [value.lower() for value in _texts(said)] == ["continuous"]:
             continuous.append(name)
         elif re.fullmatch(r"discrete(\s+\d+)?\.?", said):
@@ -130,7 +132,7 @@ def parse_categories(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
         name, equals, said = text.partition("=")
         name, values = name.strip(), [word.strip() for word in said.split(",") if word.strip()]
         if not name or not equals or not values:
-            raise ValueError(f"categories must be like 'job=clerk,smith,none', got {text!r}.")
+            raise ValueError(f"categories must be like 'job=clerk,smith,none', got {shown(text)}.")
         if name in found:
             raise ValueError(f"categories must name a column once, got {listed([name])} twice.")
         found[name] = values_in(values)

@@ -44,7 +44,7 @@ def text_of(name: str, column: Mapping[str, Any]) -> str:
 def column_of(name: str, data: Any) -> Column:
     """Return the column that plain data describe."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"column {name!r} must be a table of entries, got {data!r}.")
+        raise ValueError(f"column {shown(name)} must be a table of entries, got {shown(data)}.")
     keys = set(data)
     try:
         if "categories" in keys and keys <= {"categories", "other"}:
@@ -53,23 +53,23 @@ def column_of(name: str, data: Any) -> Column:
             flags = data.get("missing", False), data.get("whole", False)
             return Bins(_listing(data["edges"]), *flags)
     except ValueError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
+        raise ValueError(f"column {shown(name)}: {error}") from None
     raise ValueError(
-        f"column {name!r} must have 'categories' and perhaps 'other', or 'edges' and perhaps "
+        f"column {shown(name)} must have 'categories' and perhaps 'other', or 'edges' and perhaps "
         f"'missing' and 'whole', got {listed(data)}; such as\n\n{example_of(name, 'categories')}\n"
     )
 
 
 def _listing(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple):
-        raise ValueError(f"categories and edges must be lists, got {values!r}.")
+        raise ValueError(f"categories and edges must be lists, got {shown(values)}.")
     return tuple(values)
 
 
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in {".toml", ".json"}:
-        raise ValueError(f"a schema or network must end in .toml or .json, got {path.name!r}.")
+        raise ValueError(f"a schema or network must end in .toml or .json, got {shown(path.name)}.")
     return suffix
 
 
@@ -102,7 +102,7 @@ def check_name(name: str) -> None:
 def check_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return names if they are different, and there is one."""
     if isinstance(names, str):
-        raise ValueError(f"names must be several names, got the one text {names!r}.")
+        raise ValueError(f"names must be several names, got the one text {shown(names)}.")
     names = tuple(names)
     for name in names:
         check_name(name)

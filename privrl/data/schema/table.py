@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import plain_array
+from privrl._checks import plain_array, shown
 from privrl._plain import did_you_mean, listed
 from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
@@ -66,12 +66,15 @@ class Schema:
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
             raise ValueError(
-                f"columns must map at least one name to Categories or Bins, got {self.columns!r}."
+                "columns must map at least one name to Categories or Bins, got "
+                f"{shown(self.columns)}."
             )
         for name, column in self.columns.items():
             check_name(name)
             if not isinstance(column, Categories | Bins):
-                raise ValueError(f"column {name!r} must be Categories or Bins, got {column!r}.")
+                raise ValueError(
+                    f"column {shown(name)} must be Categories or Bins, got {shown(column)}."
+                )
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
 
     @property
@@ -160,7 +163,7 @@ class Schema:
         if outside.any():
             name = self.names[int(outside.argmax())]
             raise ValueError(
-                f"codes of column {name!r} must be in 0 .. {self.columns[name].size - 1}."
+                f"codes of column {shown(name)} must be in 0 .. {self.columns[name].size - 1}."
             )
         return pd.DataFrame(
             {
@@ -190,11 +193,11 @@ class Schema:
             be filled in.
         """
         if not isinstance(data, Mapping) or set(data) != {"columns"}:
-            keys = listed(data) if isinstance(data, Mapping) else repr(data)
+            keys = listed(data) if isinstance(data, Mapping) else shown(data)
             raise ValueError(f"a schema must have one entry, 'columns', got {keys}.")
         columns = data["columns"]
         if not isinstance(columns, Mapping):
-            raise ValueError(f"columns must map names to columns, got {columns!r}.")
+            raise ValueError(f"columns must map names to columns, got {shown(columns)}.")
         made, wrong = {}, _unfilled(columns)
         for name, column in columns.items():
             if not is_unfilled(column):

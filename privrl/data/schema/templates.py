@@ -270,11 +270,13 @@ def _column(
     bins: int,
 ) -> dict[str, Any]:
     if name in numeric and name in categories:
-        raise ValueError(f"column {name!r} must be in numeric or in categories, got both.")
+        raise ValueError(f"column {shown(name)} must be in numeric or in categories, got both.")
     if name not in numeric:
         values = categories.get(name, ())
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ValueError(f"categories of {name!r} must be a sequence, got {shown(values)}.")
+            raise ValueError(
+                f"categories of {shown(name)} must be a sequence, got {shown(values)}."
+            )
         values = tuple(values)
         return plain(Categories(values, rest)) if values else ({"categories": [], "other": rest})
     bounds = numeric[name]
@@ -301,9 +303,9 @@ def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
         except ValueError:
             pair = None
         if not name or pair is None:
-            raise ValueError(f"numeric must be like 'age=0:100', got {text!r}.")
+            raise ValueError(f"numeric must be like 'age=0:100', got {shown(text)}.")
         if name in bounds:
-            raise ValueError(f"numeric must name a column once, got {name!r} twice.")
+            raise ValueError(f"numeric must name a column once, got {shown(name)} twice.")
         bounds[name] = pair
     return bounds
 
@@ -315,10 +317,10 @@ def _bound(text: str) -> float:
 
 def _even(name: str, bounds: tuple[float, float], bins: int, *, missing: bool) -> Bins:
     if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise ValueError(f"numeric of {name!r} must be (low, high), got {bounds!r}.")
+        raise ValueError(f"numeric of {shown(name)} must be (low, high), got {shown(bounds)}.")
     low, high = bounds
     whole = type(low) is int and type(high) is int and high - low >= bins
     try:
         return Bins.even(low, high, bins, missing=missing, whole=whole)
     except ValueError as error:
-        raise ValueError(f"numeric of {name!r}: {error}") from None
+        raise ValueError(f"numeric of {shown(name)}: {error}") from None

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_positive
+from privrl._checks import check_positive, shown
 from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
@@ -100,21 +100,21 @@ class PrivateBayesNet:
         if self.mechanism not in get_args(BayesNetMechanism):
             raise ValueError(
                 f"mechanism must be one of {listed(get_args(BayesNetMechanism))}, got "
-                f"{self.mechanism!r}."
+                f"{shown(self.mechanism)}."
             )
         if self.mechanism != "none":
             check_target(self.target, "; mechanism='none' has no privacy and needs none")
         if self._is_chosen and (self.mechanism != "auto" or self.shares is not None):
             raise ValueError(
                 "parents='private' must come with mechanism='auto' and without shares, got "
-                f"mechanism={self.mechanism!r}; give the parents to compare mechanisms."
+                f"mechanism={shown(self.mechanism)}; give the parents to compare mechanisms."
             )
         if self.shares is None:
             return
         if self.mechanism in ("dkl", "none"):
-            raise ValueError(f"shares must be None for mechanism {self.mechanism!r}.")
+            raise ValueError(f"shares must be None for mechanism {shown(self.mechanism)}.")
         if not isinstance(self.shares, Mapping) or set(self.shares) != set(self.structure.nodes):
-            got = listed(self.shares) if isinstance(self.shares, Mapping) else repr(self.shares)
+            got = listed(self.shares) if isinstance(self.shares, Mapping) else shown(self.shares)
             raise ValueError(
                 f"shares must be of all nodes, {listed(self.structure.nodes)}, got {got}."
             )
@@ -133,7 +133,7 @@ class PrivateBayesNet:
         if not self._is_chosen:
             raise ValueError(
                 "parents must be 'private', for a part of the budget to choose them, or map each "
-                f"node to its parents, got {self.parents!r}."
+                f"node to its parents, got {shown(self.parents)}."
             )
         names = self.schema.names if isinstance(self.schema, Schema) else ()
         return make_structure(dict.fromkeys(names, ()), self.schema)

@@ -212,7 +212,7 @@ class BayesNet(InHtml, Saved):
         if not isinstance(variables, Iterable) or not isinstance(evidence, Mapping | None):
             raise ValueError(
                 "variables must be names of nodes and evidence map names to values, got "
-                f"{variables!r} and {evidence!r}."
+                f"{shown(variables)} and {shown(evidence)}."
             )
         names = [variables] if isinstance(variables, str) else list(variables)
         evidence = {} if evidence is None else evidence
@@ -228,9 +228,9 @@ class BayesNet(InHtml, Saved):
         weights = joint(self.structure, self.probabilities, names, cells)
         total = float(weights.sum())
         if not total > 0:
-            shown = ", ".join(f"{name!r}: {value!r}" for name, value in evidence.items())
+            facts = ", ".join(f"{name!r}: {shown(value)}" for name, value in evidence.items())
             raise ValueError(
-                f"evidence must be possible, got {{{shown}}}, to which the network gives the "
+                f"evidence must be possible, got {{{facts}}}, to which the network gives the "
                 "probability zero."
             )
         labels = [self.schema.columns[name].labels for name in names]
@@ -340,15 +340,15 @@ def _check_tables(tables: Mapping[str, Any], structure: Structure) -> dict[str, 
         try:
             table = check_numbers("table", tables[node])
         except ValueError:
-            raise ValueError(f"probabilities of {node!r} must be rows of numbers.") from None
+            raise ValueError(f"probabilities of {shown(node)} must be rows of numbers.") from None
         if table.shape != structure.shape(node):
             raise ValueError(
-                f"probabilities of {node!r} must have shape {structure.shape(node)}, a row for "
-                f"each configuration of its parents, got {table.shape}."
+                f"probabilities of {shown(node)} must have shape {structure.shape(node)}, a row "
+                f"for each configuration of its parents, got {table.shape}."
             )
         if not (table >= 0).all() or not (abs(table.sum(axis=1) - 1) <= _ROUNDING).all():
             raise ValueError(
-                f"probabilities of {node!r} must be >= 0 and sum to 1 within {_ROUNDING:g} in "
+                f"probabilities of {shown(node)} must be >= 0 and sum to 1 within {_ROUNDING:g} in "
                 "every row; normalise them."
             )
         table.setflags(write=False)
@@ -380,12 +380,12 @@ def _cell(node: str, column: Column, value: Any) -> int:
         try:
             return int(column.encode([value])[0])
         except ValueError as error:
-            raise ValueError(f"evidence of {node!r}: {error}") from None
+            raise ValueError(f"evidence of {shown(node)}: {error}") from None
     if isinstance(value, str) and value in column.labels:
         return column.labels.index(value)
     raise ValueError(
-        f"evidence of {node!r} must be a value or label of its cells, got {value!r}; the labels "
-        f"are {listed(column.labels)}."
+        f"evidence of {shown(node)} must be a value or label of its cells, got {shown(value)}; the "
+        f"labels are {listed(column.labels)}."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from privrl._checks import shown
 from privrl._plain import listed
 from privrl._typing import FloatArray, IntArray
 
@@ -47,7 +48,7 @@ class Structure:
     def __post_init__(self) -> None:
         if not isinstance(self.parents, Mapping) or not self.parents:
             raise ValueError(
-                f"parents must map at least one node to its parents, got {self.parents!r}."
+                f"parents must map at least one node to its parents, got {shown(self.parents)}."
             )
         parents = {node: _check_own(node, own, self.parents) for node, own in self.parents.items()}
         absent = [node for node in parents if node not in self.sizes]
@@ -64,8 +65,9 @@ class Structure:
             rows, cells = self.shape(node)
             if rows * cells > LARGEST:
                 raise ValueError(
-                    f"the table of {node!r} would have {rows} rows of {cells} cells, more than "
-                    f"{LARGEST} in all; take away a parent, or merge values of {node!r} or of "
+                    f"the table of {shown(node)} would have {rows} rows of {cells} cells, more "
+                    "than "
+                    f"{LARGEST} in all; take away a parent, or merge values of {shown(node)} or of "
                     f"{listed(own)}."
                 )
 
@@ -181,19 +183,21 @@ def _check_own(node: str, own: Sequence[str], nodes: Collection[str]) -> tuple[s
     """Return the parents of a node if they are different nodes."""
     if isinstance(own, str) or not isinstance(own, Iterable):
         raise ValueError(
-            f"parents of {node!r} must be a sequence of nodes, got {own!r}; one parent is "
-            "written (name,)."
+            f"parents of {shown(node)} must be a sequence of nodes, got {shown(own)}; one parent "
+            "is written (name,)."
         )
     own = tuple(own)
     unknown = [parent for parent in own if not isinstance(parent, str) or parent not in nodes]
     if unknown:
         raise ValueError(
-            f"parents of {node!r} must be nodes, got {listed(unknown)}; the nodes are "
+            f"parents of {shown(node)} must be nodes, got {listed(unknown)}; the nodes are "
             f"{listed(nodes)}. A node without parents has ()."
         )
     repeated = [parent for i, parent in enumerate(own) if parent in own[:i]]
     if repeated:
-        raise ValueError(f"parents of {node!r} must be different, got {listed(repeated)} twice.")
+        raise ValueError(
+            f"parents of {shown(node)} must be different, got {listed(repeated)} twice."
+        )
     return own
 
 
@@ -203,7 +207,7 @@ def _check_acyclic(parents: Mapping[str, tuple[str, ...]]) -> None:
         edges = networkx().find_cycle(graph)
         path = [*(source for source, _ in edges), edges[0][0]]
         raise ValueError(
-            f"parents must make no cycle, got {' -> '.join(map(repr, path))}; turn round or take "
+            f"parents must make no cycle, got {' -> '.join(map(shown, path))}; turn round or take "
             "away one of these edges."
         )
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_numbers, check_positive
+from privrl._checks import check_count, check_numbers, check_positive, shown
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (
@@ -202,7 +202,7 @@ def typical_loss(
         case "l1":
             each, known = np.abs(p - q), math.sqrt(known)
         case _:
-            raise ValueError(f"loss must be 'kl', 'l2' or 'l1', got {loss!r}.")
+            raise ValueError(f"loss must be 'kl', 'l2' or 'l1', got {shown(loss)}.")
     return float(d * known * (weights @ each @ chances))
 
 

@@ -92,9 +92,11 @@ def choose_mechanism(
         If an argument is out of range or no parameter meets the target.
     """
     if mechanism not in get_args(Name):
-        raise ValueError(f"mechanism must be one of {listed(get_args(Name))}, got {mechanism!r}.")
+        raise ValueError(
+            f"mechanism must be one of {listed(get_args(Name))}, got {shown(mechanism)}."
+        )
     if loss not in get_args(Loss):
-        raise ValueError(f"loss must be one of {listed(get_args(Loss))}, got {loss!r}.")
+        raise ValueError(f"loss must be one of {listed(get_args(Loss))}, got {shown(loss)}.")
     check_target(target)
     relation = check_relation(relation, ReplaceRecord())
     keeps_size(relation)
@@ -256,14 +258,18 @@ def mechanism_of(spent: Any, n_cells: int) -> HistogramMechanism:
         raise ValueError("spent must be a table of entries.")
     for key in ("relation", "mechanism"):
         if not isinstance(spent.get(key), str):
-            raise ValueError(f"spent must be a table with a text {key!r}.")
+            raise ValueError(f"spent must be a table with a text {shown(key)}.")
     known = {str(relation): relation for relation in (ReplaceRecord(), AddRemoveRecord())}
     if spent["relation"] not in known:
-        raise ValueError(f"relation must be one of {listed(known)}, got {spent['relation']!r}.")
+        raise ValueError(
+            f"relation must be one of {listed(known)}, got {shown(spent['relation'])}."
+        )
     kinds: dict[str, type[HistogramMechanism]] = {**_NOISES, "dirichlet": DirichletMechanism}
     name = spent["mechanism"]
     if name not in (*kinds, "blocks"):
-        raise ValueError(f"mechanism must be one of {listed((*kinds, 'blocks'))}, got {name!r}.")
+        raise ValueError(
+            f"mechanism must be one of {listed((*kinds, 'blocks'))}, got {shown(name)}."
+        )
     noise: Literal["laplace", "gaussian"] = "laplace" if "scale" in spent else "gaussian"
     wanted = _SETTINGS[noise if name == "blocks" else name]
     if name == "blocks":

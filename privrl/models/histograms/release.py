@@ -106,7 +106,7 @@ def histogram(
     is_public = keeps_size(relation)
     if is_public and n_records is not None:
         raise ValueError(
-            f"n_records is for relations under which it is private, got {n_records!r} with "
+            f"n_records is for relations under which it is private, got {shown(n_records)} with "
             f"{str(relation)!r}; leave it out, the values are counted."
         )
     cells = count_cells(values, column)

@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_is, check_numbers, check_positive
+from privrl._checks import (
+    check_between,
+    check_count,
+    check_is,
+    check_numbers,
+    check_positive,
+    shown,
+)
 from privrl._html import table
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
@@ -123,7 +130,7 @@ class PrivateHistogram(Saved):
             counts = self._posterior.counts
             vars(self)[name] = _fixed(counts / counts.sum())
         else:
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}.")
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {shown(name)}.")
         return vars(self)[name]
 
     @cached_property

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from privrl._checks import shown
 from privrl._fixed import fitted
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
@@ -85,7 +86,7 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
         """
         if self.model not in get_args(ClassifierModel):
             known = ", ".join(map(repr, get_args(ClassifierModel)))
-            raise ValueError(f"model must be one of {known}, got {self.model!r}.")
+            raise ValueError(f"model must be one of {known}, got {shown(self.model)}.")
         common: dict[str, Any] = {
             "schema": self.schema,
             "classes": self.classes,

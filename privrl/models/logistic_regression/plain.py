@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive, check_truth
+from privrl._checks import check_count, check_positive, check_truth, shown
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
 from privrl.accounting.targets import Rdp, Target
@@ -76,7 +76,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     spent, relation, n_classes = data["spent"], ReplaceRecord(), len(begun.classes_)
     check_entries("spent", spent, ("relation", "sigma", "steps", "begun_before"))
     if spent["relation"] != str(relation):
-        raise ValueError(f"relation must be {str(relation)!r}, got {spent['relation']!r}.")
+        raise ValueError(f"relation must be {str(relation)!r}, got {shown(spent['relation'])}.")
     check_said(data, _verdict(randomness_said(data)))
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
@@ -127,7 +127,7 @@ def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
     same = isinstance(epsilon, float) and math.isclose(epsilon, computed["epsilon"], rel_tol=1e-6)
     if not same or said != {**computed, "epsilon": epsilon}:
         raise ValueError(
-            f"guarantee must be what all in the file cost, {dict(computed)}, got {said!r}."
+            f"guarantee must be what all in the file cost, {dict(computed)}, got {shown(said)}."
         )
 
 

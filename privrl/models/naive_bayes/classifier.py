@@ -14,7 +14,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no 
     validate_data,
 )
 
-from privrl._checks import check_between, check_count, check_positive
+from privrl._checks import check_between, check_count, check_positive, shown
 from privrl._fixed import fitted
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
@@ -333,8 +333,8 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
             check_positive("alpha", self.alpha, "1 is usual")
             if self.mechanism in ("auto", "dkl"):
                 raise ValueError(
-                    f"alpha must be None for mechanism {self.mechanism!r}, which chooses for "
-                    f"itself, got {self.alpha!r}."
+                    f"alpha must be None for mechanism {shown(self.mechanism)}, which chooses for "
+                    f"itself, got {shown(self.alpha)}."
                 )
         if self.temperature is not None:
             check_between("temperature", self.temperature, 0, math.inf, "1 is naive Bayes")
@@ -563,4 +563,6 @@ def _log_ratios(tables: Sequence[FloatArray], columns: Codes) -> FloatArray:
 
 def _check_name(argument: str, name: object, known: Sequence[str]) -> None:
     if name not in known:
-        raise ValueError(f"{argument} must be one of {', '.join(map(repr, known))}, got {name!r}.")
+        raise ValueError(
+            f"{argument} must be one of {', '.join(map(repr, known))}, got {shown(name)}."
+        )

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
 
-from privrl._checks import check_count, plain_array
+from privrl._checks import check_count, plain_array, shown
 from privrl._typing import FloatArray, IntArray
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
@@ -37,11 +37,14 @@ def class_labels(
     if isinstance(classes, str):
         if not isinstance(schema, Schema) or classes not in schema.columns:
             raise ValueError(
-                f"classes must be the labels, or the name of a column of a Schema, got {classes!r}."
+                "classes must be the labels, or the name of a column of a Schema, got "
+                f"{shown(classes)}."
             )
         column = schema.columns[classes]
         if not isinstance(column, Categories):
-            raise ValueError(f"classes must name a column of Categories, got {classes!r}: Bins.")
+            raise ValueError(
+                f"classes must name a column of Categories, got {shown(classes)}: Bins."
+            )
         classes = column
     if not isinstance(classes, Categories):
         values = [c.item() if isinstance(c, np.generic) else c for c in classes]
@@ -217,7 +220,7 @@ def check_sizes(sizes: Any) -> tuple[int, ...]:
     """Return the features' numbers of values if they are such."""
     if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
         raise ValueError(
-            f"schema must be a Schema, Categories, Bins or numbers of values, got {sizes!r}; what "
-            "the features may hold is public and has to be stated."
+            f"schema must be a Schema, Categories, Bins or numbers of values, got {shown(sizes)}; "
+            "what the features may hold is public and has to be stated."
         )
     return tuple(check_count("schema", size, least=2) for size in sizes)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, shown
 from privrl._sharing import Verdict, check_said, judge
 from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
@@ -87,7 +87,7 @@ def parameters_of(data: Any) -> dict[str, Any]:
     check_entries("a classifier", data, _ENTRIES)
     check_format(data, _FORMAT)
     if not isinstance(data["classes"], str | list):
-        raise ValueError(f"classes must be a name or a list, got {data['classes']!r}.")
+        raise ValueError(f"classes must be a name or a list, got {shown(data['classes'])}.")
     return {
         "schema": _schema_of(data["schema"]),
         "classes": data["classes"],
@@ -111,8 +111,8 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
     used = _mechanism_of(data["spent"], _shapes(labels.size, sizes))
     if not _is_made_by(used, parameters["mechanism"]):
         raise ValueError(
-            f"mechanism {parameters['mechanism']!r} must be what was spent on, got "
-            f"{used.mechanism!r}."
+            f"mechanism {shown(parameters['mechanism'])} must be what was spent on, got "
+            f"{shown(used.mechanism)}."
         )
     said = randomness_said(data)
     check_said(data, _verdict(used, said))

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, NoReturn
 
+from privrl._checks import shown
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 
@@ -23,7 +24,9 @@ class PrintedNaiveBayes(PrivateNaiveBayes):
         """See `PrivateNaiveBayes.check_parameters`."""
         super().check_parameters()
         if self.mechanism != "dkl":
-            raise ValueError(f"mechanism must be 'dkl', as in the paper, got {self.mechanism!r}.")
+            raise ValueError(
+                f"mechanism must be 'dkl', as in the paper, got {shown(self.mechanism)}."
+            )
 
     def to_dict(self) -> NoReturn:
         """Refuse: a file would be read as one of the other classifier."""
