@@ -1,5 +1,6 @@
-"""No dead code, and little that is said twice."""
+"""No dead code, little that is said twice, and no argument quoted in full."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -34,6 +35,23 @@ LIBRARY = ("privrl", "envs", "agents", "experiments")
 def test_nothing_is_dead() -> None:
     """What only tests use is; what is left out, such as fields for users, is in pyproject.toml."""
     assert not (found := _run("vulture", *_sources(*LIBRARY, "docs/make"))), found
+
+
+_NO_DATA = re.compile(r"str\(.*\)|.*__name__|(.*\.)?[A-Z_]+")  # texts of known types, and constants
+
+
+def test_errors_quote_arguments_through_shown() -> None:
+    """``{value!r}`` would show a frame of private data that was given for a setting."""
+    found = [
+        f"{name}:{part.lineno}: {ast.unparse(part.value)}"
+        for name in _sources(*LIBRARY)
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Raise)
+        for part in ast.walk(node)
+        if isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
+        if not _NO_DATA.fullmatch(ast.unparse(part.value))
+    ]
+    assert not found, "\n".join(found)
 
 
 #: Places that share six lines of code or more, docstrings left out. Lower it when there are fewer.
