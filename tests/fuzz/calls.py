@@ -1406,7 +1406,7 @@ def _changed(r: Random, right: Any) -> Any:
             case 2:
                 try:
                     return array.astype(r.choice(("f4", "O", "U8", "c16", "?")))
-                except ValueError:  # a text that is no number
+                except (ValueError, RuntimeError):  # a text that is no number, a date too long
                     return array.astype("O")
             case 3:
                 return array.tolist()
