@@ -1265,6 +1265,7 @@ def table() -> dict[str, Valid]:
         },
     )
     add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
+    add("sepsis_simulator", worlds.sepsis_simulator)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
     add("ward", worlds.ward, seed=1, name="w", n_states=24, n_actions=5)
     add(
@@ -1473,7 +1474,9 @@ def _other_frame(r: Random, right: Any) -> Any:
             values: list[Any] = [
                 r.choice((None, CANARY, 1, 0.5, True, float("nan"), [1])) for _ in range(len(right))
             ]
-            return right.assign(**{column: pd.Series(values, dtype=object)})
+            changed = right.copy()
+            changed[column] = pd.Series(values, dtype=object)  # whose name may be no text
+            return changed
 
 
 #: Numbers that are work or memory: large ones are what was asked for, and are not tried.
