@@ -58,7 +58,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
         ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
-         "icu_sepsis", "Study",
+         "icu_sepsis", "Study", "sepsis_simulator",
          "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
          "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
          "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,
@@ -1265,7 +1265,6 @@ def table() -> dict[str, Valid]:
         },
     )
     add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
-    add("sepsis_simulator", worlds.sepsis_simulator)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
     add("ward", worlds.ward, seed=1, name="w", n_states=24, n_actions=5)
     add(
