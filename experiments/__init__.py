@@ -6,8 +6,6 @@ What is here is loaded when it is first asked for, so that training needs no plo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from privrl._checks import shown
-
 if TYPE_CHECKING:
     from privrl.experiments.methods import Method
     from privrl.experiments.suites import SuiteSpec, run_suite
@@ -47,5 +45,5 @@ _FROM = {
 
 def __getattr__(name: str) -> Any:
     if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_FROM[name]}"), name)

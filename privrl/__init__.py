@@ -5,7 +5,6 @@ Importing `privrl.envs` registers its environments with Gymnasium.
 
 from typing import TYPE_CHECKING, Any
 
-from privrl._checks import shown
 from privrl._version import __version__
 
 if TYPE_CHECKING:
@@ -20,4 +19,4 @@ def __getattr__(name: str) -> Any:
         from privrl.numerics.randomness import secret_rng  # noqa: PLC0415
 
         return secret_rng
-    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -107,7 +107,8 @@ def gaussian_l2_quantile(
     check_count("n_cells", n_cells)
     check_positive("sigma", sigma)
     failure = check_failure(failure)
-    return sigma * np.sqrt(2 * special.gammainccinv(n_cells / 2, failure)) / n_records
+    with np.errstate(over="ignore"):  # infinite where floats do not hold it
+        return sigma * np.sqrt(2 * special.gammainccinv(n_cells / 2, failure)) / n_records
 
 
 def _worst_mean_square(total_weight: FloatArray, alpha: float, n_cells: int) -> FloatArray:

@@ -9,7 +9,6 @@ Histograms (`histogram`, `value_counts`), classifiers (`PrivateNaiveBayes`,
 
 from typing import TYPE_CHECKING, Any
 
-from privrl._checks import shown
 from privrl.models.bayes_net import BayesNet, PrivateBayesNet
 from privrl.models.bins import discretise
 from privrl.models.histograms import PrivateHistogram, histogram, value_counts
@@ -44,4 +43,4 @@ def __getattr__(name: str) -> Any:
         from privrl.models import logistic_regression  # noqa: PLC0415 -- an extra
 
         return getattr(logistic_regression, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

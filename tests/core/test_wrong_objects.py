@@ -17,6 +17,7 @@ from privrl.accuracy import (
     dirichlet_kl,
     expected_loss,
     expected_posterior_kl,
+    gaussian_l2_quantile,
     kl_quantile,
     kl_tail,
     typical_loss,
@@ -356,6 +357,7 @@ def test_sizes_at_the_ends_of_floats() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert LaplaceCost(scale=1.0, relation=RECORD).rdp([1.7e308]) == pytest.approx(2.0)
+        assert gaussian_l2_quantile(0.1, sigma=1.7e308, n_cells=1, n_records=100.0) == np.inf
         assert expected_loss([3.0, 5.0, 0.0], 0.5, 5e-324) == pytest.approx(
             expected_loss([3.0, 5.0, 0.0], 0.5, 1e-12)
         )

@@ -58,7 +58,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
         ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
-         "icu_sepsis", "Study",
+         "icu_sepsis", "Study", "sepsis_simulator",
          "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
          "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
          "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,
@@ -1406,7 +1406,7 @@ def _changed(r: Random, right: Any) -> Any:
             case 2:
                 try:
                     return array.astype(r.choice(("f4", "O", "U8", "c16", "?")))
-                except ValueError:  # a text that is no number
+                except (ValueError, RuntimeError):  # a text that is no number, a date too long
                     return array.astype("O")
             case 3:
                 return array.tolist()
@@ -1473,7 +1473,9 @@ def _other_frame(r: Random, right: Any) -> Any:
             values: list[Any] = [
                 r.choice((None, CANARY, 1, 0.5, True, float("nan"), [1])) for _ in range(len(right))
             ]
-            return right.assign(**{column: pd.Series(values, dtype=object)})
+            changed = right.copy()
+            changed[column] = pd.Series(values, dtype=object)  # whose name may be no text
+            return changed
 
 
 #: Numbers that are work or memory: large ones are what was asked for, and are not tried.

@@ -78,10 +78,11 @@ def test_an_array_of_any_type_is_changed() -> None:
             calls.wrong(Random(seed), np.ones((2, 2), kind), [None])
 
 
-def test_an_array_of_texts_is_changed() -> None:
-    """Most texts are no numbers."""
+def test_an_array_of_texts_or_dates_is_changed() -> None:
+    """Most texts are no numbers, and dates have more than eight characters."""
     for seed in range(200):
         calls.wrong(Random(seed), np.array(["a", "0+"]), [None])
+        calls.wrong(Random(seed), np.array([0], "M8[s]"), [None])
 
 
 class Hidden:
