@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_is, check_positive, shown
+from privrl._checks import check_between, check_count, check_is, check_positive
+from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant

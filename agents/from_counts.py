@@ -5,7 +5,7 @@ from abc import ABC
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel

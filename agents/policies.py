@@ -10,10 +10,11 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, plain_array, shown
+from privrl._checks import check_count, plain_array
 from privrl._files import read_bytes, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._sharing import check_said, judge_by
+from privrl._shown import shown
 from privrl._typing import IntArray
 from privrl.envs.labels import action_names
 from privrl.numerics.randomness import secret_rng

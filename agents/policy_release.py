@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, plain_array, shown
+from privrl._checks import check_between, check_count, check_numbers, plain_array
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target

@@ -5,7 +5,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from privrl._checks import check_count, check_is, check_positive, shown
+from privrl._checks import check_count, check_is, check_positive
+from privrl._shown import shown
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.journal import KeepsJournal

@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, check_positive, shown
+from privrl._checks import check_count, check_positive
+from privrl._shown import shown
 from privrl._states import settings_digest
 from privrl.agents import checkpoints
 from privrl.agents.tabular import TabularAgent

@@ -13,8 +13,9 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is, shown
+from privrl._checks import as_floats, check_count, check_is
 from privrl._fixed import fixed
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from privrl._checks import check_between, check_count, shown
+from privrl._checks import check_between, check_count
+from privrl._shown import shown
 
 
 class Schedule(Protocol):

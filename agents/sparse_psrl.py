@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
 from privrl._fixed import fixed
+from privrl._shown import shown
 from privrl._typing import IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet

@@ -13,7 +13,8 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, plain_array, shown
+from privrl._checks import check_count, plain_array
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.agents.observer import Transition
 from privrl.agents.q_learning import QLearning

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Space
 
-from privrl._checks import check_is, shown
+from privrl._checks import check_is
+from privrl._shown import shown
 from privrl.envs.spaces import parts_of
 
 Edges = tuple[float, ...]

@@ -11,8 +11,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privrl._checks import check_count, check_is, shown
+from privrl._checks import check_count, check_is
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.envs.arrival import (
     Outcome,
     layers_of_rewards,

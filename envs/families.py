@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from privrl._checks import check_is, shown
+from privrl._checks import check_is
+from privrl._shown import shown
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door
 from privrl.envs.operations import machine_replacement, queue
 from privrl.envs.random_tables import dense, garnet

@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._checks import plain_array, shown
+from privrl._checks import plain_array
 from privrl._html import InHtml
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray
 from privrl._version import __version__
 from privrl.envs.tabular import TabularMDP

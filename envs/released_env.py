@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released
 from privrl.envs.released_render import ansi, rgb_array

@@ -15,10 +15,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
 from privrl._files import Write, check_stated, save_all, text_writer
 from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.envs.released import Released, check_cells, checked_statement
 from privrl.envs.tabular import TabularMDP

@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.envs.riverswim_render import ansi, rgb_array
 from privrl.envs.tabular import TabularMDP

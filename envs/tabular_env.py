@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.envs.arrival import Outcome
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP

@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, plain_array, shown
+from privrl._checks import check_count, plain_array
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.envs.riverswim import riverswim
 from privrl.envs.riverswim_render import rgb_array

@@ -2,7 +2,7 @@
 
 import math
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.experiments.methods import Method
 from privrl.samplers.buffered import BufferedFactorisation
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_is, check_positive, check_truth, shown
+from privrl._checks import check_between, check_count, check_is, check_positive, check_truth
+from privrl._shown import shown
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from privrl._checks import check_is, shown
+from privrl._checks import check_is
 from privrl._plain import did_you_mean
+from privrl._shown import shown
 from privrl.costs.relations import (
     AddRemoveRecord,
     PaperStep,

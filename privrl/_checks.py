@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl._processes import check_made_here
+from privrl._shown import shown
 
 _QUICK = 2**63
 LARGEST_WHOLE = 2**53  # up to which floats hold every whole number
-_LONGEST = 200  # characters of a value in a message
 
 
 def check_positive(name: str, value: float, hint: str = "") -> float:
@@ -166,18 +166,6 @@ def check_truth(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, got {shown(value)}.")
     return value
-
-
-def shown(value: object) -> str:
-    """Return what a message shows of an argument: of what may hold data, its type alone.
-
-    Whoever gives arguments in another order gives a table where a number belongs.
-    """
-    if value is None or isinstance(value, bool | int | float | str | type | np.generic):
-        text = repr(value)
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    empty = isinstance(value, tuple | list | dict) and not value
-    return repr(value) if empty else f"an object of type {type(value).__name__}"
 
 
 def _hint(hint: str) -> str:

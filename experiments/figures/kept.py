@@ -16,8 +16,8 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from privrl import _files
-from privrl._checks import shown
 from privrl._plain import parse_json
+from privrl._shown import shown
 
 _FORMAT = "privrl table of a figure, 1"
 _TEXTS = (str, type(None))

@@ -10,7 +10,8 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_positive, shown
+from privrl._checks import check_count, check_positive
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import Log
 from privrl.experiments.logs.simulate import simulate_log

@@ -9,8 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_is, shown
+from privrl._checks import check_count, check_is
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.experiments.ends import End, label_ends, room
 from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
 from privrl.experiments.pictures import Picture

@@ -8,8 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_is, shown
+from privrl._checks import check_count, check_is
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.agents.policies import Policy

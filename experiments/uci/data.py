@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
+from privrl._shown import shown
 from privrl.data.datasets import Dataset, load, networks
 from privrl.data.schema import Bins, Categories, Column, Schema
 

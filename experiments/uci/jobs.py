@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_between, check_count, shown
+from privrl._checks import check_between, check_count
+from privrl._shown import shown
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.experiments.uci.data import Cells
 

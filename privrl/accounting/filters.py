@@ -37,7 +37,8 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
+from privrl._shown import shown
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.conversion import log_delta_by_order

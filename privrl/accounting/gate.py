@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.numerics.special import FloatArray

@@ -28,7 +28,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from privrl._checks import check_repeats, shown
+from privrl._checks import check_repeats
+from privrl._shown import shown
 from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded

@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_orders, check_repeats, shown
+from privrl._checks import as_floats, check_orders, check_repeats
+from privrl._shown import shown
 from privrl.accounting.filters import (
     UNDECIDED,
     Plan,

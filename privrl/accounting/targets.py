@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl._checks import check_between, check_positive, shown
+from privrl._checks import check_between, check_positive
+from privrl._shown import shown
 from privrl.costs.base import Cost
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_log_delta
 from privrl.numerics.upwards import product_up, quotient_up

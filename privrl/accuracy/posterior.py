@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, check_positive_array, shown
+from privrl._checks import as_floats, check_count, check_positive, check_positive_array
+from privrl._shown import shown
 from privrl.accuracy.rows import check_sizes
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (

@@ -44,8 +44,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_between, check_count, shown
+from privrl._checks import as_floats, check_between, check_count
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation, check_relation

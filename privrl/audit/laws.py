@@ -48,9 +48,9 @@ from privrl._checks import (
     check_numbers,
     check_positive,
     plain_array,
-    shown,
 )
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.outputs import Force

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.cli.terminal import OUT
 
 if TYPE_CHECKING:

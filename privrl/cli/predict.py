@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.cli import outputs, released
 from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force

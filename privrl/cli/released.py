@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.cli.seeds import randomness_with
 from privrl.cli.terminal import OUT, command_line
 

@@ -5,7 +5,7 @@ from typing import Annotated, cast
 
 import typer
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, answering
 from privrl.cli.outputs import Force

@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_orders, shown
+from privrl._checks import as_floats, check_orders
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation, check_relation
 from privrl.numerics.convolution import POINTS, Pair, product_profile

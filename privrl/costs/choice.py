@@ -44,7 +44,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders, shown
+from privrl._checks import check_between, check_orders
+from privrl._shown import shown
 from privrl.costs.base import PairsCost
 from privrl.costs.noise_pairs import put_on_grid
 from privrl.costs.relations import Relation

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders, shown
+from privrl._checks import check_between, check_orders
+from privrl._shown import shown
 from privrl.costs.base import PairsCost, check_cells
 from privrl.costs.curves import BOUNDS, sensitivities
 from privrl.costs.profiles import Factor, Shape, changes_rdp

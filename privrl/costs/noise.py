@@ -46,7 +46,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders, shown
+from privrl._checks import check_between, check_orders
+from privrl._shown import shown
 from privrl.costs.base import PairsCost, check_cells, check_epsilons, sharpened
 from privrl.costs.noise_pairs import (
     DiscreteGaussianPair,

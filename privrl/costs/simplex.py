@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_orders, check_positive, shown
+from privrl._checks import check_between, check_count, check_orders, check_positive
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.costs.base import check_epsilons, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation

@@ -23,9 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privrl._checks import check_is, shown
+from privrl._checks import check_is
 from privrl._files import check_ends
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.entries import Value, entries_of, objects
 from privrl.data.schema.headers import count_numbers, not_utf8, other_separator, with_names

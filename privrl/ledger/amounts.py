@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.accounting.journal import USUAL_DELTA
 from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
 from privrl.costs.choice import ChoiceCost

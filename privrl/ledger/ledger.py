@@ -17,9 +17,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_is, shown
+from privrl._checks import check_count, check_is
 from privrl._fixed import fixed
 from privrl._sharing import judge_alone
+from privrl._shown import shown
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation

@@ -35,7 +35,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import as_floats, check_between, check_count, check_positive, shown
+from privrl._checks import as_floats, check_between, check_count, check_positive
+from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma, laplace_scale

@@ -15,7 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, shown
+from privrl._checks import as_floats, check_count, check_positive
+from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import dirichlet_alpha, dirichlet_weight

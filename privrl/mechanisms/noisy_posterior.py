@@ -19,7 +19,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_positive, check_positive_array, shown
+from privrl._checks import check_between, check_count, check_positive, check_positive_array
+from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.noise import NoiseCost

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_between, check_count, check_positive, shown
+from privrl._checks import check_between, check_count, check_positive
+from privrl._shown import shown
 from privrl.accounting.targets import ApproxDP, Rdp
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.curves import sensitivities

@@ -39,8 +39,9 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders, shown
+from privrl._checks import check_between, check_orders
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import check_epsilons, smallest_epsilon

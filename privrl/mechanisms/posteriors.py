@@ -17,8 +17,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive_array, shown
+from privrl._checks import check_between, check_count, check_positive_array
 from privrl._fixed import fixed
+from privrl._shown import shown
 from privrl.costs.base import check_delta
 from privrl.mechanisms.certificate import ALL, BLOCK, IntArray, Outputs
 from privrl.numerics.scipy_lazily import special

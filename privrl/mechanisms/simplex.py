@@ -13,7 +13,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, check_positive, shown
+from privrl._checks import check_between, check_count, check_numbers, check_positive
+from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers, shown
+from privrl._checks import check_numbers
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.mechanisms.additive import GaussianMechanism
 

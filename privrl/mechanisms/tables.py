@@ -20,7 +20,8 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_numbers, check_positive, shown
+from privrl._checks import check_count, check_numbers, check_positive
+from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from privrl._checks import shown
+from privrl._shown import shown
 
 _Point = tuple[float, float]  # where, and the value there
 

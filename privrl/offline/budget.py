@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from privrl._checks import check_between, shown
+from privrl._checks import check_between
+from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.costs.base import NoPrivacy

@@ -24,8 +24,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_is, plain_array, shown
+from privrl._checks import check_between, check_is, plain_array
 from privrl._html import InHtml
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost

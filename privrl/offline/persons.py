@@ -36,9 +36,9 @@ from typing import Final, NoReturn
 
 import numpy as np
 
-from privrl._checks import shown
 from privrl._fixed import fixed
 from privrl._processes import this_process
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant

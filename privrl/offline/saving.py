@@ -8,11 +8,12 @@ from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 
-from privrl._checks import check_count, shown
+from privrl._checks import check_count
 from privrl._files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl._html import InHtml
 from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
+from privrl._shown import shown
 from privrl._typing import IntArray
 from privrl.envs.released import Released, check_labels, checked_statement
 from privrl.offline.budget import person_cost

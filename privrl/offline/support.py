@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import as_floats, check_between, check_is, plain_array, shown
+from privrl._checks import as_floats, check_between, check_is, plain_array
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import LogSpace
 

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_does, check_is, check_numbers, check_rng, shown
+from privrl._checks import check_does, check_is, check_numbers, check_rng
 from privrl._processes import this_process
+from privrl._shown import shown
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Place, Release

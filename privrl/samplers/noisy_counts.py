@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_positive, check_rng, plain_array, shown
+from privrl._checks import check_positive, check_rng, plain_array
+from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy

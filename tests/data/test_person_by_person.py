@@ -304,7 +304,7 @@ def taken(make: Any, row: Row) -> bool:
     return make is not as_categories or not any(
         not is_utf8(each)
         if isinstance(each, str)
-        else isinstance(each, np.timedelta64)
+        else isinstance(each, np.timedelta64 | tuple)  # it sorts what is mixed
         or (isinstance(each, int | np.integer | np.longdouble) and abs(each) >= 2**53)
         for each in row
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from privrl._checks import shown
+from privrl._shown import shown
 from privrl.data.datasets.files import locate
 from privrl.data.datasets.networks import networks
 from privrl.data.datasets.sources import SOURCES

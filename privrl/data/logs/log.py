@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count, plain_array, shown
+from privrl._checks import check_count, plain_array
+from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
 
 # Of rewards that are not 0: where squares of squares of what sums to them are floats.

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privrl._checks import shown
 from privrl._files import check_ends
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.text import text_parts
 from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type

@@ -12,8 +12,9 @@ import pandas as pd
 import tomli_w
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, plain_array, shown
+from privrl._checks import check_count, plain_array
 from privrl._plain import check_writable
+from privrl._shown import shown
 from privrl._typing import IntArray
 from privrl.data.schema.entries import (
     Entries,

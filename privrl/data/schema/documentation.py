@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from privrl._checks import check_is, shown
+from privrl._checks import check_is
 from privrl._files import read_bytes
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl.data.schema.entries import Value
 from privrl.data.schema.texts import values_in
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import tomli_w
 
-from privrl._checks import shown
 from privrl._files import read_bytes
 from privrl._plain import check_writable, listed, parse_json
+from privrl._shown import shown
 from privrl.data.schema.columns import Bins, Categories, Column, heading
 
 _EXAMPLES = {"categories": 'categories = ["one", "another"]', "edges": "edges = [0, 20, 40, 60]"}

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import plain_array, shown
+from privrl._checks import plain_array
 from privrl._plain import did_you_mean, listed
+from privrl._shown import shown
 from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
 from privrl.data.schema.entries import Value

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from privrl._checks import check_count, check_is, shown
+from privrl._checks import check_count, check_is
 from privrl._files import bytes_writer, check_replaced, read_bytes, save_all, save_new
 from privrl._plain import did_you_mean, listed
+from privrl._shown import shown
 from privrl.data.schema.columns import Bins, Categories
 from privrl.data.schema.entries import Value
 from privrl.data.schema.plain import (

@@ -14,8 +14,9 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_positive, shown
+from privrl._checks import check_positive
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release

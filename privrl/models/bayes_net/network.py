@@ -13,10 +13,11 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_numbers, shown
+from privrl._checks import check_count, check_numbers
 from privrl._html import InHtml
 from privrl._plain import listed
 from privrl._sharing import Verdict, check_said, judge
+from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema

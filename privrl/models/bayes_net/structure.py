@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._checks import shown
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 
 LARGEST = 2**24  # cells of one table, 128 megabytes

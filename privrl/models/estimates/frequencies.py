@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_numbers, check_positive, shown
+from privrl._checks import check_count, check_numbers, check_positive
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (

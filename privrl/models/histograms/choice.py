@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from privrl._checks import check_count, check_positive, check_truth, shown
+from privrl._checks import check_count, check_positive, check_truth
 from privrl._plain import listed
+from privrl._shown import shown
 from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, check_is, shown
+from privrl._checks import check_count, check_is
+from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target

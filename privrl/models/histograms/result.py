@@ -9,16 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl._checks import (
-    check_between,
-    check_count,
-    check_is,
-    check_numbers,
-    check_positive,
-    shown,
-)
+from privrl._checks import check_between, check_count, check_is, check_numbers, check_positive
 from privrl._html import table
 from privrl._sharing import Verdict, check_said, judge
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost

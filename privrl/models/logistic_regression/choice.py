@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from privrl._checks import shown
 from privrl._fixed import fitted
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target

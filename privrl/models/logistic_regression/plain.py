@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive, check_truth, shown
+from privrl._checks import check_count, check_positive, check_truth
 from privrl._sharing import Verdict, check_said, judge
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.targets import Rdp, Target
 from privrl.costs.base import Cost, Together

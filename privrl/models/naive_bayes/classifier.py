@@ -14,8 +14,9 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no 
     validate_data,
 )
 
-from privrl._checks import check_between, check_count, check_positive, shown
+from privrl._checks import check_between, check_count, check_positive
 from privrl._fixed import fitted
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release

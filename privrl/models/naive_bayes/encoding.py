@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
 
-from privrl._checks import check_count, plain_array, shown
+from privrl._checks import check_count, plain_array
+from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive, shown
+from privrl._checks import check_count, check_positive
 from privrl._sharing import Verdict, check_said, judge
+from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, Rdp, Target
 from privrl.data.schema import Bins, Categories, Column, Schema

@@ -1,0 +1,22 @@
+"""What messages show of arguments. The command line needs it before NumPy is loaded."""
+
+import sys
+
+_LONGEST = 200  # characters of a value in a message
+
+
+def shown(value: object) -> str:
+    """Return what a message shows of an argument: of what may hold data, its type alone.
+
+    Whoever gives arguments in another order gives a table where a number belongs.
+    """
+    if value is None or isinstance(value, bool | int | float | str | type) or _is_scalar(value):
+        text = repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    empty = isinstance(value, tuple | list | dict) and not value
+    return repr(value) if empty else f"an object of type {type(value).__name__}"
+
+
+def _is_scalar(value: object) -> bool:
+    numpy = sys.modules.get("numpy")  # without it, nothing is one of its numbers
+    return numpy is not None and isinstance(value, numpy.generic)
