@@ -1,7 +1,7 @@
 """Measure how fast privrl is; make docs/results/benchmarks.md and the pictures that it explains.
 
 Run with ``python docs/make/benchmarks.py`` on two idle cores. It measures in three processes, one
-after the other, and takes about twelve minutes. The page states the range of the runs' medians.
+after the other. The page states the range of the runs' medians.
 ``--quick`` makes one run of a few small sizes and changes no page: it shows that everything works.
 ``--redraw`` measures nothing and uses the stored numbers. ``--check`` writes nothing: ratios are
 compared with those of the page, and what fell by more than a quarter is named.
