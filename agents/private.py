@@ -11,7 +11,7 @@ from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.agents.rewards import HatRewards, reward_loops
 from privrl.agents.sparse_psrl import SparsePSRL, sparse_schedule
 from privrl.agents.tabular import self_loops
@@ -112,14 +112,14 @@ def private_agent(
 
     def samplers(amount: float) -> tuple[NoisyCounts, NoisyCounts]:
         transitions = NoisyCounts.calibrated(
-            Rdp(order, amount * (1 - REWARD_SHARE)),
+            RenyiDP(order, amount * (1 - REWARD_SHARE)),
             draws=draws,
             relation=relation,
             factorisation="buffered",
             loops=loops,
         )
         rewards = NoisyCounts.calibrated(
-            Rdp(order, amount * REWARD_SHARE),
+            RenyiDP(order, amount * REWARD_SHARE),
             draws=draws,
             relation=relation,
             table="rewards",
@@ -128,7 +128,7 @@ def private_agent(
         )
         return transitions, rewards
 
-    budget: Target = Rdp(order, epsilon)
+    budget: Target = RenyiDP(order, epsilon)
     if delta is not None:
         budget = ApproxDP(epsilon, delta)
         epsilon = calibrate(

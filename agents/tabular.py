@@ -22,7 +22,7 @@ from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
 from privrl.agents.policies import Action, Policy, Step
@@ -332,7 +332,7 @@ class TabularAgent(Observer, ABC):
         _charge_all(own, self._paid)
         epsilon = float(own.epsilon(delta))
         order, divergence = None, None
-        if isinstance(target, Rdp):
+        if isinstance(target, RenyiDP):
             at_order = RdpAccountant(orders=[target.order])
             _charge_all(at_order, self._paid)
             order, divergence = target.order, float(at_order.spent(target.order))

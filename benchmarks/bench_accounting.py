@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privrl.accounting import ApproxDP, PldAccountant, Rdp, RdpAccountant
+from privrl.accounting import ApproxDP, PldAccountant, RdpAccountant, RenyiDP
 from privrl.costs import (
     AddRemoveRecord,
     DirichletCost,
@@ -164,7 +164,7 @@ def test_dp_accounting_loss_distributions(measure, quick):
     )
 
 
-_TARGETS = {"Rényi": Rdp(2.0, 1.0), "(ε, δ)": ApproxDP(1.0, _DELTA)}
+_TARGETS = {"Rényi": RenyiDP(2.0, 1.0), "(ε, δ)": ApproxDP(1.0, _DELTA)}
 
 
 @pytest.mark.parametrize("target", _TARGETS)

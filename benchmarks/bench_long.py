@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privrl.accounting import Rdp
+from privrl.accounting import RenyiDP
 from privrl.agents import PSRL, BetaRewards, Geometric, KnownRewards, NoisyRewards
 from privrl.agents.training import learn_counts
 from privrl.envs import riverswim
@@ -35,8 +35,8 @@ def _learn(measure, what, kind, ratio, episodes):
         if kind == "private rewards":
             rewards = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
         elif kind == "noisy counts":
-            sampler = NoisyCounts.calibrated(Rdp(2, 1.0), draws=draws)
-            paid = NoisyCounts.calibrated(Rdp(2, 0.5), draws=draws, table="rewards")
+            sampler = NoisyCounts.calibrated(RenyiDP(2, 1.0), draws=draws)
+            paid = NoisyCounts.calibrated(RenyiDP(2, 0.5), draws=draws, table="rewards")
             rewards = NoisyRewards(paid)
         return PSRL(
             mdp.n_states,

@@ -12,7 +12,7 @@ from privrl._shown import shown
 from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents import (
     DPUCBVI,
     PSRL,
@@ -245,7 +245,7 @@ class Task:
 def make_agent(
     method: Method,
     task: Task,
-    budgets: Sequence[Rdp | None],
+    budgets: Sequence[RenyiDP | None],
     rng: np.random.Generator,
     *,
     runs: int | None = None,
@@ -258,7 +258,7 @@ def make_agent(
         How it learns.
     task : Task
         What.
-    budgets : sequence of Rdp or None
+    budgets : sequence of RenyiDP or None
         One for each setting; None without privacy.
     rng : numpy.random.Generator
         All of the agent's randomness.
@@ -306,7 +306,7 @@ def make_agent(
     return AGENTS[method.agent](*sizes, **options)
 
 
-def renyi_budget(target: ApproxDP, method: Method, task: Task, *, order: float = 2.0) -> Rdp:
+def renyi_budget(target: ApproxDP, method: Method, task: Task, *, order: float = 2.0) -> RenyiDP:
     """Return the Rényi divergence that a method may spend under an (epsilon, delta) budget.
 
     It is divided between transitions and rewards as any, for all draws that are planned.
@@ -327,7 +327,7 @@ def renyi_budget(target: ApproxDP, method: Method, task: Task, *, order: float =
     plan = _Plan(method, task, method.draws_of(task.episodes), single=True)
 
     def samplers(amount: float) -> list[Sampler]:
-        parts = zip(_split(method, Rdp(order, amount)), ("transitions", "rewards"), strict=True)
+        parts = zip(_split(method, RenyiDP(order, amount)), ("transitions", "rewards"), strict=True)
         return [SAMPLERS[method.sampler]([part], plan, table) for part, table in parts if part]
 
     # Noisy counts are paid for once, and a Dirichlet draw each time.
@@ -339,31 +339,31 @@ def renyi_budget(target: ApproxDP, method: Method, task: Task, *, order: float =
 
     # The ordinary posterior may meet a generous target: then nothing binds.
     if of_draws and target.excess(cost(_MOST), count) <= 0:
-        return Rdp(order, _MOST)
-    return Rdp(order, calibrate(target, cost, rises=True, count=count))
+        return RenyiDP(order, _MOST)
+    return RenyiDP(order, calibrate(target, cost, rises=True, count=count))
 
 
-def _split(method: Method, budget: Rdp | None) -> tuple[Rdp | None, Rdp | None]:
+def _split(method: Method, budget: RenyiDP | None) -> tuple[RenyiDP | None, RenyiDP | None]:
     """Return what transitions and rewards may spend."""
     if budget is None or method.rewards == "known":
         return budget, None
     if method.reward_epsilon is not None:
-        return budget, Rdp(budget.order, method.reward_epsilon)
+        return budget, RenyiDP(budget.order, method.reward_epsilon)
     share = method.reward_share
     return (
-        Rdp(budget.order, budget.epsilon * (1 - share)),
-        Rdp(budget.order, budget.epsilon * share),
+        RenyiDP(budget.order, budget.epsilon * (1 - share)),
+        RenyiDP(budget.order, budget.epsilon * share),
     )
 
 
-def _whole(method: Method, budget: Rdp | None) -> Rdp | None:
+def _whole(method: Method, budget: RenyiDP | None) -> RenyiDP | None:
     if budget is None or method.reward_epsilon is None or method.rewards == "known":
         return budget
-    return Rdp(budget.order, budget.epsilon + method.reward_epsilon)
+    return RenyiDP(budget.order, budget.epsilon + method.reward_epsilon)
 
 
 def _reward_model(
-    method: Method, task: Task, budgets: Sequence[Rdp | None], plan: "_Plan"
+    method: Method, task: Task, budgets: Sequence[RenyiDP | None], plan: "_Plan"
 ) -> RewardModel:
     if method.rewards == "known":
         return KnownRewards(_known("expected_reward", task.expected_reward))
@@ -415,14 +415,14 @@ class _Plan:
         return self.method.alpha if table == "transitions" else self.method.reward_alpha
 
 
-Build = Callable[[Sequence[Rdp | None], _Plan, str], Sampler]
+Build = Callable[[Sequence[RenyiDP | None], _Plan, str], Sampler]
 
 
 def _calibrated(
     kind: type[DirichletSampler] | type[NoisyCounts],
     settings: Callable[[_Plan, str], dict[str, Any]],
 ) -> Build:
-    def build(budgets: Sequence[Rdp | None], plan: _Plan, table: str) -> Sampler:
+    def build(budgets: Sequence[RenyiDP | None], plan: _Plan, table: str) -> Sampler:
         rows = [
             kind.calibrated(
                 _known("budget", budget),
@@ -454,7 +454,7 @@ def _noisy(factorisation: FactorisationName | None) -> Build:
     return _calibrated(NoisyCounts, settings)
 
 
-def _exact(budgets: Sequence[Rdp | None], plan: _Plan, table: str) -> Sampler:
+def _exact(budgets: Sequence[RenyiDP | None], plan: _Plan, table: str) -> Sampler:
     del budgets
     return NonPrivate(alpha=plan.prior(table), relation=plan.relation)
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.special import log_softmax, softmax
 
 from privrl._typing import FloatArray, IntArray
-from privrl.accounting import Rdp, Target, calibrate
+from privrl.accounting import RenyiDP, Target, calibrate
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.models import PrivateNaiveBayes
 
@@ -64,7 +64,7 @@ def weights_of_features(
     naive = PrivateNaiveBayes(
         parts.sizes,
         classes=list(range(parts.n_classes)),
-        target=Rdp(2.0, float(half.rdp(2.0))),
+        target=RenyiDP(2.0, float(half.rdp(2.0))),
         random_state=seed,
     ).fit(parts.X, parts.y)
     said, new = (_said(naive, X) for X in (parts.X, parts.new))

@@ -96,13 +96,13 @@ def _learning(episodes: int = 30, runs: int = 20, ratio: float | None = None) ->
 
 
 def _stream(factorisation: Any, updates: int) -> Task:
-    from privrl.accounting import Rdp  # noqa: PLC0415
+    from privrl.accounting import RenyiDP  # noqa: PLC0415
     from privrl.samplers import NoisyCounts  # noqa: PLC0415
 
     counts, rng = np.ones((6, 2, 6)), np.random.default_rng(0)
 
     def run() -> None:
-        stream = NoisyCounts.calibrated(Rdp(2, 1.0), draws=updates, factorisation=factorisation)
+        stream = NoisyCounts.calibrated(RenyiDP(2, 1.0), draws=updates, factorisation=factorisation)
         for _ in range(updates):
             stream.update(counts, rng)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, xlogy
 from scipy.stats import beta
 
-from privrl.accounting import ApproxDP, Rdp, Target
+from privrl.accounting import ApproxDP, RenyiDP, Target
 from privrl.accuracy import KlBound, expected_loss, kl_quantile, kl_sample_size
 from privrl.costs import SimplexCost
 from privrl.experiments.palette import LOOKS, colour, look
@@ -165,7 +165,7 @@ def _error_bars() -> str:
     def rows() -> Iterator[tuple[object, ...]]:
         for epsilon in (0.01, 0.1, 1.0):
             for name in ("Algorithm 1", "designed"):
-                made = _dirichlet(name, Rdp(2, epsilon))
+                made = _dirichlet(name, RenyiDP(2, epsilon))
                 assert isinstance(made.alpha, float)
                 row = {"alpha": made.alpha, "n_cells": N_CELLS}
                 total_weight = made.weight * N_RECORDS

@@ -25,7 +25,7 @@ from scipy.special import xlogy
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
-from privrl.accounting import ApproxDP, Rdp
+from privrl.accounting import ApproxDP, RenyiDP
 from privrl.data import Categories
 from privrl.data.datasets import NAMES, load, networks
 from privrl.experiments.figures.dkl_fits import draw_panel
@@ -113,11 +113,11 @@ def _histograms() -> str:
         p = np.bincount(codes, minlength=kind.size) / len(codes)
         for epsilon in EPSILONS:
             rng = np.random.default_rng((number, round(1e4 * epsilon)))
-            losses = []
+            losses, target = [], RenyiDP(ORDER, epsilon)
             for mechanism in names:
                 drawn = (
                     histogram(
-                        codes, numbered, target=Rdp(ORDER, epsilon), rng=rng, mechanism=mechanism
+                        codes, numbered, target=target, rng=rng, mechanism=mechanism
                     ).probabilities
                     for _ in range(DRAWS)
                 )  # fmt: skip

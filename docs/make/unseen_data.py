@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-from privrl.accounting import Rdp
+from privrl.accounting import RenyiDP
 from privrl.experiments.uci.jobs import ORDER
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models import PrivateNaiveBayes
@@ -186,7 +186,7 @@ def _losses(data: Data, epsilon: float, seed: int) -> Iterable[tuple[str, float]
     X, y, cells, classes = data
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = np.split(order, [round(0.7 * len(y))])
-    target = Rdp(ORDER, epsilon)
+    target = RenyiDP(ORDER, epsilon)
 
     def loss(logs: np.ndarray) -> float:
         return -float(logs[np.arange(len(test)), y[test]].mean())

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 from scipy.special import rel_entr
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.accuracy.design import design
 from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.palette import LOOKS
@@ -24,7 +24,7 @@ def _compute(quick: bool) -> pd.DataFrame:
     rng, draws = np.random.default_rng(1), 2_000 if quick else 20_000
     laplace = LaplaceMechanism(scale=1.0)
     noisy = laplace.release(np.broadcast_to(_RECORDS, (draws, 2)), rng)
-    best = design(Rdp(2, float(laplace.cost.rdp(2.0))), n_records=n, n_cells=2)
+    best = design(RenyiDP(2, float(laplace.cost.rdp(2.0))), n_records=n, n_cells=2)
     drawn = dirichlet_rows(np.broadcast_to(best.weight * _RECORDS + best.alpha, (draws, 2)), rng)
     groups = {
         _POINTS: p + _PRINTED,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.accuracy.design import design, expected_loss
 from privrl.costs.conversion import epsilon_by_order
 from privrl.costs.dirichlet import Bound, DirichletCost
@@ -121,7 +121,7 @@ def _compute_3(quick: bool) -> pd.DataFrame:
         uniform = math.log(len(HISTOGRAM)) + _negative_entropy()
         for order in ORDERS:
             # The code's arguments are one place off: its delta is Δ₂², and its Δ₂² is 1, half of 2.
-            target = Rdp(order, 2 * (epsilon - by_order(0.0, order, 2.0)))
+            target = RenyiDP(order, 2 * (epsilon - by_order(0.0, order, 2.0)))
             weight, alpha, _ = dkl_algorithm_1(target, relation=RECORD)
             delta = float(release_at(weight, order).delta(epsilon))
             code = expected_loss(HISTOGRAM, weight, alpha)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
@@ -152,7 +152,7 @@ PRINTED, SOLVED = "(8), trigamma(prior - 1) = 1", "(8), trigamma(prior - 1) = 1/
 
 def _compute_example(quick: bool) -> pd.DataFrame:
     del quick  # it takes no time
-    target, relation = Rdp(ORDER, 1), ReplaceRecord()
+    target, relation = RenyiDP(ORDER, 1), ReplaceRecord()
     solve = partial(DirichletMechanism.calibrated, target, weight=1, relation=relation)
     priors = {
         PRINTED: brentq(lambda a: polygamma(1, a - 1) - 1, 1.1, 9),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.accuracy.design import design, expected_loss
 from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, legend, note, panels
@@ -61,12 +61,12 @@ def _compute(quick: bool) -> pd.DataFrame:
             rng = np.random.default_rng(seed)
             data = _histograms(cells, 5, n, trials, rng)
             for epsilon in EPSILONS:
-                for curve, loss in losses(data, Rdp(2, epsilon), rng).items():
+                for curve, loss in losses(data, RenyiDP(2, epsilon), rng).items():
                     rows.append((cells, epsilon, n, curve, loss))
     return pd.DataFrame(rows, columns=["n_cells", "epsilon", "n_records", "curve", "loss"])
 
 
-def losses(data: FloatArray, target: Rdp, rng: np.random.Generator) -> dict[str, float]:
+def losses(data: FloatArray, target: RenyiDP, rng: np.random.Generator) -> dict[str, float]:
     """Return root mean squares of ``‖y − p‖₂``, over draws and data sets.
 
     The data are histograms of equally many records, shape (n, d). Noise that is normalised is

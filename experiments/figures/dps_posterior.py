@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Picture
 from scipy.optimize import brentq
 from scipy.special import polygamma
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
@@ -26,7 +26,7 @@ _PRIOR = 1.0
 
 
 def _priors(epsilon: float) -> dict[str, float]:
-    target = Rdp(2, epsilon)
+    target = RenyiDP(2, epsilon)
     return {
         "(8)": DirichletMechanism.calibrated(
             target, weight=1, relation=RECORD, bound="dps"

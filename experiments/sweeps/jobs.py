@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import TabularAgent
 from privrl.agents.training import Callback, learn_counts
 from privrl.envs import TabularMDP
@@ -305,7 +305,7 @@ def _agent(
         support=mdp.support if job.method.support else None,
         best_policy=mdp.plan()[0] if job.method.agent == "oracle" else None,
     )
-    budgets = [None if job.epsilon is None else Rdp(job.order, job.epsilon) for job in jobs]
+    budgets = [None if job.epsilon is None else RenyiDP(job.order, job.epsilon) for job in jobs]
     return make_agent(job.method, task, budgets, rng, runs=runs)
 
 

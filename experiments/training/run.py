@@ -12,7 +12,7 @@ from privrl._checks import check_count, check_is
 from privrl._html import InHtml
 from privrl._shown import shown
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.policies import Policy
 from privrl.agents.resuming import Checkpoint
 from privrl.agents.training import Callback
@@ -123,7 +123,7 @@ class TrainSpec(Spec):
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
-        Rdp(self.order, self.epsilon)
+        RenyiDP(self.order, self.epsilon)
         if self.delta is not None:
             ApproxDP(self.epsilon, self.delta)
         if self.seed is not None:
@@ -230,9 +230,9 @@ def run_training(
     return TrainResult(policy, record, guarantee, value, grid)
 
 
-def _budget(spec: TrainSpec, task: Task) -> Rdp:
+def _budget(spec: TrainSpec, task: Task) -> RenyiDP:
     if spec.delta is None:
-        return Rdp(spec.order, spec.epsilon)
+        return RenyiDP(spec.order, spec.epsilon)
     return renyi_budget(ApproxDP(spec.epsilon, spec.delta), spec.method, task, order=spec.order)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.base import Cost
 from privrl.costs.simplex import SimplexCost
 from privrl.data.schema import Categories, Schema
@@ -70,7 +70,7 @@ def _options(job: Job, shapes: tuple[Rows, ...], n_records: int) -> dict[str, An
         return {"mechanism": "none", "target": None}
     if job.mechanism == GOHARI:
         draws = gohari(shapes, n_records, job.epsilon, job.delta)
-        spent = Rdp(2.0, float(draws.cost.rdp(2.0)))  # the same draws, by what they really cost
+        spent = RenyiDP(2.0, float(draws.cost.rdp(2.0)))  # the same draws, by what they really cost
         return _draws(draws.alpha) | {"target": spent}
     if job.mechanism == EXACT:
         made = TablesMechanism.algorithm_1(job.target, shapes=shapes)

@@ -15,7 +15,7 @@ import numpy as np
 
 from privrl._checks import check_between, check_count
 from privrl._shown import shown
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.experiments.uci.data import Cells
 
 ORDER = 5.0  # the paper's λ
@@ -105,10 +105,10 @@ class Job:
             check_between("delta", self.delta, 0, 1)
 
     @property
-    def target(self) -> Rdp | ApproxDP:
+    def target(self) -> RenyiDP | ApproxDP:
         """What the fit may spend."""
         if self.delta == 0:
-            return Rdp(ORDER, self.epsilon)
+            return RenyiDP(ORDER, self.epsilon)
         return ApproxDP(self.epsilon, self.delta)
 
     def rng(self) -> np.random.Generator:

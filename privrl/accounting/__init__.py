@@ -11,7 +11,7 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.journal import Entry, Journal
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 
 __all__ = [
     "Accountant",
@@ -20,8 +20,8 @@ __all__ = [
     "Entry",
     "Journal",
     "PldAccountant",
-    "Rdp",
     "RdpAccountant",
+    "RenyiDP",
     "Target",
     "calibrate",
 ]

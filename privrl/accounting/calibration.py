@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from privrl._checks import check_count, check_positive
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import Rdp, Target, check_target
+from privrl.accounting.targets import RenyiDP, Target, check_target
 from privrl.costs.base import Cost
 from privrl.numerics.roots import brentq
 
@@ -38,7 +38,7 @@ def calibrate(
 
     Parameters
     ----------
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What all the releases together may spend.
     cost : callable
         From the parameter, which is > 0, to the cost of one release.
@@ -79,10 +79,10 @@ def _excess(
     check_target(target)
     strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
     if accountant is None:
-        if isinstance(strict, Rdp):
+        if isinstance(strict, RenyiDP):
             return partial(strict.excess, count=count)
         return lambda cost: _straightened(strict.excess(cost, count), strict.delta)
-    if isinstance(strict, Rdp):
+    if isinstance(strict, RenyiDP):
         raise ValueError("accountant is for ApproxDP targets; Rényi divergences simply add up.")
 
     def excess(cost: Cost) -> float:

@@ -39,7 +39,7 @@ import numpy as np
 
 from privrl._checks import check_count
 from privrl._shown import shown
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.conversion import log_delta_by_order
 from privrl.numerics.special import FloatArray
@@ -79,7 +79,7 @@ def check_plan(plan: Any) -> tuple[tuple[Cost, int], ...]:
 
 def allowed(budget: Target, orders: FloatArray) -> FloatArray:
     """Return the Rényi divergence at each order that by itself keeps the budget; <= 0 if none."""
-    if isinstance(budget, Rdp):
+    if isinstance(budget, RenyiDP):
         return np.where(orders == budget.order, budget.epsilon, 0.0)
     free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
     return (math.log(budget.delta) - free) / (orders - 1)
@@ -94,7 +94,7 @@ def deciding_order(budget: Target | None, orders: FloatArray, rdp: FloatArray) -
     """
     if budget is None:
         return 0
-    if isinstance(budget, Rdp):
+    if isinstance(budget, RenyiDP):
         return int(np.searchsorted(orders, budget.order))
     if not rdp.any():
         return UNDECIDED
@@ -110,7 +110,7 @@ def deciding_order(budget: Target | None, orders: FloatArray, rdp: FloatArray) -
 
 def is_kept(budget: Target, order: float, rdp: float) -> bool:
     """Whether a Rényi divergence, at the order that decides, is within the budget."""
-    if isinstance(budget, Rdp):
+    if isinstance(budget, RenyiDP):
         return rdp <= budget.epsilon
     # Compared as deltas, like calibration does.
     log_delta = log_delta_by_order(np.array([order]), np.array([rdp]), budget.epsilon)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from privrl.accounting.targets import Rdp, Target
+from privrl.accounting.targets import RenyiDP, Target
 from privrl.numerics.scipy_lazily import special
 
 _TINY = 1e-300  # where numbers near it over- or underflow
@@ -12,7 +12,7 @@ _LARGEST = 1e100
 
 def gaussian_sigma(target: Target, norm: float) -> float:
     """Return about the sigma with which Gaussian noise hides a change of a norm > 0 in counts."""
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         return norm * math.sqrt(target.order / 2 / target.epsilon)
     epsilon, log_delta = min(max(target.epsilon, _TINY), 1 / _TINY), math.log(target.delta)
 
@@ -34,7 +34,7 @@ def laplace_scale(target: Target, total: float, cells: int) -> float:
 
     ``cells`` is of how many; from two on it is as if they were two.
     """
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         # A sum of small losses is like a Gaussian's, of large ones like the largest of them.
         return total * max(math.sqrt(target.order / target.epsilon) / 2, 1 / target.epsilon)
     delta = max(target.delta, _TINY)

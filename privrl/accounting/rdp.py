@@ -22,7 +22,7 @@ from privrl.accounting.filters import (
 )
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.pending import Indices, Pending
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.base import (
     Cost,
     InBulk,
@@ -62,7 +62,7 @@ class RdpAccountant(KeepsJournal):
     orders : array_like, shape (n_orders,), optional
         Rényi orders > 1 at which the sum is kept; by default a dense grid. The order of a
         budget is added to them.
-    budget : Rdp or ApproxDP or sequence of them, optional
+    budget : RenyiDP or ApproxDP or sequence of them, optional
         What may be spent. A sequence holds one budget (or None) for each row of a
         `BatchCost`; a release is refused if any row cannot afford it.
     plan : sequence of (Cost, int), optional
@@ -108,12 +108,12 @@ class RdpAccountant(KeepsJournal):
         if not self._budgets:
             raise ValueError("budget must hold one target for each row, got an empty list.")
         for target in self._budgets:
-            if not isinstance(target, Rdp | ApproxDP | None):
+            if not isinstance(target, RenyiDP | ApproxDP | None):
                 raise ValueError(
-                    "budget must be an Rdp or ApproxDP target, or a list of them, got "
+                    "budget must be an RenyiDP or ApproxDP target, or a list of them, got "
                     f"{shown(target)}."
                 )
-        points = [b.order for b in self._budgets if isinstance(b, Rdp)]
+        points = [b.order for b in self._budgets if isinstance(b, RenyiDP)]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
         # A copy: whoever writes to a list that was given changes no statement.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
@@ -292,7 +292,7 @@ class RdpAccountant(KeepsJournal):
         values = {
             target: np.ravel(
                 seen.spent(target.order)
-                if isinstance(target, Rdp)
+                if isinstance(target, RenyiDP)
                 else seen.epsilon(USUAL_DELTA if target is None else target.delta)
             )
             for target in where
@@ -395,7 +395,7 @@ class RdpAccountant(KeepsJournal):
 
 def _where(target: Target | None) -> str:
     """Return at which order, or at which delta, a target counts what is spent."""
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         return f"order {target.order:g}"
     return f"delta {USUAL_DELTA if target is None else target.delta:g}"
 

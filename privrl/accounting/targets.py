@@ -13,7 +13,7 @@ from privrl.numerics.upwards import product_up, quotient_up
 
 
 @dataclass(frozen=True)
-class Rdp:
+class RenyiDP:
     """Rényi divergence of one order, at most ``epsilon`` (nats).
 
     Raises
@@ -70,7 +70,7 @@ class ApproxDP:
         return log_delta - math.log(self.delta)
 
 
-Target = Rdp | ApproxDP
+Target = RenyiDP | ApproxDP
 
 
 def check_target(target: object, otherwise: str = "") -> None:
@@ -81,11 +81,11 @@ def check_target(target: object, otherwise: str = "") -> None:
     ValueError
         If it is none; the message ends with ``otherwise``.
     """
-    if isinstance(target, Rdp | ApproxDP):
+    if isinstance(target, RenyiDP | ApproxDP):
         return
     hint = ""
     if isinstance(target, int | float) and not isinstance(target, bool) and target > 0:
-        hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or Rdp(2, {target!r})"
+        hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or RenyiDP(2, {target!r})"
     raise ValueError(
-        f"target must be Rdp(...) or ApproxDP(...), got {shown(target)}{hint}{otherwise}."
+        f"target must be RenyiDP(...) or ApproxDP(...), got {shown(target)}{hint}{otherwise}."
     )

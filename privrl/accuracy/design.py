@@ -55,7 +55,7 @@ def design(
 
     Parameters
     ----------
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What ``count`` releases together may spend.
     n_records : float
         Public number of records in the row, > 0; a guess will do.

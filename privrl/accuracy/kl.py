@@ -169,8 +169,8 @@ def kl_sample_size(
     --------
     >>> from privrl.mechanisms.papers import dkl_algorithm_1
     >>> from privrl.costs.relations import ReplaceRecord
-    >>> from privrl.accounting.targets import Rdp
-    >>> setting = dkl_algorithm_1(Rdp(order=2, epsilon=0.1), relation=ReplaceRecord())
+    >>> from privrl.accounting.targets import RenyiDP
+    >>> setting = dkl_algorithm_1(RenyiDP(order=2, epsilon=0.1), relation=ReplaceRecord())
     >>> by = {"weight": setting.weight, "alpha": setting.alpha, "n_cells": 10}
     >>> kl_sample_size(**by, eta=0.1, failure=0.05, bound="dkl")
     20965

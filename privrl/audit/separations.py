@@ -3,7 +3,7 @@
 Everything that Gaussian noise releases over a run, whatever is released next depending on it, is
 as telling as one number, the log-likelihood ratio of the two histories. It is normal under either,
 with one standard deviation, and its two means are d′ of these apart. A claim says how large d′
-may be: ``rdp(λ) = λ d′² / 2``, so ``√(2 ε / λ)`` for a target ``Rdp(λ, ε)``, whatever has been
+may be: ``rdp(λ) = λ d′² / 2``, so ``√(2 ε / λ)`` for a target ``RenyiDP(λ, ε)``, whatever has been
 split, composed, damped or correlated on the way.
 
 References
@@ -106,7 +106,7 @@ def separation(
     error = check_between(
         "error", error, _LEAST_ERROR, 1, "smaller ones take more runs than there are"
     )
-    claimed = check_positive("claimed", claimed, "an Rdp target claims sqrt(2 epsilon / order)")
+    claimed = check_positive("claimed", claimed, "an RenyiDP target claims sqrt(2 epsilon / order)")
     if not _LEAST_CLAIMED <= claimed <= _LARGEST:
         raise ValueError(
             f"claimed must be from {_LEAST_CLAIMED:g} to {_LARGEST:g}, got {shown(claimed)}; no "

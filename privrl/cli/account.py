@@ -53,7 +53,7 @@ def account(
     Example: privrl account --weight 1 --epsilon 1 --order 2
     """
     with friendly(), answering(as_json) as answer:
-        from privrl.accounting import ApproxDP, Rdp, RdpAccountant
+        from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
         from privrl.costs import DirichletCost
         from privrl.experiments.names import RELATIONS, lookup
         from privrl.mechanisms import DirichletMechanism
@@ -70,7 +70,7 @@ def account(
             if epsilon is None:
                 missing = "weight" if weight is None else "alpha"
                 raise ValueError(f"give --{missing}, or --epsilon to solve for it.")
-            target = ApproxDP(epsilon, delta) if order is None else Rdp(order, epsilon)
+            target = ApproxDP(epsilon, delta) if order is None else RenyiDP(order, epsilon)
             solved = "largest weight" if weight is None else "smallest alpha"
             made = DirichletMechanism.calibrated(
                 target, weight=weight, alpha=alpha, count=count, **common

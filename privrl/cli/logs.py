@@ -105,13 +105,13 @@ class Budget:
 
     def guarantee(self, space: "LogSpace") -> dict[str, Any]:
         """Return what it cost, as plain data; the unit is named as the column of persons is."""
-        from privrl.accounting.targets import Rdp
+        from privrl.accounting.targets import RenyiDP
         from privrl.offline.statements import unit_in_words
 
         told = {"unit": unit_in_words(space.unit)}
         cost, delta = self.cost, self.delta or 0.0
         if self.order is not None:
-            target = Rdp(self.order, self.epsilon)
+            target = RenyiDP(self.order, self.epsilon)
             return told | released.guarantee_of(cost, target, REPORTED, self.seed)
         without = released.guarantee_of(cost, None, delta, self.seed)
         return told | without | {"epsilon_delta": self.epsilon}

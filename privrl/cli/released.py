@@ -68,11 +68,11 @@ def statement_of(
 
 def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
     """Return the budget that the options say."""
-    from privrl.accounting.targets import ApproxDP, Rdp
+    from privrl.accounting.targets import ApproxDP, RenyiDP
     from privrl.costs.base import check_delta
 
     check_delta(delta)
-    return ApproxDP(epsilon, delta) if order is None else Rdp(order, epsilon)
+    return ApproxDP(epsilon, delta) if order is None else RenyiDP(order, epsilon)
 
 
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
@@ -118,7 +118,7 @@ def guarantee_of(
 ) -> dict[str, Any]:
     """Return what a release cost at the most, as plain data; no target is no privacy."""
     from privrl.accounting.rdp import RdpAccountant
-    from privrl.accounting.targets import Rdp
+    from privrl.accounting.targets import RenyiDP
     from privrl.costs.base import Together
 
     caveats = [] if seed is None else ["whoever knows the seed can undo the noise"]
@@ -128,7 +128,7 @@ def guarantee_of(
     }  # fmt: skip
     if target is None:
         return guarantee
-    if not isinstance(target, Rdp):
+    if not isinstance(target, RenyiDP):
         return guarantee | {"epsilon_delta": target.epsilon}
     accountant = RdpAccountant()
     for part, count in Counter(cost.parts if isinstance(cost, Together) else (cost,)).items():

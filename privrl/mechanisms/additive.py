@@ -117,7 +117,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the releases together may spend.
         relation, table
             As for the class.

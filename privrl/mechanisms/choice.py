@@ -70,7 +70,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the choices together may spend.
         sensitivity : float
             By how much any of the scores may change between neighbours.

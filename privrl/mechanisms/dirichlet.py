@@ -20,7 +20,7 @@ from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import dirichlet_alpha, dirichlet_weight
-from privrl.accounting.targets import Rdp, Target, check_target
+from privrl.accounting.targets import RenyiDP, Target, check_target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
@@ -138,7 +138,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the releases may spend.
         weight, alpha : float
             Give one of them: the largest weight, or the smallest prior, is found.
@@ -220,7 +220,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the releases may spend; (epsilon, delta) by DKL's conversion (13), at the
             order under which the prior weighs least.
         relation, table
@@ -240,8 +240,8 @@ class DirichletMechanism(Mechanism[FloatArray]):
         """
         check_count("count", count)
         relation = check_relation(relation, ReplaceRecord())
-        if isinstance(target, Rdp):
-            part = Rdp(target.order, target.epsilon / count * (1 - 1e-12))
+        if isinstance(target, RenyiDP):
+            part = RenyiDP(target.order, target.epsilon / count * (1 - 1e-12))
             setting = dkl_algorithm_1(part, relation=relation, table=table)
         else:
             setting = dkl_approximate_dp(target, relation=relation, table=table, count=count)

@@ -104,7 +104,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the releases together may spend.
         noise : {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
             Which noise.

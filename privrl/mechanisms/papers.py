@@ -14,7 +14,7 @@ import numpy as np
 
 from privrl._checks import check_between, check_count, check_positive
 from privrl._shown import shown
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.curves import sensitivities
 from privrl.costs.dirichlet import DirichletCost
@@ -23,13 +23,13 @@ from privrl.numerics.scipy_lazily import optimize, special
 
 
 def dps_prior(
-    target: Rdp, *, relation: Relation, weight: float = 1.0, table: str | None = None
+    target: RenyiDP, *, relation: Relation, weight: float = 1.0, table: str | None = None
 ) -> float:
     """Return DPS's closed-form prior (9): ``λ weight² Δ₂² / (2 ε) + (λ − 1) weight Δ∞ + 1``.
 
     Parameters
     ----------
-    target : Rdp
+    target : RenyiDP
         What one release may spend.
     relation, table
         As for `DirichletCost`.
@@ -57,7 +57,7 @@ class DklSetting(NamedTuple):
 
 
 def dkl_algorithm_1(
-    target: Rdp,
+    target: RenyiDP,
     *,
     relation: Relation,
     table: str | None = None,
@@ -71,7 +71,7 @@ def dkl_algorithm_1(
 
     Parameters
     ----------
-    target : Rdp
+    target : RenyiDP
         What one release may spend.
     relation, table
         As for `DirichletCost`.
@@ -176,7 +176,7 @@ def dkl_approximate_dp(
     left += (log_delta + orders * np.log(orders)) / (orders - 1)
     settings = [
         dkl_algorithm_1(
-            Rdp(float(at), float(epsilon) / parts),
+            RenyiDP(float(at), float(epsilon) / parts),
             relation=relation,
             table=table,
             lower_bound=lower_bound,

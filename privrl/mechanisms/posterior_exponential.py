@@ -157,7 +157,7 @@ class PosteriorExponentialMechanism(Mechanism[DirichletPosterior]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the releases together may spend.
         prior, n, sensitivity, delta
             As for the class, which itself is calibrated to pure differential privacy.

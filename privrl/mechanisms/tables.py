@@ -117,7 +117,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the tables together may spend, by the paper's bound.
         shapes : sequence of pairs of int
             Rows and cells to a row of each table.
@@ -160,7 +160,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What all the tables together may spend.
         shapes : sequence of pairs of int
             Rows and cells to a row of each table.

@@ -4,8 +4,8 @@ A feature cut at the quantiles of private data leaks them. Here each column is c
 public grid between public bounds, all counts are released together under one target, and the
 edges are quantiles of what was released. Give it a part of the budget, and a model the rest:
 
-    bins = discretise(frame, {"age": (0, 100)}, target=Rdp(2, 0.1), rng=rng)
-    model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=Rdp(2, 0.9))
+    bins = discretise(frame, {"age": (0, 100)}, target=RenyiDP(2, 0.1), rng=rng)
+    model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=RenyiDP(2, 0.9))
 
 The relation is `ReplaceRecord`, so the number of records is public.
 """
@@ -46,7 +46,7 @@ def discretise(
     bounds : mapping from str to (float, float)
         The numeric columns to cut, and between which public bounds; what lies outside belongs to
         the first or last bin.
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What all columns together may spend.
     rng : numpy.random.Generator, int or None
         Where the noise comes from.

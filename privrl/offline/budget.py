@@ -7,7 +7,7 @@ import numpy as np
 from privrl._checks import check_between
 from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
@@ -55,7 +55,7 @@ def person_cost(
         raise ValueError(f"delta or order must be left out, got {shown(delta)} and {shown(order)}.")
     if delta is None and order is None:
         return _laplace(epsilon, relation)
-    target: Target = Rdp(2.0 if order is None else order, epsilon)
+    target: Target = RenyiDP(2.0 if order is None else order, epsilon)
     if delta is not None:
         target = ApproxDP(epsilon, delta)
 

@@ -173,7 +173,7 @@ class DirichletSampler(PaidSampler):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What the updates together may spend.
         draws : int
             How many updates there will be, >= 1.

@@ -318,7 +318,7 @@ class NoisyCounts(PaidSampler):
 
         Parameters
         ----------
-        target : Rdp or ApproxDP
+        target : RenyiDP or ApproxDP
             What the whole stream may spend; with `LocalNoise`, what every user may.
         draws : int
             How many updates there will be at the most, a public number.

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import (
     DPUCBVI,
     PSRL,
@@ -149,7 +149,7 @@ def test_a_private_agent_spends_something(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["oracle", "random"])
 def test_an_agent_that_learns_nothing_spends_nothing(name: str) -> None:
-    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=Rdp(2, 1e-12)))
+    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=RenyiDP(2, 1e-12)))
     train(learner, MDP, 7, np.random.default_rng(1))
     assert (learner.accountant.rdp == 0).all()
 
@@ -158,7 +158,7 @@ def test_an_agent_that_learns_nothing_spends_nothing(name: str) -> None:
 def test_refuses_to_draw_beyond_the_budget(name: str) -> None:
     once = ALL_AGENTS[name]()
     once.begin_episode(0)
-    budget = Rdp(2, 3.5 * float(once.accountant.spent(2.0)))
+    budget = RenyiDP(2, 3.5 * float(once.accountant.spent(2.0)))
     learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=budget))
     for episode in range(3):
         learner.begin_episode(episode)
@@ -175,11 +175,11 @@ def test_who_pays_once_is_refused_at_the_first_draw_or_never(name: str) -> None:
     once = ALL_AGENTS[name]()
     once.begin_episode(0)
     cost = float(once.accountant.spent(2.0))
-    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=Rdp(2, 0.99 * cost)))
+    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=RenyiDP(2, 0.99 * cost)))
     with pytest.raises(BudgetExceeded, match="over the budget"):
         learner.begin_episode(0)
     assert learner.draws == 0
-    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=Rdp(2, 1.01 * cost)))
+    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=RenyiDP(2, 1.01 * cost)))
     train(learner, MDP, 40, np.random.default_rng(1))
     with pytest.raises(ValueError, match="updates must cover"):
         learner.begin_episode(40)
@@ -188,7 +188,7 @@ def test_who_pays_once_is_refused_at_the_first_draw_or_never(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["non-private", "sparse-psrl", "ucbvi", "dp-ucbvi", "rlsvi"])
 def test_agents_without_a_guarantee_never_fit_a_budget(name: str) -> None:
-    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=Rdp(2, 1e6)))
+    learner = ALL_AGENTS[name](accountant=RdpAccountant(budget=RenyiDP(2, 1e6)))
     with pytest.raises(BudgetExceeded):
         learner.begin_episode(0)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import imed as played
 from privrl.agents import regret_constant
 from privrl.agents.bandits import REPLACE_REWARD, _ArmSums, divergence, gaps
@@ -108,7 +108,7 @@ def test_the_stream_is_paid_for_once_before_anything_is_drawn() -> None:
     once = LaplaceCost(scale=2.0, relation=REPLACE_REWARD, table="rewards")
     assert float(accountant.spent(2.0)) == pytest.approx(float(once.rdp(2.0)))
     assert once.pure_epsilon == 0.5
-    poor = RdpAccountant(budget=Rdp(2, 0.9 * float(once.rdp(2.0))))
+    poor = RdpAccountant(budget=RenyiDP(2, 0.9 * float(once.rdp(2.0))))
     with pytest.raises(BudgetExceeded):
         played(bandit(0.2, 0.8), [9], np.random.default_rng(0), runs=3, epsilon=0.5,
                accountant=poor)  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 
 from privrl import secret_rng
 from privrl._states import Taken, pack, unpack
-from privrl.accounting import ApproxDP, BudgetExceeded, Rdp, RdpAccountant
+from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP
 from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
 from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
@@ -53,7 +53,7 @@ METHODS = [
 
 
 def made(method: Method, task: Task = TASK, runs: int | None = None) -> TabularAgent:
-    budget = Rdp(2, 0.8) if method.is_private else None
+    budget = RenyiDP(2, 0.8) if method.is_private else None
     options = {} if runs is None else {"runs": runs}
     return make_agent(method, task, [budget], np.random.default_rng(0), **options)
 
@@ -164,7 +164,7 @@ def agent_with(**changed) -> PSRL:
     options = {
         "sampler": NoisyCounts(sigma=2.0, updates=9),
         "rewards": KnownRewards(MDP.expected_reward),
-        "accountant": RdpAccountant(budget=Rdp(2, 5.0)),
+        "accountant": RdpAccountant(budget=RenyiDP(2, 5.0)),
         "rng": np.random.default_rng(0),
     }
     return PSRL(3, 2, 4, **(options | changed))
@@ -179,7 +179,7 @@ def agent_with(**changed) -> PSRL:
         {"sampler": NoisyCounts(sigma=2.0, updates=3, factorisation=LocalNoise((1, 1, 1)))},
         {"sampler": Diffuse()},
         {"rewards": KnownRewards(MDP.expected_reward + 1)},
-        {"accountant": RdpAccountant(budget=Rdp(2, 6.0))},
+        {"accountant": RdpAccountant(budget=RenyiDP(2, 6.0))},
         {"accountant": RdpAccountant(budget=ApproxDP(2, 1e-5))},
         {"rng": np.random.Generator(np.random.Philox(0))},
         {"rng": secret_rng()},

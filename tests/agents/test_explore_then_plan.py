@@ -5,7 +5,7 @@ import pytest
 from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards, Once
 from privrl.agents.training import learn_counts
 from privrl.envs import Support, garnet, riverswim
@@ -46,7 +46,7 @@ def test_it_explores_by_uniform_actions() -> None:
 
 def test_it_draws_once_and_keeps_its_plan() -> None:
     tables = (NoisyCounts(sigma=2.0, updates=1, table=t) for t in ("transitions", "rewards"))
-    accountant = RdpAccountant(budget=Rdp(2, 10.0))
+    accountant = RdpAccountant(budget=RenyiDP(2, 10.0))
     learner = explorer(
         next(tables), NoisyRewards(next(tables)), schedule=Once(7), accountant=accountant
     )

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import (
     PSRL,
     UCBVI,
@@ -471,7 +471,7 @@ def test_the_cost_of_damped_counts_is_not_for_counts_as_they_are(relation: Relat
     options = {"relation": relation, "table": DAMPED}
     for make in (
         lambda: NoisyCounts(sigma=1.0, updates=3, **options),
-        lambda: NoisyCounts.calibrated(Rdp(2, 1.0), draws=3, **options),
+        lambda: NoisyCounts.calibrated(RenyiDP(2, 1.0), draws=3, **options),
     ):
         with pytest.raises(ValueError, match="needs loops, the cells that are damped"):
             make()
@@ -664,13 +664,13 @@ def test_an_agent_in_use_is_not_copied(kind: str, use: Callable[[TabularAgent], 
 @each_kind
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_copy_of_an_unused_agent_shares_nothing(kind: str, copied: Any) -> None:
-    one = learner(kind, accountant=RdpAccountant(budget=Rdp(2, 100.0)))
+    one = learner(kind, accountant=RdpAccountant(budget=RenyiDP(2, 100.0)))
     other = copied(one)
     one.begin_episode(0)
     one.observe(Transition(0, 0, 1.0, 1))
     one.begin_episode(1)
     assert other.accountant.relation is None
-    assert other.accountant.budget == Rdp(2, 100.0)
+    assert other.accountant.budget == RenyiDP(2, 100.0)
     assert other.draws == 0
     assert not other._new.steps
     entered = Recorded(other)
@@ -701,7 +701,7 @@ def test_reward_models_are_copied_like_their_samplers(kind: str, copied: Any) ->
 
 
 def test_copies_of_accountants_go_on_by_themselves() -> None:
-    one = RdpAccountant(budget=Rdp(2, 0.15))
+    one = RdpAccountant(budget=RenyiDP(2, 0.15))
     cost = GaussianCost(sigma=9.0, relation=UNIT)  # 2/27 at order 2
     one.compose(cost)
     for copied in (copy.copy, copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))):

@@ -16,7 +16,7 @@ import pytest
 
 import privrl
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -219,7 +219,7 @@ def test_an_interrupt_between_any_two_instructions_of_an_agent(tell: Any) -> Non
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("budget", [None, Rdp(2, 5.0), ApproxDP(5.0, 1e-5)], ids=str)
+@pytest.mark.parametrize("budget", [None, RenyiDP(2, 5.0), ApproxDP(5.0, 1e-5)], ids=str)
 def test_an_accountant_that_is_interrupted_never_says_too_little(budget: Any) -> None:
     """What was drawn after an interrupted charge is in the sum, or the accountant refuses."""
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.policy_release import PolicyMechanism, policy_value
 from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import riverswim
@@ -91,7 +91,7 @@ def test_targets_that_no_weight_meets() -> None:
     with pytest.raises(ValueError, match="target must be one that the release can meet"):
         PolicyMechanism.calibrated(ApproxDP(1, 1e-5), n_actions=4, mixing=0.1)
     with pytest.raises(ValueError, match="target must be one that the release can meet"):
-        PolicyMechanism.calibrated(Rdp(2, 100), n_actions=2, mixing=0.5)  # infinite at order 2
+        PolicyMechanism.calibrated(RenyiDP(2, 100), n_actions=2, mixing=0.5)  # infinite at order 2
 
 
 def test_budget_and_bad_input() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import QLearning, Transition
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
@@ -70,7 +70,7 @@ def test_it_explores_less_and_less() -> None:
 
 
 def test_every_budget_refuses_it() -> None:
-    agent = learner(accountant=RdpAccountant(budget=Rdp(2, 1e6)))
+    agent = learner(accountant=RdpAccountant(budget=RenyiDP(2, 1e6)))
     with pytest.raises(BudgetExceeded):
         agent.begin_episode(0)
     free = learner()

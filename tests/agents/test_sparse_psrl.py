@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from told import Told
 
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents import (
     PSRL,
     BetaRewards,
@@ -301,7 +301,7 @@ def test_it_learns_with_privacy() -> None:
         relation=ReplaceStep(), episodes=1000,
     )  # fmt: skip
     method = Method(agent="sparse-psrl")
-    learner = make_agent(method, task, [Rdp(2, 1.0)], np.random.default_rng(0), runs=6)
+    learner = make_agent(method, task, [RenyiDP(2, 1.0)], np.random.default_rng(0), runs=6)
     learn_counts(learner, MDP, 1000, np.random.default_rng(1))
     assert MDP.policy_value(learner.policy).min() > 0.9 * MDP.optimal_value()
     random = MDP.policy_value(np.zeros((10, 4), int))
@@ -405,7 +405,7 @@ def test_more_is_hidden_for_the_same_epsilon_and_delta_by_more_noise() -> None:
 @each_env
 def test_the_budget_is_what_was_said(name: str) -> None:
     learner = PSRL.private(ENVS[name](), epsilon=0.25, episodes=50)
-    assert learner.accountant.budget == Rdp(2, 0.25)
+    assert learner.accountant.budget == RenyiDP(2, 0.25)
 
 
 @each_env

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privrl import secret_rng
-from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
+from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, RdpAccountant, RenyiDP
 from privrl.agents import (
     DPUCBVI,
     PSRL,
@@ -109,7 +109,7 @@ def test_no_attribute_changes_what_a_policy_states(make: Callable[..., TabularAg
 
 def test_more_budget_is_no_other_accountant() -> None:
     """A run that had spent its budget, and went on under another accountant, stated the other's."""
-    agent = diffuse(accountant=RdpAccountant(budget=Rdp(2, 1.0)))
+    agent = diffuse(accountant=RdpAccountant(budget=RenyiDP(2, 1.0)))
     with pytest.raises(BudgetExceeded):
         play(agent, *range(10**6))
     spent = agent.accountant.epsilon(1e-5)
@@ -140,7 +140,7 @@ def test_what_others_charge_is_not_stated(name: str) -> None:
 def test_what_was_refused_is_not_stated() -> None:
     once = diffuse()
     play(once, 0)
-    agent = diffuse(accountant=RdpAccountant(budget=Rdp(2, 1.5 * once.accountant.spent(2.0))))
+    agent = diffuse(accountant=RdpAccountant(budget=RenyiDP(2, 1.5 * once.accountant.spent(2.0))))
     play(agent, 0)
     for _ in range(3):
         with pytest.raises(BudgetExceeded):
@@ -254,6 +254,6 @@ def test_loss_distributions_are_stated_as_they_add_up() -> None:
 
 
 def test_what_is_no_accountant_is_refused_at_once() -> None:
-    for wrong in (Rdp(2, 1.0), RdpAccountant, "users"):
+    for wrong in (RenyiDP(2, 1.0), RdpAccountant, "users"):
         with pytest.raises(ValueError, match="accountant must be"):
             diffuse(accountant=wrong)

@@ -8,7 +8,7 @@ import pytest
 from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import (
     UCBVI,
     BetaRewards,
@@ -281,12 +281,12 @@ def test_learns_by_far_better_than_chance() -> None:
 @pytest.mark.parametrize("support", [None, RIVER.support], ids=["dense", "support"])
 def test_learns_within_its_budget(support) -> None:
     draws = len(Geometric(1.05).starts(3000))
-    sampler = NoisyCounts.calibrated(Rdp(2, 0.8), draws=draws)
-    paid = NoisyCounts.calibrated(Rdp(2, 0.2), draws=draws, table="rewards")
+    sampler = NoisyCounts.calibrated(RenyiDP(2, 0.8), draws=draws)
+    paid = NoisyCounts.calibrated(RenyiDP(2, 0.2), draws=draws, table="rewards")
     learner, share = river_agent(
         sampler,
         NoisyRewards(paid),
-        accountant=RdpAccountant(budget=Rdp(2, 1.0)),
+        accountant=RdpAccountant(budget=RenyiDP(2, 1.0)),
         support=support,
     )
     assert 0.99 < learner.accountant.spent(2.0) <= 1.0
@@ -298,11 +298,14 @@ def test_learns_from_local_counts() -> None:
     starts = list(schedule.starts(3000))
     users = [0, *(int(n) for n in np.diff(starts))]
     local = NoisyCounts.calibrated(
-        Rdp(2, 50.0), draws=len(users), factorisation=LocalNoise(users), relation=ReplaceEpisode(30)
+        RenyiDP(2, 50.0),
+        draws=len(users),
+        factorisation=LocalNoise(users),
+        relation=ReplaceEpisode(30),
     )
     rewards = KnownRewards(RIVER.expected_reward)
     learner, share = river_agent(
-        local, rewards, schedule=schedule, accountant=RdpAccountant(budget=Rdp(2, 50.0))
+        local, rewards, schedule=schedule, accountant=RdpAccountant(budget=RenyiDP(2, 50.0))
     )
     assert 49.9 < learner.accountant.spent(2.0) <= 50.0
     assert share > 0.3

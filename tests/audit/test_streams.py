@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.audit import GaussianLaw, LawResult, law_test, separation
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep
 from privrl.samplers import factorisations
@@ -68,7 +68,7 @@ def law(name: str) -> GaussianLaw:
 
 def calibrated(name: str, unit: str, *, damped: bool, epsilon: float = EPSILON) -> NoisyCounts:
     return NoisyCounts.calibrated(
-        Rdp(2, epsilon),
+        RenyiDP(2, epsilon),
         draws=UPDATES,
         relation=RELATIONS[unit],
         factorisation=name,
@@ -187,7 +187,10 @@ def test_local_noise_is_that_of_every_user() -> None:
     users = (0, 1, 2, 5)
     for epsilon, found in ((EPSILON, False), (EPSILON / 0.95**2, True)):
         sampler = NoisyCounts.calibrated(
-            Rdp(2, epsilon), draws=4, factorisation=LocalNoise(users), relation=ReplaceEpisode(4)
+            RenyiDP(2, epsilon),
+            draws=4,
+            factorisation=LocalNoise(users),
+            relation=ReplaceEpisode(4),
         )
         rng, batch = np.random.default_rng(8), np.zeros((8000, 2))
         seen = np.stack([sampler.update(batch, rng).counts.ravel() for _ in users], axis=-1)

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import (
     AuditResult,
     DirichletLaw,
@@ -96,7 +96,7 @@ class Fits:
 
 def fit_naive_bayes(records: Array, less: float, rng: np.random.Generator, runs: int) -> Fits:
     """Fit naive Bayes with its measured temperature."""
-    model = PrivateNaiveBayes([VALUES], classes=[0, 1], target=Rdp(ORDER, EPSILON))
+    model = PrivateNaiveBayes([VALUES], classes=[0, 1], target=RenyiDP(ORDER, EPSILON))
     rows = []
     for _ in range(runs):
         with tables_released(less) as log:
@@ -117,7 +117,9 @@ def fit_naive_bayes(records: Array, less: float, rng: np.random.Generator, runs:
 def fit_bayes_net(records: Array, less: float, rng: np.random.Generator, runs: int) -> Fits:
     """Fit a network of two nodes: both are counted alone, and then with what that shows."""
     schema = Schema({"a": Categories((0, 1)), "b": Categories(tuple(range(VALUES)))})
-    net = PrivateBayesNet(parents={"a": (), "b": ("a",)}, schema=schema, target=Rdp(ORDER, EPSILON))
+    net = PrivateBayesNet(
+        parents={"a": (), "b": ("a",)}, schema=schema, target=RenyiDP(ORDER, EPSILON)
+    )
     frame = pd.DataFrame(records, columns=["a", "b"])
     tables = [_counts(*each.T) for each in (RECORDS, NEIGHBOUR)]
     exact = [_flat([a, both.reshape(2, -1).sum(axis=0), a, both]) for a, both in tables]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from privrl.accounting.pld import PldAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import TabularAgent
 from privrl.audit import (
     AuditResult,
@@ -152,7 +152,7 @@ def play(
         episodes=draws,
         terminates=terminates,
     )
-    agent = make_agent(method, task, [Rdp(ORDER, epsilon)], rng, runs=runs)
+    agent = make_agent(method, task, [RenyiDP(ORDER, epsilon)], rng, runs=runs)
     kept: dict[str, list[Array]] = {"transitions": [], "rewards": []}
     exact: dict[str, Array] = {
         "transitions": np.zeros((runs, STATES, ACTIONS, STATES + terminates)),
@@ -194,7 +194,7 @@ def count(exact: dict[str, Array], seen: Steps) -> None:
 
 
 def claimed_separation(epsilon: float) -> float:
-    """What ``Rdp(ORDER, epsilon)`` allows."""
+    """What ``RenyiDP(ORDER, epsilon)`` allows."""
     return math.sqrt(2 * epsilon / ORDER)
 
 
@@ -349,7 +349,7 @@ def play_dirichlet(
         relation=UNITS["step"][0],
         episodes=draws,
     )
-    agent = make_agent(method, task, [Rdp(ORDER, epsilon)], rng, runs=runs)
+    agent = make_agent(method, task, [RenyiDP(ORDER, epsilon)], rng, runs=runs)
     seen = critical("step", runs, second=second)
     others = np.zeros((1, runs, STATES + 1, ACTIONS, STATES + 1), np.int64)
     others[..., STATES] = MANY
@@ -385,7 +385,7 @@ def audit_dirichlet_agent(
     relation, touched = UNITS["step"][0], draws if method.window is None else method.window
     costs = []
     for table, share in (("transitions", 1 - REWARD_SHARE), ("rewards", REWARD_SHARE)):
-        target, common = Rdp(ORDER, share * MODEST), {"relation": relation, "table": table}
+        target, common = RenyiDP(ORDER, share * MODEST), {"relation": relation, "table": table}
         weight, alpha = 1.0, prior
         if method.sampler == "diffuse":
             weight = DirichletMechanism.calibrated(

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.audit import audit_mechanism
 from privrl.costs import relations
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon
@@ -153,7 +153,7 @@ def test_no_mechanism_damps(table: str) -> None:
     for make in (
         lambda: GaussianMechanism(sigma=1.0, relation=relations.ReplaceStep(), table=table),
         lambda: GaussianMechanism.calibrated(
-            Rdp(2, 1), relation=relations.ReplaceStep(), table=table
+            RenyiDP(2, 1), relation=relations.ReplaceStep(), table=table
         ),
     ):
         with pytest.raises(ValueError, match="table must be of counts as they are"):
@@ -225,7 +225,7 @@ def test_cost_is_the_release_of_the_same_name() -> None:
 
 @each_kind
 def test_a_refused_budget_leaves_nothing_spent(kind: Any) -> None:
-    accountant, generator = RdpAccountant(budget=Rdp(2, 1e-6)), rng()
+    accountant, generator = RdpAccountant(budget=RenyiDP(2, 1e-6)), rng()
     state = generator.bit_generator.state
     with pytest.raises(BudgetExceeded, match="nothing was spent"):
         of_size(kind, 1.0).release(COUNTS, generator, accountant=accountant)
@@ -234,7 +234,9 @@ def test_a_refused_budget_leaves_nothing_spent(kind: Any) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("target", [Rdp(2, 0.3), Rdp(32, 5.0), ApproxDP(0.5, 1e-6)], ids=str)
+@pytest.mark.parametrize(
+    "target", [RenyiDP(2, 0.3), RenyiDP(32, 5.0), ApproxDP(0.5, 1e-6)], ids=str
+)
 @pytest.mark.parametrize("count", [1, 12])
 @pytest.mark.parametrize(
     "relation",
@@ -267,29 +269,29 @@ def test_calibration_under_loss_distributions(kind: Any) -> None:
 
 @each_discrete
 def test_a_target_that_needs_next_to_no_noise_gets_the_least(kind: Any) -> None:
-    assert size_of(kind.calibrated(Rdp(2, 1e9))) == 1e-3
+    assert size_of(kind.calibrated(RenyiDP(2, 1e9))) == 1e-3
 
 
 @each_kind
 def test_calibration_where_nothing_changes_is_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"never changes the table 'rewards'.*without noise"):
-        kind.calibrated(Rdp(2, 1), relation=relations.ReplaceTransition(), table="rewards")
+        kind.calibrated(RenyiDP(2, 1), relation=relations.ReplaceTransition(), table="rewards")
 
 
 @each_kind
 def test_bad_calibrations_are_refused(kind: Any) -> None:
-    with pytest.raises(ValueError, match="target must be Rdp"):
+    with pytest.raises(ValueError, match="target must be RenyiDP"):
         kind.calibrated(1.0)
     with pytest.raises(ValueError, match="count must be a whole number"):
-        kind.calibrated(Rdp(2, 1), count=0)
+        kind.calibrated(RenyiDP(2, 1), count=0)
     with pytest.raises(ValueError, match="table must be one of"):
-        kind.calibrated(Rdp(2, 1), table="rewards")
+        kind.calibrated(RenyiDP(2, 1), table="rewards")
 
 
 @each_discrete
 def test_more_noise_than_can_be_drawn_is_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"must be a number >= 0.001 and <= 2\*\*40"):
-        kind.calibrated(Rdp(2, 1e-28))
+        kind.calibrated(RenyiDP(2, 1e-28))
 
 
 # Pure -------------------------------------------------------------------------------------------

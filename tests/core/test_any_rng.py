@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privrl
-from privrl.accounting import ApproxDP, Rdp, RdpAccountant
+from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
 from privrl.costs import ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.mechanisms import LaplaceMechanism
@@ -105,7 +105,7 @@ def test_releases_and_runs_repeat_with_a_seed_and_not_without() -> None:
 
 def test_draws_of_a_run_take_no_seed() -> None:
     """Each would have the noise of the one before, and their difference none."""
-    sampler = NoisyCounts.calibrated(Rdp(2, 1.0), draws=3, relation=ReplaceStep())
+    sampler = NoisyCounts.calibrated(RenyiDP(2, 1.0), draws=3, relation=ReplaceStep())
     accountant, updates = RdpAccountant(), [(sampler, np.ones((4, 2, 4)))]
     with pytest.raises(ValueError, match=r"rng must be a numpy\.random\.Generator"):
         draw(accountant, updates, 9)  # type: ignore[arg-type] # is refused

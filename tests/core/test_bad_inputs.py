@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.base import BatchCost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceRecord
@@ -31,7 +31,7 @@ TOGETHER = Together([GOOD, GOOD])
 BATCH = BatchCost([GOOD, GOOD])
 NOTHING = NoPrivacy(RECORD)
 EVERY_KIND = [GOOD, EXPENSIVE, TOGETHER, BATCH, NOTHING]
-TARGETS = [Rdp(2, 1), ApproxDP(1, 1e-5)]
+TARGETS = [RenyiDP(2, 1), ApproxDP(1, 1e-5)]
 
 
 def refused(name: str, value: object, call: Callable[[], object]) -> None:
@@ -150,12 +150,12 @@ def test_order_asked_of_an_accountant(value: float) -> None:
 
 @pytest.mark.parametrize("value", [*NOT_AN_ORDER, INF, *NOT_A_NUMBER])
 def test_order_of_a_target(value: object) -> None:
-    refused("order", value, lambda: Rdp(value, 1))
+    refused("order", value, lambda: RenyiDP(value, 1))
 
 
 @pytest.mark.parametrize("value", NOT_POSITIVE + NOT_A_NUMBER)
 def test_epsilon_of_a_target(value: object) -> None:
-    refused("epsilon", value, lambda: Rdp(2, value))
+    refused("epsilon", value, lambda: RenyiDP(2, value))
     refused("epsilon", value, lambda: ApproxDP(value, 1e-5))
 
 
@@ -166,7 +166,7 @@ def test_delta_of_a_target(value: object) -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=repr)
 @pytest.mark.parametrize("value", NOT_POSITIVE + NOT_A_NUMBER)
-def test_what_calibration_is_told(target: Rdp | ApproxDP, value: object) -> None:
+def test_what_calibration_is_told(target: RenyiDP | ApproxDP, value: object) -> None:
     refused(
         "alpha",
         value,
@@ -181,7 +181,7 @@ def test_what_calibration_is_told(target: Rdp | ApproxDP, value: object) -> None
 
 @pytest.mark.parametrize("target", TARGETS, ids=repr)
 @pytest.mark.parametrize("value", NOT_A_COUNT)
-def test_count_of_a_calibration(target: Rdp | ApproxDP, value: object) -> None:
+def test_count_of_a_calibration(target: RenyiDP | ApproxDP, value: object) -> None:
     common = {"relation": RECORD, "count": value}
     refused("count", value, lambda: DirichletMechanism.calibrated(target, alpha=1, **common).weight)
     refused("count", value, lambda: DirichletMechanism.calibrated(target, weight=1, **common).alpha)
@@ -191,10 +191,14 @@ def test_count_of_a_calibration(target: Rdp | ApproxDP, value: object) -> None:
 def test_names_of_a_calibration(name: str) -> None:
     common = {"relation": RECORD, name: "nonesuch"}
     refused(
-        name, "nonesuch", lambda: DirichletMechanism.calibrated(Rdp(2, 1), alpha=1, **common).weight
+        name,
+        "nonesuch",
+        lambda: DirichletMechanism.calibrated(RenyiDP(2, 1), alpha=1, **common).weight,
     )
     refused(
-        name, "nonesuch", lambda: DirichletMechanism.calibrated(Rdp(2, 1), weight=1, **common).alpha
+        name,
+        "nonesuch",
+        lambda: DirichletMechanism.calibrated(RenyiDP(2, 1), weight=1, **common).alpha,
     )
 
 

@@ -15,7 +15,7 @@ from scipy.special import betainc, gammaln, polygamma, psi
 from scipy.stats import beta
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import relations
 from privrl.costs.base import Together
 from privrl.costs.conversion import rdp_to_epsilon
@@ -140,9 +140,11 @@ def test_curves_rise_with_order_and_weight_and_fall_with_the_prior(name) -> None
 @each_name
 def test_releases_with_a_bound_go_everywhere(name) -> None:
     """Calibrated, composed and drawn from under its name; never at less cost than it has."""
-    alpha = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD, bound=name).alpha
+    alpha = DirichletMechanism.calibrated(
+        RenyiDP(2, 1), weight=1, relation=RECORD, bound=name
+    ).alpha
     weight = DirichletMechanism.calibrated(
-        Rdp(2, 1), alpha=4, relation=RECORD, count=10, bound=name
+        RenyiDP(2, 1), alpha=4, relation=RECORD, count=10, bound=name
     ).weight
     assert 1 - 1e-9 <= float(cost(name, 1, alpha, RECORD).rdp(2)) <= 1 or name == "dkl"
     sampler = Diffuse(weight=weight, alpha=4, relation=RECORD, bound=name)
@@ -215,8 +217,10 @@ def test_equation_6_over_the_data_alone_is_no_bound() -> None:
 def test_dps_histogram_example() -> None:
     """Section 3.3: a prior of 3.46 for order 2, epsilon 1; and 4 by (9)."""
     assert float(cost("dps", 1, 3.46, RECORD).rdp(2.0)) == pytest.approx(0.99998, abs=5e-6)
-    assert dps_prior(Rdp(2, 1), relation=RECORD) == 4
-    needed = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD, bound="dps").alpha
+    assert dps_prior(RenyiDP(2, 1), relation=RECORD) == 4
+    needed = DirichletMechanism.calibrated(
+        RenyiDP(2, 1), weight=1, relation=RECORD, bound="dps"
+    ).alpha
     assert 3.455 < needed < 3.46
 
 
@@ -251,23 +255,23 @@ def test_dps_prior_is_equation_9_and_meets_the_target(
     parameters: tuple[float, float, float],
 ) -> None:
     order, epsilon, weight = parameters
-    alpha = dps_prior(Rdp(order, epsilon), relation=relation, weight=weight)
+    alpha = dps_prior(RenyiDP(order, epsilon), relation=relation, weight=weight)
     by_hand = order * (weight**2 * squares) / (2 * epsilon) + (order - 1) * weight * largest + 1
     assert alpha == pytest.approx(by_hand, rel=1e-14)
     assert float(cost("dps", weight, alpha, relation).rdp(order)) < epsilon
     least = DirichletMechanism.calibrated(
-        Rdp(order, epsilon), weight=weight, relation=relation, bound="dps"
+        RenyiDP(order, epsilon), weight=weight, relation=relation, bound="dps"
     ).alpha
     assert least < alpha < least + 1  # ψ'(x) lies between 1/x and 1/(x − 1)
 
 
 def test_dps_prior_names_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="weight must be a number > 0"):
-        dps_prior(Rdp(2, 1), relation=RECORD, weight=0.0)
+        dps_prior(RenyiDP(2, 1), relation=RECORD, weight=0.0)
     with pytest.raises(ValueError, match="never changes the table 'rewards'"):
-        dps_prior(Rdp(2, 1), relation=relations.ReplaceTransition(), table="rewards")
+        dps_prior(RenyiDP(2, 1), relation=relations.ReplaceTransition(), table="rewards")
     with pytest.raises(ValueError, match="table must be one of"):
-        dps_prior(Rdp(2, 1), relation=RECORD, table="records")
+        dps_prior(RenyiDP(2, 1), relation=RECORD, table="records")
 
 
 # DKL --------------------------------------------------------------------------------------------
@@ -281,7 +285,7 @@ def test_algorithm_1_spends_what_it_may(
 ) -> None:
     vector = max(relation.changes(), key=lambda v: sum(m * m for m in v))
     squares, largest = sum(m * m for m in vector), max(abs(m) for m in vector)
-    weight, alpha, made = dkl_algorithm_1(Rdp(order, epsilon), relation=relation)
+    weight, alpha, made = dkl_algorithm_1(RenyiDP(order, epsilon), relation=relation)
     with mp.workdps(30):
         argument = 1 + 3 * (mpf(order) - 1) * weight * largest
         line_1 = mpf(order) / 2 * mpf(weight) ** 2 * squares * mp.psi(1, argument)
@@ -294,7 +298,9 @@ def test_algorithm_1_spends_what_it_may(
 
 def test_remark_1_without_g_needs_no_root_finding() -> None:
     for order, epsilon in [(2.0, 1.0), (5.0, 0.01), (20.0, 3.0)]:
-        weight, alpha, made = dkl_algorithm_1(Rdp(order, epsilon), relation=RECORD, g=lambda r: 0)
+        weight, alpha, made = dkl_algorithm_1(
+            RenyiDP(order, epsilon), relation=RECORD, g=lambda r: 0
+        )
         closed = math.sqrt(2 * epsilon / (order * 2 * (math.pi**2 / 6)))
         assert weight == pytest.approx(closed, rel=1e-14)
         assert alpha == pytest.approx(1 + (order - 1) * closed, rel=1e-14)
@@ -303,14 +309,14 @@ def test_remark_1_without_g_needs_no_root_finding() -> None:
 
 @pytest.mark.parametrize("g", [math.sqrt, lambda r: 7.0, lambda r: r**1.9])
 def test_remark_1_any_g_spends_the_same(g) -> None:
-    weight, alpha, cost = dkl_algorithm_1(Rdp(3, 0.5), relation=RECORD, g=g)
+    weight, alpha, cost = dkl_algorithm_1(RenyiDP(3, 0.5), relation=RECORD, g=g)
     assert alpha == pytest.approx(1 + g(weight) + 2 * weight, rel=1e-14)
     assert 0.5 * (1 - 1e-12) <= float(cost.rdp(3)) <= 0.5
     assert 1.5 * 2 * weight**2 * polygamma(1, 1 + g(weight)) == pytest.approx(0.5, rel=1e-12)
 
 
 def test_remark_2_a_lower_bound_on_the_counts_is_a_prior() -> None:
-    target, least = Rdp(5, 0.2), 40.0
+    target, least = RenyiDP(5, 0.2), 40.0
     plain = dkl_algorithm_1(target, relation=RECORD)
     weight, alpha, cost = dkl_algorithm_1(target, relation=RECORD, lower_bound=least)
     assert weight > 1.5 * plain.weight  # "this leads to a larger value of r"
@@ -342,7 +348,7 @@ def dirichlet_divergence(u: Sequence[float], v: Sequence[float], order: float) -
 def test_figure_3_claims_are_close_to_the_divergence(order: float, epsilon: float) -> None:
     """The histograms of the authors' code; in print the last cells, 0 and 1, are exchanged."""
     x, y = np.array([11, 8, 65, 25, 38, 0]), np.array([11, 7, 65, 25, 38, 1])
-    weight, alpha, _ = dkl_algorithm_1(Rdp(order, epsilon), relation=RECORD)
+    weight, alpha, _ = dkl_algorithm_1(RenyiDP(order, epsilon), relation=RECORD)
     true = max(
         dirichlet_divergence(weight * x + alpha, weight * y + alpha, order),
         dirichlet_divergence(weight * y + alpha, weight * x + alpha, order),
@@ -351,12 +357,12 @@ def test_figure_3_claims_are_close_to_the_divergence(order: float, epsilon: floa
 
 
 def test_settings_are_what_a_sampler_takes() -> None:
-    weight, alpha, cost = dkl_algorithm_1(Rdp(2, 1), relation=RECORD)
+    weight, alpha, cost = dkl_algorithm_1(RenyiDP(2, 1), relation=RECORD)
     assert Diffuse(weight=weight, alpha=alpha, relation=RECORD, bound="dkl").cost == cost
     assert DirichletMechanism(weight=weight, alpha=alpha, bound="dkl").cost == cost
-    steps = dkl_algorithm_1(Rdp(2, 1), relation=relations.ReplaceStep(), table="rewards")
+    steps = dkl_algorithm_1(RenyiDP(2, 1), relation=relations.ReplaceStep(), table="rewards")
     assert steps.cost.table == "rewards"
-    assert steps.weight == dkl_algorithm_1(Rdp(2, 1), relation=RECORD).weight
+    assert steps.weight == dkl_algorithm_1(RenyiDP(2, 1), relation=RECORD).weight
 
 
 @pytest.mark.parametrize(
@@ -377,7 +383,7 @@ def test_settings_are_what_a_sampler_takes() -> None:
 )
 def test_algorithm_1_names_what_is_wrong(arguments, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        dkl_algorithm_1(Rdp(2, 1), **{"relation": RECORD, **arguments})
+        dkl_algorithm_1(RenyiDP(2, 1), **{"relation": RECORD, **arguments})
 
 
 @pytest.mark.parametrize("order", [20.0, 200.0])

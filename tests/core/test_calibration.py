@@ -18,7 +18,7 @@ from privrl.accounting.guesses import (
     laplace_scale,
 )
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteLaplaceCost, LaplaceCost
@@ -32,14 +32,14 @@ RELATIONS = [
     relations.ReplaceStep(),
     relations.ReplaceEpisode(30),
 ]
-RDP_TARGETS = [Rdp(2, 1), Rdp(2, 1e-6), Rdp(1.01, 0.1), Rdp(64, 20)]
+RDP_TARGETS = [RenyiDP(2, 1), RenyiDP(2, 1e-6), RenyiDP(1.01, 0.1), RenyiDP(64, 20)]
 DP_TARGETS = [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), ApproxDP(10, 1e-3), ApproxDP(3, 1e-100)]
 NUDGE = 1e-7
 
 
-def meets(target: Rdp | ApproxDP, cost: DirichletCost, count: int) -> bool:
+def meets(target: RenyiDP | ApproxDP, cost: DirichletCost, count: int) -> bool:
     """Say whether a user who checks with the public API sees the target met, strictly."""
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         return count * float(cost.rdp(target.order)) <= target.epsilon
     if count == 1:
         return float(cost.delta(target.epsilon)) <= target.delta
@@ -48,7 +48,7 @@ def meets(target: Rdp | ApproxDP, cost: DirichletCost, count: int) -> bool:
     return float(accountant.epsilon(target.delta)) <= target.epsilon
 
 
-def check_weight(target: Rdp | ApproxDP, alpha: float, count: int, **options) -> None:
+def check_weight(target: RenyiDP | ApproxDP, alpha: float, count: int, **options) -> None:
     weight = DirichletMechanism.calibrated(target, alpha=alpha, count=count, **options).weight
     assert 0 < weight < math.inf
     assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
@@ -56,7 +56,7 @@ def check_weight(target: Rdp | ApproxDP, alpha: float, count: int, **options) ->
     assert not meets(target, more, count)
 
 
-def check_alpha(target: Rdp | ApproxDP, weight: float, count: int, **options) -> None:
+def check_alpha(target: RenyiDP | ApproxDP, weight: float, count: int, **options) -> None:
     alpha = DirichletMechanism.calibrated(target, weight=weight, count=count, **options).alpha
     assert 0 < alpha < math.inf
     assert meets(target, DirichletCost(weight=weight, alpha=alpha, **options), count)
@@ -69,7 +69,7 @@ def check_alpha(target: Rdp | ApproxDP, weight: float, count: int, **options) ->
 @pytest.mark.parametrize("relation", RELATIONS, ids=repr)
 @pytest.mark.parametrize("target", RDP_TARGETS, ids=repr)
 @pytest.mark.parametrize("bound", ["exact", "dps"])
-def test_rdp_targets(target: Rdp, relation: relations.Relation, bound: str) -> None:
+def test_rdp_targets(target: RenyiDP, relation: relations.Relation, bound: str) -> None:
     for count in (1, 3000):
         for alpha in (0.5, 300.0):
             check_weight(target, alpha, count, relation=relation, bound=bound)
@@ -97,9 +97,9 @@ def test_parts_of_a_budget_fit_into_it() -> None:
     """Of 77 ways to share one among four, rounded sums exceed it in some where none is left."""
     for n in (7, 13, 60):
         for k in range(1, n):
-            accountant = RdpAccountant(orders=[2.0], budget=Rdp(2, 1.0))
+            accountant = RdpAccountant(orders=[2.0], budget=RenyiDP(2, 1.0))
             for part in (k / n / 3, k / n / 3, k / n / 3, (n - k) / n):
-                accountant.compose(GaussianMechanism.calibrated(Rdp(2, part)).cost)
+                accountant.compose(GaussianMechanism.calibrated(RenyiDP(2, part)).cost)
 
 
 @pytest.mark.parametrize("bound", ["exact", "dps"])
@@ -107,7 +107,7 @@ def test_other_tables_and_bounds(bound: str) -> None:
     options = {"relation": relations.ReplaceStep(), "table": "rewards", "bound": bound}
     check_weight(ApproxDP(1, 1e-5), 3.0, 1, **options)
     check_alpha(ApproxDP(1, 1e-5), 0.5, 1, **options)
-    check_weight(Rdp(2, 1), 3.0, 5, **options)
+    check_weight(RenyiDP(2, 1), 3.0, 5, **options)
 
 
 @settings(max_examples=15)
@@ -121,7 +121,7 @@ def test_other_tables_and_bounds(bound: str) -> None:
 def test_any_rdp_target(
     above_one: float, epsilon: float, known: float, count: int, relation: relations.Relation
 ) -> None:
-    target = Rdp(1 + above_one, epsilon)
+    target = RenyiDP(1 + above_one, epsilon)
     check_weight(target, known, count, relation=relation)
     check_alpha(target, known, count, relation=relation)
 
@@ -130,8 +130,10 @@ def test_any_rdp_target(
 
 
 def test_printed_priors() -> None:
-    exact = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD).alpha
-    paper = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, relation=RECORD, bound="dps").alpha
+    exact = DirichletMechanism.calibrated(RenyiDP(2, 1), weight=1, relation=RECORD).alpha
+    paper = DirichletMechanism.calibrated(
+        RenyiDP(2, 1), weight=1, relation=RECORD, bound="dps"
+    ).alpha
     assert exact == pytest.approx(2.163953, abs=5e-7)
     assert paper == pytest.approx(3.46, abs=5e-3)
     assert paper < 3.46
@@ -141,7 +143,7 @@ def test_printed_priors() -> None:
 def test_the_true_divergence_is_the_target(relation: relations.Relation) -> None:
     for count, order, epsilon in ((1, 2.0, 1.0), (3000, 2.0, 1.0), (65, 9.0, 0.01)):
         weight = DirichletMechanism.calibrated(
-            Rdp(order, epsilon), alpha=3, relation=relation, count=count
+            RenyiDP(order, epsilon), alpha=3, relation=relation, count=count
         ).weight
         true = count * relation_divergence(relation.changes(), order, weight=weight, alpha=3)
         assert float(true / epsilon) == pytest.approx(1, rel=1e-9)
@@ -170,13 +172,13 @@ def test_a_table_that_never_changes() -> None:
     never = {"relation": relations.ReplaceTransition(), "table": "rewards"}
     for one in ({"alpha": 1}, {"weight": 1}):
         with pytest.raises(ValueError, match="'rewards', so any weight and any prior are private"):
-            DirichletMechanism.calibrated(Rdp(2, 1), **one, **never)
+            DirichletMechanism.calibrated(RenyiDP(2, 1), **one, **never)
 
 
 def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None:
     assert (
         DirichletMechanism.calibrated(
-            Rdp(2, 100), weight=1e-6, relation=relations.ReplaceEpisode(3)
+            RenyiDP(2, 100), weight=1e-6, relation=relations.ReplaceEpisode(3)
         ).alpha
         == 0.5
     )
@@ -184,7 +186,9 @@ def test_a_loose_target_gives_the_least_prior_that_the_relation_allows() -> None
 
 def test_a_prior_that_the_relation_refuses() -> None:
     with pytest.raises(ValueError, match=r"alpha.*0\.3"):
-        DirichletMechanism.calibrated(Rdp(2, 1), alpha=0.3, relation=relations.ReplaceEpisode(3))
+        DirichletMechanism.calibrated(
+            RenyiDP(2, 1), alpha=0.3, relation=relations.ReplaceEpisode(3)
+        )
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,7 @@ class Stairs:
 def test_the_root_of_a_cost_with_steps_is_on_the_safe_side(rises: bool) -> None:
     """At a step a solver ends on either side; twenty of them, so that one is wrong by chance."""
     for steps in range(20, 40):
-        target, cost = Rdp(2, 0.5 + 0.3 / steps), partial(Stairs, steps, rises)
+        target, cost = RenyiDP(2, 0.5 + 0.3 / steps), partial(Stairs, steps, rises)
         size = calibrate(target, cost, rises=rises)
         assert float(cost(size).rdp(2.0)) <= target.epsilon
         further = size * (1 + 1e-6 if rises else 1 - 1e-6)
@@ -213,18 +217,21 @@ def test_the_root_of_a_cost_with_steps_is_on_the_safe_side(rises: bool) -> None:
 
 
 def test_numpy_numbers_are_numbers() -> None:
-    target = Rdp(np.float64(2), np.float32(1))
+    target = RenyiDP(np.float64(2), np.float32(1))
     weight = DirichletMechanism.calibrated(
         target, alpha=np.float64(3), relation=RECORD, count=np.int32(4)
     ).weight
     assert (
-        weight == DirichletMechanism.calibrated(Rdp(2, 1), alpha=3, relation=RECORD, count=4).weight
+        weight
+        == DirichletMechanism.calibrated(RenyiDP(2, 1), alpha=3, relation=RECORD, count=4).weight
     )
 
 
-@pytest.mark.parametrize("target", [Rdp(2, 1), ApproxDP(1, 1e-5), ApproxDP(3, 1e-9)], ids=repr)
+@pytest.mark.parametrize("target", [RenyiDP(2, 1), ApproxDP(1, 1e-5), ApproxDP(3, 1e-9)], ids=repr)
 @pytest.mark.parametrize("kind", [LaplaceCost, DiscreteLaplaceCost])
-def test_no_guess_changes_what_is_found(kind: type[LaplaceCost], target: Rdp | ApproxDP) -> None:
+def test_no_guess_changes_what_is_found(
+    kind: type[LaplaceCost], target: RenyiDP | ApproxDP
+) -> None:
     """However wrong: next to the root, on either side of it, and out of range."""
     solve = partial(
         calibrate, target, lambda size: kind(scale=size, relation=RECORD), rises=False, least=1e-3
@@ -243,15 +250,15 @@ def test_guesses_are_close(target: ApproxDP) -> None:
     sigma, scale = gaussian_sigma(target, root), laplace_scale(target, 2.0, 2)
     assert sigma == pytest.approx(GaussianMechanism.calibrated(target).sigma, rel=1e-9)
     assert scale == pytest.approx(LaplaceMechanism.calibrated(target).scale, rel=1e-9)
-    assert gaussian_sigma(Rdp(3, 2), root) == pytest.approx(
-        GaussianMechanism.calibrated(Rdp(3, 2)).sigma, rel=1e-9
+    assert gaussian_sigma(RenyiDP(3, 2), root) == pytest.approx(
+        GaussianMechanism.calibrated(RenyiDP(3, 2)).sigma, rel=1e-9
     )
 
 
 def test_every_target_has_a_guess() -> None:
     for epsilon in (5e-324, 1e-30, 1.0, 800.0, 1.7e308):
         targets = [ApproxDP(epsilon, delta) for delta in (5e-324, 1e-300, 0.5, 1 - 2**-53)]
-        for target in (*targets, Rdp(1 + 2**-52, epsilon), Rdp(1e300, epsilon)):
+        for target in (*targets, RenyiDP(1 + 2**-52, epsilon), RenyiDP(1e300, epsilon)):
             assert gaussian_sigma(target, 1e-30) > 0
             assert laplace_scale(target, 1.0, 1) > 0
             assert laplace_scale(target, 1.0, 7) > 0
@@ -260,8 +267,10 @@ def test_every_target_has_a_guess() -> None:
                 assert 0 < dirichlet_alpha(target, size, size) < math.inf
 
 
-@pytest.mark.parametrize("target", [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), Rdp(2, 1)], ids=repr)
-def test_guesses_of_dirichlet_draws_are_rough(target: Rdp | ApproxDP) -> None:
+@pytest.mark.parametrize(
+    "target", [ApproxDP(1, 1e-5), ApproxDP(0.01, 1e-12), RenyiDP(2, 1)], ids=repr
+)
+def test_guesses_of_dirichlet_draws_are_rough(target: RenyiDP | ApproxDP) -> None:
     """Near enough that a calibration's second try is on the other side."""
     weight = DirichletMechanism.calibrated(target, alpha=20.0).weight
     assert dirichlet_weight(target, 2.0, 20.0) == pytest.approx(weight, rel=0.1)

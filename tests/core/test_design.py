@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.accuracy.design import Loss, design, expected_loss, typical_loss
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import AddRemoveRecord, ReplaceEpisode, ReplaceRecord
@@ -45,7 +45,9 @@ def test_typical_loss_is_the_average_over_histograms(loss: Loss, n_cells: int) -
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr)
+@pytest.mark.parametrize(
+    "target", [RenyiDP(2, 0.1), RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=repr
+)
 def test_no_other_prior_does_better(loss: Loss, target) -> None:
     best = design(target, n_records=1283, n_cells=6, loss=loss)
     alone = DirichletMechanism.calibrated(target, alpha=best.alpha, relation=ReplaceRecord())
@@ -58,7 +60,7 @@ def test_no_other_prior_does_better(loss: Loss, target) -> None:
 
 def test_a_design_beats_either_knob_alone() -> None:
     """Turning only the prior (weight 1), or only the weight (prior 1): both keep less."""
-    target = Rdp(2, 0.01)
+    target = RenyiDP(2, 0.01)
     best = design(target, n_records=1283, n_cells=6)
     concentrated = DirichletMechanism.calibrated(target, weight=1.0, relation=ReplaceRecord()).alpha
     diffuse = DirichletMechanism.calibrated(target, alpha=1.0, relation=ReplaceRecord()).weight
@@ -69,7 +71,7 @@ def test_a_design_beats_either_knob_alone() -> None:
 
 @pytest.mark.parametrize("relation", [AddRemoveRecord(), ReplaceEpisode(5)], ids=str)
 def test_the_target_is_met_under_any_relation(relation) -> None:
-    target = Rdp(3, 0.5)
+    target = RenyiDP(3, 0.5)
     best = design(target, n_records=500, n_cells=4, relation=relation, count=10)
     cost = DirichletCost(weight=best.weight, alpha=best.alpha, relation=relation)
     assert 0.499 < 10 * float(cost.rdp(3)) <= 0.5
@@ -89,7 +91,7 @@ def test_the_target_is_met_under_any_relation(relation) -> None:
 )
 def test_bad_designs(changes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        design(Rdp(2, 1), **{"n_records": 10, "n_cells": 3} | changes)
+        design(RenyiDP(2, 1), **{"n_records": 10, "n_cells": 3} | changes)
 
 
 @pytest.mark.parametrize("histogram", [[1], [0, 0], [1, -1, 3], [np.nan, 1], [[1, 2], [3, 4]]])

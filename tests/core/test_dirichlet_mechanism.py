@@ -8,14 +8,14 @@ import pytest
 from scipy.stats import beta, chisquare, kstest
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord
 from privrl.mechanisms import DirichletMechanism, synthetic_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dps_prior
 
 FALSE_ALARM = 1e-6
-TARGETS = [Rdp(2, 0.1), Rdp(20, 1.0), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
+TARGETS = [RenyiDP(2, 0.1), RenyiDP(20, 1.0), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -50,22 +50,22 @@ def test_algorithm_1_meets_its_target_by_its_own_bound(target: Target, count: in
 
 def test_numbers_of_the_papers() -> None:
     """Algorithm 1 at (2, 1), Remark 1 with g = 0, and DPS's example (2, 1): 3.46, exactly 2.164."""
-    ours = DirichletMechanism.calibrated(Rdp(2, 1), weight=1)
-    theirs = DirichletMechanism.calibrated(Rdp(2, 1), weight=1, bound="dps")
+    ours = DirichletMechanism.calibrated(RenyiDP(2, 1), weight=1)
+    theirs = DirichletMechanism.calibrated(RenyiDP(2, 1), weight=1, bound="dps")
     assert ours.alpha == pytest.approx(2.164, abs=5e-4)
     assert theirs.alpha == pytest.approx(3.46, abs=5e-3)
-    assert dps_prior(Rdp(2, 1), relation=ReplaceRecord()) == 4.0  # (9): closed, so larger
-    closed = dkl_algorithm_1(Rdp(2, 1), relation=ReplaceRecord(), g=lambda _: 0.0)
+    assert dps_prior(RenyiDP(2, 1), relation=ReplaceRecord()) == 4.0  # (9): closed, so larger
+    closed = dkl_algorithm_1(RenyiDP(2, 1), relation=ReplaceRecord(), g=lambda _: 0.0)
     assert closed.weight == pytest.approx(math.sqrt(2 * 1 / (2 * 2 * math.pi**2 / 6)), rel=1e-9)
-    paper = DirichletMechanism.algorithm_1(Rdp(2, 1))
+    paper = DirichletMechanism.algorithm_1(RenyiDP(2, 1))
     assert paper.alpha == pytest.approx(1 + 4 * paper.weight, rel=1e-9)
 
 
 def test_a_known_lower_bound_acts_as_a_prior() -> None:
     mechanism = DirichletMechanism(weight=0.5, alpha=1, lower_bound=6)
     assert mechanism.cost == DirichletCost(weight=0.5, alpha=4, relation=ReplaceRecord())
-    better = dkl_algorithm_1(Rdp(2, 1), relation=ReplaceRecord(), lower_bound=6)
-    assert better.weight > DirichletMechanism.algorithm_1(Rdp(2, 1)).weight
+    better = dkl_algorithm_1(RenyiDP(2, 1), relation=ReplaceRecord(), lower_bound=6)
+    assert better.weight > DirichletMechanism.algorithm_1(RenyiDP(2, 1)).weight
     drawn = DirichletMechanism(weight=better.weight, alpha=better.alpha, lower_bound=6, bound="dkl")
     assert drawn.cost == better.cost
 
@@ -107,10 +107,10 @@ def test_designed_loses_less_than_algorithm_1() -> None:
 
 def test_any_relation() -> None:
     for relation in (AddRemoveRecord(), ReplaceEpisode(5), Relation("r", {"a": [(2, -1, -1)]})):
-        mechanism = DirichletMechanism.calibrated(Rdp(2, 1), alpha=2, relation=relation)
+        mechanism = DirichletMechanism.calibrated(RenyiDP(2, 1), alpha=2, relation=relation)
         assert mechanism.cost.relation == relation
         assert float(mechanism.cost.rdp(2)) <= 1
-    episode = DirichletMechanism.calibrated(Rdp(2, 1e3), weight=0.1, relation=ReplaceEpisode(5))
+    episode = DirichletMechanism.calibrated(RenyiDP(2, 1e3), weight=0.1, relation=ReplaceEpisode(5))
     assert episode.alpha >= 0.5
 
 
@@ -160,14 +160,14 @@ def test_bad_settings(settings: dict[str, object], words: str) -> None:
 def test_bad_calls() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="give either weight or alpha"):
-        DirichletMechanism.calibrated(Rdp(2, 1))
+        DirichletMechanism.calibrated(RenyiDP(2, 1))
     with pytest.raises(ValueError, match="give either weight or alpha"):
-        DirichletMechanism.calibrated(Rdp(2, 1), weight=1, alpha=1)
+        DirichletMechanism.calibrated(RenyiDP(2, 1), weight=1, alpha=1)
     still = Relation("nothing changes", {"counts": []})
     with pytest.raises(ValueError, match="any weight and any prior are private"):
-        DirichletMechanism.calibrated(Rdp(2, 1), alpha=1, relation=still)
+        DirichletMechanism.calibrated(RenyiDP(2, 1), alpha=1, relation=still)
     with pytest.raises(ValueError, match="count must be"):
-        DirichletMechanism.algorithm_1(Rdp(2, 1), count=0)
+        DirichletMechanism.algorithm_1(RenyiDP(2, 1), count=0)
     with pytest.raises(ValueError, match="data must have 2 cells"):
         DirichletMechanism(weight=1, alpha=(1.0, 2.0)).release([1, 2, 3], rng)
     with pytest.raises(ValueError, match="at least two cells"):

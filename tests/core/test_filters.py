@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
+from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, RdpAccountant, RenyiDP
 from privrl.accounting.filters import deciding_order
 from privrl.costs.base import BatchCost, Cost
 from privrl.costs.conversion import DEFAULT_ORDERS
@@ -278,7 +278,7 @@ def worst_share(make: Any, n: int, seed: int) -> float:
 ACCOUNTANTS = {
     "renyi": lambda budget: InMemory(RdpAccountant(orders=ORDERS, budget=budget)),
     "batch": lambda budget: InBatch(
-        RdpAccountant(orders=ORDERS, budget=[None, Rdp(2, 1e9), budget])
+        RdpAccountant(orders=ORDERS, budget=[None, RenyiDP(2, 1e9), budget])
     ),
     "ledger": lambda budget: InLedger(Budget(budget.epsilon, budget.delta)),
 }

@@ -12,7 +12,7 @@ import pytest
 
 from privrl import costs
 from privrl._html import InHtml, table
-from privrl.accounting import Rdp
+from privrl.accounting import RenyiDP
 from privrl.agents import Policy
 from privrl.data.schema import Categories
 from privrl.experiments.training import TrainResult
@@ -96,7 +96,7 @@ def test_rewards_as_they_were_are_not_shown() -> None:
 def test_a_histogram_shows_its_cells() -> None:
     column = Categories((EVIL, *map(str, range(60))))
     data = pd.Series([EVIL] * 30)
-    made = histogram(data, column, target=Rdp(2, 1), mechanism="gaussian", rng=secret_rng())
+    made = histogram(data, column, target=RenyiDP(2, 1), mechanism="gaussian", rng=secret_rng())
     html = made._repr_html_()
     found = cells(html)
     assert found[:3] == ["cell", "probability", EVIL]

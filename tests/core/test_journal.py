@@ -17,8 +17,8 @@ from privrl.accounting import (
     Entry,
     Journal,
     PldAccountant,
-    Rdp,
     RdpAccountant,
+    RenyiDP,
 )
 from privrl.costs import (
     BatchCost,
@@ -259,18 +259,18 @@ def test_looking_takes_no_time_and_changes_nothing() -> None:
 def test_rows_with_budgets_of_their_own() -> None:
     relation = ReplaceStep()
     rows = [GaussianCost(sigma=sigma, relation=relation) for sigma in (1.0, 2.0)]
-    accountant = RdpAccountant(budget=[Rdp(2, 9.0), Rdp(3, 9.0)])
+    accountant = RdpAccountant(budget=[RenyiDP(2, 9.0), RenyiDP(3, 9.0)])
     accountant.compose(BatchCost(rows))
     least, most = float(rows[1].rdp(3.0)), float(rows[0].rdp(2.0))
     assert f"epsilon {least:g} to {most:g} in 2 rows at order 2 or order 3" in repr(accountant)
     assert "budget: 2 targets" in repr(accountant)
-    free = RdpAccountant(budget=[None, Rdp(2, 9.0)])
+    free = RdpAccountant(budget=[None, RenyiDP(2, 9.0)])
     free.compose(BatchCost(rows))
     assert "at delta 1e-05 or order 2" in repr(free)
 
 
 def test_refused_words_are_of_the_accountant() -> None:
-    accountant = RdpAccountant(budget=Rdp(2, 1e-9))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1e-9))
     with pytest.raises(BudgetExceeded):
         accountant.compose(OTHER)
     assert "0 charges" in repr(accountant)

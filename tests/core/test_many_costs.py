@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from privrl.accounting.pending import Pending
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, PairsCost, Together, together
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
@@ -263,7 +263,7 @@ def test_a_copy_goes_on_by_itself(copied) -> None:
     small = GaussianCost(sigma=10, relation=relation)  # 0.02 of order 2
     large = LaplaceCost(scale=2, relation=relation)
     cost = {cost: float(cost.rdp(2.0)) for cost in (small, large)}
-    accountant = RdpAccountant(budget=Rdp(2, 1.0))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1.0))
     accountant.compose(small)
     other = copied(accountant)
     _ = accountant.rdp
@@ -334,7 +334,7 @@ def test_blocks_are_added_up_to_all(block: int, monkeypatch: pytest.MonkeyPatch)
 def test_a_table_that_never_changes_costs_nothing() -> None:
     free = {"relation": relations.ReplaceTransition(), "table": "rewards"}
     spent = [(DirichletCost(weight=1, alpha=a, **free), 1) for a in np.linspace(1, 2, 50)]
-    accountant = composed(spent, budget=Rdp(2, 1e-9))
+    accountant = composed(spent, budget=RenyiDP(2, 1e-9))
     assert float(accountant.epsilon(1e-5)) < 1e-4
     assert np.all(accountant.rdp == 0)
 
@@ -361,10 +361,10 @@ def most_often(cost: Cost, orders: np.ndarray, budget: ApproxDP) -> np.ndarray:
 @given(
     st.integers(0, 2**32),
     st.sampled_from(RELATIONS),
-    st.sampled_from([Rdp(2, 1), Rdp(7.5, 0.2), ApproxDP(1, 1e-5), ApproxDP(0.05, 1e-3)]),
+    st.sampled_from([RenyiDP(2, 1), RenyiDP(7.5, 0.2), ApproxDP(1, 1e-5), ApproxDP(0.05, 1e-3)]),
 )
 def test_every_answer_is_that_of_the_exact_sum(
-    seed: int, relation: relations.Relation, budget: Rdp | ApproxDP
+    seed: int, relation: relations.Relation, budget: RenyiDP | ApproxDP
 ) -> None:
     """Some fit and some do not; releases go on after a refusal, and nothing of it is kept.
 
@@ -376,7 +376,7 @@ def test_every_answer_is_that_of_the_exact_sum(
     rdp, decides = np.zeros_like(orders), None
     for cost, count in mixed(seed, relation, 30, BOUNDS):
         more = rdp + count * cost.rdp(orders)
-        if isinstance(budget, Rdp):
+        if isinstance(budget, RenyiDP):
             fits = float(more[orders == budget.order][0]) / budget.epsilon - 1
         else:
             at = most_often(cost, orders, budget) if decides is None else decides
@@ -400,14 +400,14 @@ def test_every_answer_is_that_of_the_exact_sum(
     np.testing.assert_allclose(accountant.rdp, exact, rtol=1e-15)
 
 
-@pytest.mark.parametrize("budget", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=repr)
-def test_a_refusal_names_the_exact_cost(budget: Rdp | ApproxDP) -> None:
+@pytest.mark.parametrize("budget", [RenyiDP(2, 1), ApproxDP(1, 1e-5)], ids=repr)
+def test_a_refusal_names_the_exact_cost(budget: RenyiDP | ApproxDP) -> None:
     relation = relations.ReplaceRecord()
     spent = [(DirichletCost(weight=0.01, alpha=a, relation=relation), 1) for a in range(1, 80)]
     accountant = composed(spent, budget=budget)
     loud = DirichletCost(weight=2, alpha=3, relation=relation)
     exact, orders = added_up([*spent, (loud, 1)], accountant.orders), accountant.orders
-    if isinstance(budget, Rdp):
+    if isinstance(budget, RenyiDP):
         cost = float(exact[orders == 2][0])
     else:
         at = most_often(spent[0][0], orders, budget)
@@ -424,7 +424,7 @@ def test_other_releases_in_between_count_against_the_budget() -> None:
     known = DirichletCost(weight=0.1, alpha=2, relation=relation)
     other = LaplaceCost(scale=3, relation=relation)
     costs = [float(cost.rdp(2.0)) for cost in (known, other)]
-    accountant = RdpAccountant(budget=Rdp(2, 3 * costs[0] + 2 * costs[1] + 0.5 * min(costs)))
+    accountant = RdpAccountant(budget=RenyiDP(2, 3 * costs[0] + 2 * costs[1] + 0.5 * min(costs)))
     for cost in (known, other, known, other, known):
         accountant.compose(cost)
     for cost in (known, other):

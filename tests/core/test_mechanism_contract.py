@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.policy_release import PolicyMechanism
 from privrl.audit import audit_mechanism
 from privrl.costs.relations import AddRemoveRecord
@@ -57,7 +57,7 @@ ALL_MECHANISMS: list[Case] = [
         [0, 0, 1e6],
         0.5,
     ),
-    Case(DirichletMechanism.algorithm_1(Rdp(2, 1)), [1, 0, 3], [0, 1, 3], 0.3),
+    Case(DirichletMechanism.algorithm_1(RenyiDP(2, 1)), [1, 0, 3], [0, 1, 3], 0.3),
     Case(
         SimplexMechanism(weight=60, eta=0.05, eta_bar=0.1, sensitive=(0, 1), distance=0.04),
         [0.05, 0.07, 0.88],
@@ -268,7 +268,7 @@ CALIBRATED: dict[str, Callable[..., Mechanism[Any]]] = {
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("target", [Rdp(2, 1), ApproxDP(1, 1e-5)], ids=str)
+@pytest.mark.parametrize("target", [RenyiDP(2, 1), ApproxDP(1, 1e-5)], ids=str)
 @pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED)
 def test_as_many_releases_fit_as_were_calibrated_for(make: Callable[..., Any], target: Any) -> None:
     mechanism, accountant = make(target, count=6), RdpAccountant(budget=target)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
@@ -185,8 +185,8 @@ def test_optimal_is_refused_where_it_takes_long() -> None:
 
 
 def test_paid_for_once_before_the_first_update() -> None:
-    rng, accountant = np.random.default_rng(0), RdpAccountant(budget=Rdp(2, 1))
-    sampler = NoisyCounts.calibrated(Rdp(2, 1), draws=5)
+    rng, accountant = np.random.default_rng(0), RdpAccountant(budget=RenyiDP(2, 1))
+    sampler = NoisyCounts.calibrated(RenyiDP(2, 1), draws=5)
     assert sampler.cost == GaussianCost(sigma=float(sampler.sigma), relation=ReplaceStep())
     for _ in range(5):
         draw(accountant, [(sampler, np.ones((3, 4)))], rng)
@@ -199,14 +199,14 @@ def test_paid_for_once_before_the_first_update() -> None:
 
 def test_a_poor_budget_refuses_the_stream_at_its_start() -> None:
     sampler = NoisyCounts(sigma=0.1, updates=3)
-    accountant = RdpAccountant(budget=Rdp(2, 1))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1))
     with pytest.raises(BudgetExceeded):
         draw(accountant, [(sampler, np.ones((3, 4)))], np.random.default_rng(0))
     assert sampler.cost is not None
     assert not accountant.rdp.any()
 
 
-@pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(10, 3.0), ApproxDP(1, 1e-5)])
+@pytest.mark.parametrize("target", [RenyiDP(2, 0.1), RenyiDP(10, 3.0), ApproxDP(1, 1e-5)])
 def test_calibrated_meets_the_target_and_no_less_noise_does(target: Any) -> None:
     sampler = NoisyCounts.calibrated(target, draws=20)
     assert target.excess(sampler.cost) <= 0
@@ -249,7 +249,7 @@ def test_the_posterior_is_that_of_the_noisy_counts() -> None:
 def test_damped_self_loops_have_more_noise_and_the_rest_less() -> None:
     """20,000 runs: deviations within 3 % of what is stated, √2 apart; the sums unbiased."""
     loops = np.eye(3, dtype=bool)
-    target = Rdp(2, 0.1)
+    target = RenyiDP(2, 0.1)
     plain, damped = (NoisyCounts.calibrated(target, draws=4, loops=mask) for mask in (None, loops))
     assert float(damped.sigma) == pytest.approx(float(plain.sigma) * np.sqrt(4 / 6), rel=1e-9)
     rng, runs = np.random.default_rng(7), 20_000
@@ -282,7 +282,7 @@ def test_local_noise_adds_up_over_users() -> None:
     for t in (1, 2, 3):
         assert kstest(seen[t], norm(0, sampler.deviations[t]).cdf).pvalue > FALSE_ALARM
         assert kstest(seen[t], norm(0, 1.05 * sampler.deviations[t]).cdf).pvalue < FALSE_ALARM
-    target = Rdp(2, 1.0)
+    target = RenyiDP(2, 1.0)
     made = NoisyCounts.calibrated(
         target, draws=2, factorisation=LocalNoise((1, 1)), relation=ReplaceEpisode(3)
     )
@@ -317,7 +317,7 @@ def test_exact_counts_claim_nothing() -> None:
     assert posterior.counts.tolist() == [2, 4]
     assert posterior.deviation.tolist() == [0]
     with pytest.raises(BudgetExceeded):
-        draw(RdpAccountant(budget=Rdp(2, 1e9)), [(sampler, np.ones(2))], rng)
+        draw(RdpAccountant(budget=RenyiDP(2, 1e9)), [(sampler, np.ones(2))], rng)
 
 
 @pytest.mark.parametrize(

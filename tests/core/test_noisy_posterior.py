@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_mechanism
 from privrl.costs.relations import AddRemoveRecord, ReplaceStep
 from privrl.mechanisms.additive import (
@@ -73,7 +73,7 @@ def test_calibrated_by_name(name: str) -> None:
 
 
 def test_laplace_is_the_default_noise() -> None:
-    made = NoisyPosteriorMechanism.calibrated(Rdp(2, 0.1), alpha=1)
+    made = NoisyPosteriorMechanism.calibrated(RenyiDP(2, 0.1), alpha=1)
     assert isinstance(made.noise, LaplaceMechanism)
 
 
@@ -140,7 +140,7 @@ def test_the_audit_finds_no_violation_and_most_of_the_claim() -> None:
 
 
 def test_a_refused_budget_leaves_nothing_spent() -> None:
-    accountant = RdpAccountant(budget=Rdp(2, 1e-6))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1e-6))
     with pytest.raises(BudgetExceeded):
         NoisyPosteriorMechanism.pure(1, alpha=1).release(COUNTS, rng(), accountant=accountant)
     assert not accountant.rdp.any()
@@ -157,7 +157,7 @@ def test_bad_noises_are_refused(noise: Any) -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="noise must be one of 'laplace', 'gaussian'"):
-        NoisyPosteriorMechanism.calibrated(Rdp(2, 1), noise="cauchy", alpha=1)
+        NoisyPosteriorMechanism.calibrated(RenyiDP(2, 1), noise="cauchy", alpha=1)
 
 
 @pytest.mark.parametrize("alpha", [0, -1, np.nan, np.inf, (1, 0), [[1, 2]], []])

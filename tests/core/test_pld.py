@@ -21,7 +21,7 @@ from scipy.stats import binom
 from privrl.accounting import pld
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import relations
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, Together, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
@@ -463,7 +463,7 @@ def counting(function: Callable, calls: list) -> Callable:
     return counted
 
 
-@pytest.mark.parametrize("budget", [Rdp(2, 1.0), 1.0, [ApproxDP(1, 1e-6)]])
+@pytest.mark.parametrize("budget", [RenyiDP(2, 1.0), 1.0, [ApproxDP(1, 1e-6)]])
 def test_other_budgets_are_refused(budget) -> None:
     with pytest.raises(ValueError, match=r"budget must be an ApproxDP, got .* RdpAccountant"):
         PldAccountant(budget=budget)
@@ -629,7 +629,7 @@ def test_a_weight_calibrated_under_it_fits_its_budget_and_is_larger() -> None:
 def test_renyi_targets_need_no_accountant() -> None:
     with pytest.raises(ValueError, match="accountant is for ApproxDP targets"):
         DirichletMechanism.calibrated(
-            Rdp(2, 1), weight=1, relation=relations.ReplaceRecord(), accountant=PldAccountant
+            RenyiDP(2, 1), weight=1, relation=relations.ReplaceRecord(), accountant=PldAccountant
         )
 
 

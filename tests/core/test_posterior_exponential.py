@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from scipy import stats
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_mechanism
 from privrl.costs.base import Cost
 from privrl.costs.relations import ReplaceRecord
@@ -523,9 +523,9 @@ def test_accountant_is_charged_before_and_not_over_budget() -> None:
 @each_kind
 @pytest.mark.parametrize(
     ("target", "count"),
-    [(Rdp(2, 0.1), 1), (Rdp(8, 0.1), 7), (ApproxDP(1, 1e-5), 1), (ApproxDP(1, 1e-5), 5)],
+    [(RenyiDP(2, 0.1), 1), (RenyiDP(8, 0.1), 7), (ApproxDP(1, 1e-5), 1), (ApproxDP(1, 1e-5), 5)],
 )
-def test_calibrated(kind: str, target: Rdp | ApproxDP, count: int) -> None:
+def test_calibrated(kind: str, target: RenyiDP | ApproxDP, count: int) -> None:
     delta = 0.8 if kind == "smooth" else None
     ours = PosteriorExponentialMechanism.calibrated(
         target, prior=(7, 4), n=30, sensitivity=kind, delta=delta, count=count
@@ -560,7 +560,7 @@ def test_prior_is_checked(prior: object, shown: str) -> None:
         lambda: PosteriorExponentialMechanism(prior, 5, 1.0),
         lambda: Posteriors(prior, 5),
         lambda: hellinger_sensitivity(prior, 5),
-        lambda: PosteriorExponentialMechanism.calibrated(Rdp(2, 1), prior=prior, n=5),
+        lambda: PosteriorExponentialMechanism.calibrated(RenyiDP(2, 1), prior=prior, n=5),
     ):
         with pytest.raises(ValueError, match=rf"prior must .*{shown}"):
             make()
@@ -641,7 +641,7 @@ def test_sizes_are_refused_at_once(m: int, n: int, message: str) -> None:
 
 def test_calibration_takes_smaller_sizes() -> None:
     with pytest.raises(ValueError, match=r"n must be at most \d+ for 3 cells, .*the constructor"):
-        PosteriorExponentialMechanism.calibrated(Rdp(2, 1), prior=(1, 1, 1), n=90)
+        PosteriorExponentialMechanism.calibrated(RenyiDP(2, 1), prior=(1, 1, 1), n=90)
 
 
 def test_the_largest_sizes_in_a_minute() -> None:

@@ -20,7 +20,7 @@ from scipy import stats
 import privrl
 from privrl import _processes
 from privrl._checks import check_rng
-from privrl.accounting import Rdp, RdpAccountant
+from privrl.accounting import RdpAccountant, RenyiDP
 from privrl.agents import PSRL, Transition
 from privrl.envs import riverswim
 from privrl.mechanisms import DiscreteGaussianMechanism
@@ -135,7 +135,7 @@ def test_a_release_in_a_child_is_refused_and_costs_nothing(make) -> None:
 @needs_forks
 def test_an_accountant_of_another_process_is_refused() -> None:
     """What is charged to its copy here would be known to nobody there."""
-    accountant = RdpAccountant(budget=Rdp(2, 1.0))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1.0))
     sent, mechanism = pickle.dumps(accountant), DiscreteGaussianMechanism(sigma=2.0)
     for found in (lambda: accountant, lambda: pickle.loads(sent), lambda: copy.copy(accountant)):
         error = forked(
@@ -322,6 +322,6 @@ def _all_differ(noise: list[tuple[int, ...]]) -> None:
 
 def test_an_unused_sampler_is_sent_to_another_process() -> None:
     sampler = pickle.loads(pickle.dumps(NoisyCounts(sigma=2.0, updates=9)))
-    accountant = RdpAccountant(budget=Rdp(2, 1e6))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1e6))
     for _ in range(2):
         draw(accountant, [(sampler, COUNTS)], secret_rng())

@@ -9,7 +9,7 @@ from mpmath import mpf
 from oracle_mpmath import converted_delta, converted_epsilon, relation_divergence
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import relations
 from privrl.costs.base import BatchCost, NoPrivacy
 from privrl.costs.dirichlet import DirichletCost
@@ -228,7 +228,7 @@ def test_count_may_be_a_numpy_integer() -> None:
 
 # Budgets ------------------------------------------------------------------------------------------
 
-BUDGETS = [Rdp(2, 1), Rdp(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
+BUDGETS = [RenyiDP(2, 1), RenyiDP(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ BUDGETS = [Rdp(2, 1), Rdp(8.5, 0.03), ApproxDP(1, 1e-5), ApproxDP(0.1, 1e-9)]
 )
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
 def test_exactly_the_affordable_number_is_accepted(
-    budget: Rdp | ApproxDP, count: int, relation: relations.Relation
+    budget: RenyiDP | ApproxDP, count: int, relation: relations.Relation
 ) -> None:
     weight = DirichletMechanism.calibrated(budget, alpha=3, relation=relation, count=count).weight
     cost = DirichletCost(weight=weight, alpha=3, relation=relation)
@@ -254,7 +254,7 @@ def test_exactly_the_affordable_number_is_accepted(
 
 @pytest.mark.parametrize("count", [7, 65])
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
-def test_a_refused_lot_leaves_the_budget_whole(budget: Rdp | ApproxDP, count: int) -> None:
+def test_a_refused_lot_leaves_the_budget_whole(budget: RenyiDP | ApproxDP, count: int) -> None:
     alpha = DirichletMechanism.calibrated(budget, weight=0.05, relation=RECORD, count=count).alpha
     cost = DirichletCost(weight=0.05, alpha=alpha, relation=RECORD)
     accountant = RdpAccountant(budget=budget)
@@ -270,7 +270,7 @@ def test_a_budget_is_a_sharp_line(count: int) -> None:
     free = spend(RELEASE, count, orders=[2.0, 9.0])
     cost, loss = float(free.spent(2.0)), float(free.epsilon(1e-5))
     for enough, short in (
-        (Rdp(2, cost), Rdp(2, cost * (1 - 1e-12))),
+        (RenyiDP(2, cost), RenyiDP(2, cost * (1 - 1e-12))),
         (ApproxDP(loss * (1 + 1e-8), 1e-5), ApproxDP(loss * (1 - 1e-8), 1e-5)),
     ):
         spend(RELEASE, count, orders=[2.0, 9.0], budget=enough)
@@ -279,33 +279,33 @@ def test_a_budget_is_a_sharp_line(count: int) -> None:
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
-def test_no_privacy_is_refused(budget: Rdp | ApproxDP) -> None:
+def test_no_privacy_is_refused(budget: RenyiDP | ApproxDP) -> None:
     with pytest.raises(BudgetExceeded):
         RdpAccountant(budget=budget).compose(NoPrivacy(RECORD))
 
 
 def test_a_refusal_says_what_there_was() -> None:
     with pytest.raises(BudgetExceeded, match=r"0\.25"):
-        RdpAccountant(budget=Rdp(2, 0.25)).compose(NoPrivacy(RECORD))
+        RdpAccountant(budget=RenyiDP(2, 0.25)).compose(NoPrivacy(RECORD))
     assert issubclass(BudgetExceeded, ValueError)
 
 
 def test_a_budget_at_an_order_of_its_own() -> None:
-    accountant = RdpAccountant(orders=[2.0, 4.0], budget=Rdp(3.3, 1))
+    accountant = RdpAccountant(orders=[2.0, 4.0], budget=RenyiDP(3.3, 1))
     assert 3.3 in accountant.orders
     accountant.compose(RELEASE)
     assert float(accountant.spent(3.3)) == pytest.approx(float(RELEASE.rdp(3.3)), rel=1e-15)
 
 
 def test_each_row_of_a_batch_has_its_budget() -> None:
-    budgets = [Rdp(2, 0.1), None, ApproxDP(1, 1e-5)]
+    budgets = [RenyiDP(2, 0.1), None, ApproxDP(1, 1e-5)]
     rows = [
         DirichletCost(
             weight=DirichletMechanism.calibrated(target, alpha=3, relation=RECORD, count=4).weight,
             alpha=3,
             relation=RECORD,
         )
-        for target in (budgets[0], Rdp(2, 50), budgets[2])
+        for target in (budgets[0], RenyiDP(2, 50), budgets[2])
     ]
     accountant = RdpAccountant(budget=budgets)
     accountant.compose(BatchCost(rows), 4)
@@ -316,17 +316,17 @@ def test_each_row_of_a_batch_has_its_budget() -> None:
 
 
 def test_rows_and_budgets_are_equally_many() -> None:
-    accountant = RdpAccountant(budget=[Rdp(2, 10), Rdp(2, 0.001)])
+    accountant = RdpAccountant(budget=[RenyiDP(2, 10), RenyiDP(2, 0.001)])
     for rows in ([RELEASE], [RELEASE] * 3):
         with pytest.raises(ValueError, match=f"one for each of the {len(rows)} rows"):
             accountant.compose(BatchCost(rows))
 
 
 def test_a_list_of_budgets_is_copied() -> None:
-    budgets = [Rdp(2, 0.1), Rdp(2, 0.1)]
+    budgets = [RenyiDP(2, 0.1), RenyiDP(2, 0.1)]
     accountant = RdpAccountant(budget=budgets)
-    budgets[:] = [Rdp(2, 100.0), Rdp(2, 100.0)]
-    assert list(accountant.budget) == [Rdp(2, 0.1), Rdp(2, 0.1)]
+    budgets[:] = [RenyiDP(2, 100.0), RenyiDP(2, 100.0)]
+    assert list(accountant.budget) == [RenyiDP(2, 0.1), RenyiDP(2, 0.1)]
     with pytest.raises(BudgetExceeded):
         accountant.compose(BatchCost([DirichletCost(weight=9, alpha=3, relation=RECORD)] * 2))
 
@@ -339,7 +339,7 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
         def rdp(self, orders):
             return np.full(np.shape(orders), cost)
 
-    accountant = RdpAccountant(budget=Rdp(2, 1))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1))
     with pytest.raises(ValueError, match="must give a Rényi divergence >= 0"):
         accountant.compose(Wrong())
     assert not accountant.rdp.any()
@@ -350,6 +350,8 @@ def test_a_cost_that_is_none_is_refused(cost: float) -> None:
 
 @pytest.mark.parametrize("count", [1, 65, 3000])
 def test_what_was_accepted_is_truly_within_the_budget(count: int) -> None:
-    weight = DirichletMechanism.calibrated(Rdp(2, 1), alpha=3, relation=RECORD, count=count).weight
+    weight = DirichletMechanism.calibrated(
+        RenyiDP(2, 1), alpha=3, relation=RECORD, count=count
+    ).weight
     spent = count * relation_divergence(RECORD.changes(), 2, weight=weight, alpha=3)
     assert 1 - 1e-9 < float(spent) < 1 + 1e-12

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.rewards import BetaRewards
 from privrl.audit import audit_replay
 from privrl.costs.base import NoPrivacy
@@ -106,7 +106,7 @@ def test_a_sampler_named_twice_is_refused_before_it_is_paid_for(sampler: Sampler
 
 @each_sampler
 def test_a_refused_draw_leaves_sampler_and_accountant_alone(sampler: Sampler) -> None:
-    accountant = RdpAccountant(budget=Rdp(2, 1e-9))
+    accountant = RdpAccountant(budget=RenyiDP(2, 1e-9))
     used = sampler.fresh()
     with pytest.raises(BudgetExceeded, match="nothing was spent"):
         draw(accountant, [(used, COUNTS)], rng())
@@ -121,7 +121,7 @@ def test_one_table_too_dear_refuses_both(sampler: Sampler) -> None:
     """Two tables that fit the budget one by one, but not together."""
     assert sampler.cost is not None
     once = float(sampler.cost.rdp(1.001))
-    accountant = RdpAccountant(budget=Rdp(1.001, 1.5 * once))
+    accountant = RdpAccountant(budget=RenyiDP(1.001, 1.5 * once))
     with pytest.raises(BudgetExceeded):
         draw(accountant, [(sampler.fresh(), COUNTS), (sampler.fresh(), COUNTS)], rng())
     assert (accountant.rdp == 0).all()
@@ -226,7 +226,7 @@ def test_a_stack_is_its_rows_side_by_side() -> None:
 def test_budgets_of_a_stack_are_kept_row_by_row() -> None:
     rows = [Diffuse(weight=0.1), Diffuse(weight=0.2), Diffuse(weight=0.3)]
     cheap, dear = (float(row.cost.rdp(2.0)) for row in rows[:2])
-    accountant = RdpAccountant(budget=[Rdp(2, 2 * cheap), Rdp(2, 1.5 * dear), None])
+    accountant = RdpAccountant(budget=[RenyiDP(2, 2 * cheap), RenyiDP(2, 1.5 * dear), None])
     sampler = stack(rows)
     counts = np.zeros((3, 2, 2))
     draw(accountant, [(sampler, counts)], rng())
@@ -239,7 +239,9 @@ def test_budgets_of_a_stack_are_kept_row_by_row() -> None:
 
 
 @pytest.mark.parametrize("kind", [Diffuse, Concentrated])
-@pytest.mark.parametrize("target", [Rdp(2, 0.1), Rdp(8, 1.0), ApproxDP(1.0, 1e-6)], ids=repr)
+@pytest.mark.parametrize(
+    "target", [RenyiDP(2, 0.1), RenyiDP(8, 1.0), ApproxDP(1.0, 1e-6)], ids=repr
+)
 @pytest.mark.parametrize(
     "relation", [ReplaceTransition(), ReplaceStep(), ReplaceEpisode(10)], ids=str
 )
@@ -254,7 +256,7 @@ def test_calibrated_draws_fit_the_budget_and_not_one_more(kind, target, relation
 
 
 def test_a_large_budget_leaves_the_ordinary_posterior() -> None:
-    generous = Rdp(2, 1e6)
+    generous = RenyiDP(2, 1e6)
     assert Diffuse.calibrated(generous, draws=1, alpha=10).weight == 1.0
     assert Concentrated.calibrated(generous, draws=1, alpha=10).alpha == 10.0
 
@@ -262,7 +264,7 @@ def test_a_large_budget_leaves_the_ordinary_posterior() -> None:
 def test_a_table_that_no_neighbour_changes_is_left_alone() -> None:
     for kind in (Diffuse, Concentrated):
         sampler = kind.calibrated(
-            Rdp(2, 1e-3), draws=5, alpha=2.0, relation=ReplaceTransition(), table="rewards"
+            RenyiDP(2, 1e-3), draws=5, alpha=2.0, relation=ReplaceTransition(), table="rewards"
         )
         assert (sampler.weight, sampler.alpha) == (1.0, 2.0)
         assert (sampler.cost.rdp([2.0, 50.0]) == 0).all()
@@ -338,7 +340,7 @@ def test_a_record_takes_part_in_a_window_of_updates(sampler, window: int, monkey
 
 @pytest.mark.parametrize("window", [None, 1, 4, 100])
 def test_windowed_draws_meet_their_target(window: int | None) -> None:
-    target, accountant = Rdp(2, 0.5), RdpAccountant(budget=Rdp(2, 0.5))
+    target, accountant = RenyiDP(2, 0.5), RdpAccountant(budget=RenyiDP(2, 0.5))
     sampler = Diffuse.calibrated(target, draws=20, alpha=3.0, window=window)
     for _ in range(20):
         draw(accountant, [(sampler, COUNTS)], rng())
@@ -347,7 +349,7 @@ def test_windowed_draws_meet_their_target(window: int | None) -> None:
 
 def test_a_shorter_window_buys_a_larger_weight() -> None:
     weights = [
-        float(Diffuse.calibrated(Rdp(2, 0.5), draws=50, window=window).weight)
+        float(Diffuse.calibrated(RenyiDP(2, 0.5), draws=50, window=window).weight)
         for window in (None, 16, 4, 1)
     ]
     assert weights == sorted(weights)

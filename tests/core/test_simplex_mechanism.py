@@ -8,7 +8,7 @@ from mpmath import log as mplog
 from mpmath import mp, mpf
 from scipy.stats import beta, kstest
 
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.simplex import SimplexCost, probability_some_below
 from privrl.mechanisms import SimplexMechanism
@@ -116,7 +116,7 @@ def test_calibrated_meets_its_target(bound: Any) -> None:
         assert (
             found.weight > 25 * SimplexMechanism.calibrated(target, bound="sim", **EXAMPLE).weight
         )
-        many = SimplexMechanism.calibrated(Rdp(2, 1), count=10, **EXAMPLE)
+        many = SimplexMechanism.calibrated(RenyiDP(2, 1), count=10, **EXAMPLE)
         assert 10 * float(many.cost.rdp(2)) <= 1
 
 
@@ -124,8 +124,8 @@ def test_targets_that_no_weight_meets() -> None:
     """As the weight falls a draw becomes a vertex, which still tells: log(1 + s / a) at least."""
     single: dict[str, Any] = {"eta": 0.05, "eta_bar": 0.05, "sensitive": (0, 1)}
     for bound, target in (
-        ("exact", Rdp(2, 1)), ("exact", ApproxDP(1, 1e-5)),
-        ("sim", Rdp(2, 1)), ("sim", ApproxDP(1e-3, 1e-5)),
+        ("exact", RenyiDP(2, 1)), ("exact", ApproxDP(1, 1e-5)),
+        ("sim", RenyiDP(2, 1)), ("sim", ApproxDP(1e-3, 1e-5)),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="target must be one that the release can meet"):
             SimplexMechanism.calibrated(target, bound=bound, **single)

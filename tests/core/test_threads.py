@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, Rdp, RdpAccountant
+from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, RdpAccountant, RenyiDP
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents import PSRL, KnownRewards
 from privrl.costs import Cost, GaussianCost, ReplaceRecord
@@ -122,7 +122,7 @@ def at_once(call: Callable[[], Any], times: int = 1) -> int:
 
 def test_no_more_of_unknown_costs_than_the_budget() -> None:
     for _ in range(5):
-        accountant = RdpAccountant(orders=[2.0], budget=Rdp(2.0, 10.0))
+        accountant = RdpAccountant(orders=[2.0], budget=RenyiDP(2.0, 10.0))
         assert at_once(lambda: accountant.compose(Unknown()), 3) == 10  # noqa: B023 # runs now
         assert float(accountant.spent(2.0)) == 10.0
         assert sum(entry.count for entry in accountant.journal) == 10
@@ -133,7 +133,7 @@ def test_no_more_of_known_costs_than_the_budget(kind: type[GaussianCost]) -> Non
     cost = kind(sigma=1.0, relation=RECORD)
     price = float(cost.rdp(np.array([2.0]))[0])
     for _ in range(10):
-        accountant = RdpAccountant(budget=Rdp(2.0, 100.5 * price))
+        accountant = RdpAccountant(budget=RenyiDP(2.0, 100.5 * price))
         assert at_once(lambda: accountant.compose(cost), 20) == 100  # noqa: B023
         assert float(accountant.spent(2.0)) == pytest.approx(100 * price, rel=1e-9)
 
@@ -149,7 +149,7 @@ def test_nothing_that_was_charged_is_lost() -> None:
 
 
 def test_looking_while_others_charge_changes_nothing() -> None:
-    accountant = RdpAccountant(orders=[2.0, 4.0], budget=Rdp(2.0, 1e9))
+    accountant = RdpAccountant(orders=[2.0, 4.0], budget=RenyiDP(2.0, 1e9))
     costs = [SlowTogether(sigma=1.0 + i, relation=RECORD) for i in range(50)]
 
     def charge() -> None:

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, gammaln, xlogy
 from scipy.stats import beta, binom, chi2, multinomial
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.accuracy import kl as the_module
 from privrl.accuracy.design import expected_loss
 from privrl.accuracy.kl import VERTEX_ALPHA, KlBound, kl_quantile, kl_sample_size, kl_tail
@@ -255,7 +255,7 @@ def test_theorem_2_is_false_for_small_priors(alpha: float, total_weight: float) 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 @pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0])
 def test_kl_sample_sizes_are_the_least(bound: KlBound, epsilon: float, eta: float) -> None:
-    setting = dkl_algorithm_1(Rdp(2, epsilon), relation=ReplaceRecord())
+    setting = dkl_algorithm_1(RenyiDP(2, epsilon), relation=ReplaceRecord())
     row = {"alpha": setting.alpha, "n_cells": 10, "bound": bound}
     n = kl_sample_size(weight=setting.weight, eta=eta, failure=0.01, **row)
     assert kl_quantile(0.01, total_weight=setting.weight * n, **row) <= eta * (1 + 1e-9)
@@ -270,7 +270,7 @@ def test_the_papers_order_of_growth_is_too_low_at_large_orders() -> None:
     """For epsilon < 1 it has sqrt(λ/ε) where the condition on the total_weight has 4 (λ − 1)."""
     ratios = []
     for order in (2, 200, 20_000):
-        setting = dkl_algorithm_1(Rdp(order, 0.9), relation=ReplaceRecord())
+        setting = dkl_algorithm_1(RenyiDP(order, 0.9), relation=ReplaceRecord())
         assert setting.alpha / setting.weight > 4 * (order - 1)
         ratios.append(setting.alpha / setting.weight / math.sqrt(order / 0.9))
     assert ratios[1] > 10 * ratios[0]
@@ -342,8 +342,10 @@ def test_gaussian_quantile(n_cells: int) -> None:
 
 
 @pytest.mark.parametrize("n_cells", [2, 100])
-@pytest.mark.parametrize("target", [Rdp(2, 0.01), Rdp(2, 1), Rdp(20, 1), Rdp(2, 100)], ids=repr)
-def test_gaussian_noise_needs_fewer_records(target: Rdp, n_cells: int) -> None:
+@pytest.mark.parametrize(
+    "target", [RenyiDP(2, 0.01), RenyiDP(2, 1), RenyiDP(20, 1), RenyiDP(2, 100)], ids=repr
+)
+def test_gaussian_noise_needs_fewer_records(target: RenyiDP, n_cells: int) -> None:
     """(18), with DPS's prior: for distances up to a half."""
     alpha = dps_prior(target, relation=ReplaceRecord())
     sigma = math.sqrt(target.order * 2 / (2 * target.epsilon))
@@ -355,7 +357,7 @@ def test_gaussian_noise_needs_fewer_records(target: Rdp, n_cells: int) -> None:
 
 def test_which_mechanism_is_better_with_few_records() -> None:
     """At N = d λ/ε the Dirichlet is better for even frequencies only, unlike what DPS says."""
-    n_cells, target = 100, Rdp(2, 0.1)
+    n_cells, target = 100, RenyiDP(2, 0.1)
     alpha = dps_prior(target, relation=ReplaceRecord())
     variance = target.order * 2 / (2 * target.epsilon)
     n = n_cells * target.order / target.epsilon

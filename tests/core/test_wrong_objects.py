@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from privrl._checks import check_between, check_count, check_positive, check_rng
-from privrl.accounting import PldAccountant, Rdp, RdpAccountant
+from privrl.accounting import PldAccountant, RdpAccountant, RenyiDP
 from privrl.accuracy import (
     design,
     dirichlet_kl,
@@ -128,14 +128,14 @@ def test_what_is_no_accountant_draws_nothing(wrong: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         mechanism.release(np.ones(3), rng, accountant=wrong)
     with pytest.raises((ValueError, TypeError)):
-        histogram([1, 2], Categories((1, 2)), target=Rdp(2, 1), rng=rng, accountant=wrong)
+        histogram([1, 2], Categories((1, 2)), target=RenyiDP(2, 1), rng=rng, accountant=wrong)
     assert rng.bit_generator.state == before
 
 
 @pytest.mark.parametrize("wrong", [5, None, "a", [("a", (0, 1))]])
 def test_bounds_that_are_no_table(wrong: Any) -> None:
     with pytest.raises(ValueError, match="bounds must map columns"):
-        discretise(FRAME, wrong, target=Rdp(2, 1), rng=np.random.default_rng(0))
+        discretise(FRAME, wrong, target=RenyiDP(2, 1), rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("cells", [1, 2])
@@ -184,10 +184,10 @@ PRIVATE = pd.DataFrame({"name": ["canary"], "age": [7351]})
         ),
         lambda: RdpAccountant().compose(PRIVATE),
         lambda: histogram(
-            PRIVATE["age"], 4, PRIVATE, target=Rdp(2, 1), rng=np.random.default_rng()
+            PRIVATE["age"], 4, PRIVATE, target=RenyiDP(2, 1), rng=np.random.default_rng()
         ),
         lambda: histogram(PRIVATE["age"], 4, (0, 9), target=PRIVATE, rng=np.random.default_rng()),
-        lambda: discretise(FRAME, PRIVATE, target=Rdp(2, 1), rng=np.random.default_rng(0)),
+        lambda: discretise(FRAME, PRIVATE, target=RenyiDP(2, 1), rng=np.random.default_rng(0)),
         lambda: LaplaceCost(scale=1.0, relation=PRIVATE),
     ],
 )
@@ -208,7 +208,10 @@ NOISY = NoisyCounts(sigma=1.0, updates=2)
         (lambda wrong: Together([wrong]), "cost must be"),
         (lambda wrong: Relation("mine", wrong), "tables must be"),
         (lambda wrong: ReplaceTransition(arrival_rewards=wrong), "arrival_rewards must be"),
-        (lambda wrong: design(Rdp(2, 1), n_records=9, n_cells=2, relation=wrong), "relation must"),
+        (
+            lambda wrong: design(RenyiDP(2, 1), n_records=9, n_cells=2, relation=wrong),
+            "relation must",
+        ),
         (lambda wrong: stack([wrong]), "samplers must be"),
         (lambda wrong: NOISY.update(np.ones(3), wrong), "rng must be"),
         (lambda wrong: NOISY.update(wrong, np.random.default_rng()), "counts must be"),

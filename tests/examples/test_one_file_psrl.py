@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import Geometric, TabularAgent, self_loops
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, ReplaceStep
@@ -102,7 +102,7 @@ def test_the_noise_is_as_the_library_calibrates_it(table: str, epsilon: float) -
     change = example.STEP_CHANGE if table == "transitions" else example.REWARD_CHANGE
     loops = self_loops(6, 2) if table == "transitions" else None
     sampler = NoisyCounts.calibrated(
-        Rdp(example.ORDER, epsilon), draws=32, relation=ReplaceStep(), table=table, loops=loops
+        RenyiDP(example.ORDER, epsilon), draws=32, relation=ReplaceStep(), table=table, loops=loops
     )
     sigma = example.noise_size(epsilon, change)
     assert sigma == pytest.approx(float(sampler.sigma), rel=1e-11)
@@ -142,7 +142,7 @@ def agent(seed: int, episodes: int, epsilon: float) -> TabularAgent:
         relation=ReplaceStep(),
         episodes=episodes,
     )
-    return make_agent(method, task, [Rdp(example.ORDER, epsilon)], rng(seed))
+    return make_agent(method, task, [RenyiDP(example.ORDER, epsilon)], rng(seed))
 
 
 def floats(

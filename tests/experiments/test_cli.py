@@ -347,7 +347,7 @@ def test_account() -> None:
 
 def test_account_solves() -> None:
     out = run("account", "--weight", "1", "--epsilon", "1", "--order", "2").output
-    assert re.search(r"Rdp\(order=2.0, epsilon=1.0\): 2\.16396\n", out)  # 2.163953..., up
+    assert re.search(r"RenyiDP\(order=2.0, epsilon=1.0\): 2\.16396\n", out)  # 2.163953..., up
     out = run("account", "--alpha", "5", "--epsilon", "2.97194", "--delta", "1e-5").output
     assert "largest weight" in out
     assert "epsilon=2.97194, delta=1e-05): 1\n" in out  # 1.00000000006..., which is rounded down

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.agents import PSRL, HatRewards, SparsePSRL, TabularAgent, sparse_schedule
 from privrl.costs.base import tables_released
 from privrl.costs.relations import DAMPED_REWARDS, ReplaceEpisode, ReplaceStep
@@ -43,7 +43,7 @@ METHODS = [
 ]
 
 
-def made(method: Method, *budgets: Rdp | None, task: Task = TASK, **options) -> TabularAgent:
+def made(method: Method, *budgets: RenyiDP | None, task: Task = TASK, **options) -> TabularAgent:
     return make_agent(method, task, budgets, np.random.default_rng(0), **options)
 
 
@@ -57,9 +57,9 @@ def learn(agent: TabularAgent) -> None:
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 def test_the_budget_is_kept_and_spent(method: Method) -> None:
     """The accountant holds it, all that is planned fits, and nothing more does."""
-    budget = Rdp(2, 0.8)
+    budget = RenyiDP(2, 0.8)
     agent = made(method, budget)
-    whole = Rdp(2, 0.8 + (method.reward_epsilon or 0.0))
+    whole = RenyiDP(2, 0.8 + (method.reward_epsilon or 0.0))
     assert agent.accountant.budget == (whole,)
     learn(agent)
     spent = float(agent.accountant.spent(2.0))
@@ -71,7 +71,7 @@ def test_the_budget_is_kept_and_spent(method: Method) -> None:
 
 
 def test_every_budget_is_its_own() -> None:
-    budgets = [Rdp(2, 0.1), Rdp(2, 1.0)]
+    budgets = [RenyiDP(2, 0.1), RenyiDP(2, 1.0)]
     agent = made(Method(), *budgets, runs=2)
     assert agent.accountant.budget == tuple(budgets)
     assert agent.batch_shape == (2, 2)
@@ -81,30 +81,30 @@ def test_every_budget_is_its_own() -> None:
 
 def test_users_are_those_whose_episodes_are_in_a_batch() -> None:
     """Draws before episodes 0, 1, 3, 7 and 15: one user too many is noise that nobody adds."""
-    agent = made(Method(sampler="local-counts", schedule="geometric:2"), Rdp(2, 1.0))
+    agent = made(Method(sampler="local-counts", schedule="geometric:2"), RenyiDP(2, 1.0))
     assert agent.sampler.factorisation == LocalNoise((0, 1, 2, 4, 8))
 
 
 def test_users_are_counted_from_the_first_episode_on() -> None:
-    agent = made(Method(agent="explore-then-plan", sampler="local-counts"), Rdp(2, 1.0))
+    agent = made(Method(agent="explore-then-plan", sampler="local-counts"), RenyiDP(2, 1.0))
     assert agent.sampler.factorisation == LocalNoise((19,))
 
 
 def test_explore_then_plan_draws_before_the_last_episode() -> None:
-    agent = made(Method(agent="explore-then-plan"), Rdp(2, 1.0))
+    agent = made(Method(agent="explore-then-plan"), RenyiDP(2, 1.0))
     assert list(agent.schedule.starts(20)) == [19]
     assert agent.sampler.updates == 1  # type: ignore[attr-defined] # NoisyCounts
 
 
 def test_a_window_is_planned_for() -> None:
     """A record takes part in as many draws as it has batches, so it costs these and no more."""
-    agent = made(Method(sampler="diffuse", schedule="every-episode", window=3), Rdp(2, 0.8))
+    agent = made(Method(sampler="diffuse", schedule="every-episode", window=3), RenyiDP(2, 0.8))
     assert isinstance(agent.sampler, DirichletSampler)
     assert agent.sampler.window == 3
 
 
 def test_transitions_and_rewards_share_the_budget() -> None:
-    agent = made(Method(reward_share=0.25), Rdp(2, 0.8))
+    agent = made(Method(reward_share=0.25), RenyiDP(2, 0.8))
     transitions, rewards = agent.sampler.cost, agent._rewards.cost
     assert transitions is not None
     assert rewards is not None
@@ -115,7 +115,7 @@ def test_transitions_and_rewards_share_the_budget() -> None:
 @pytest.mark.parametrize("terminates", [False, True])
 def test_loops_are_damped_where_the_relation_gains_by_it(terminates: bool) -> None:
     task = replace(TASK, relation=ReplaceEpisode(4), terminates=terminates)
-    agent = made(Method(), Rdp(2, 1.0), task=task)
+    agent = made(Method(), RenyiDP(2, 1.0), task=task)
     loops = agent.sampler.loops  # type: ignore[attr-defined] # NoisyCounts
     assert loops.shape == (3, 2, 3 + terminates)
     assert loops.sum() == 6
@@ -142,7 +142,7 @@ def test_sparse_psrl_has_settings_of_its_own() -> None:
     assert method.draws_of(1000) == sparse_schedule(1000, private=True)
     exact = Method(agent="sparse-psrl", sampler="non-private")
     assert exact.draws_of(1000) == sparse_schedule(1000, private=False)
-    agent = made(method, Rdp(2, 0.8))
+    agent = made(method, RenyiDP(2, 0.8))
     assert isinstance(agent, SparsePSRL)
     assert isinstance(agent._rewards, HatRewards)
     assert agent.episodes == TASK.episodes
@@ -160,7 +160,7 @@ def test_rewards_are_damped_where_the_relation_gains_by_it(runs: int | None) -> 
             (Method(), False),
             (Method(sampler="local-counts", rewards="hat"), True),
         ):
-            model = made(method, Rdp(2, 1.0), task=task, runs=runs)._rewards
+            model = made(method, RenyiDP(2, 1.0), task=task, runs=runs)._rewards
             damped = can and relation != ReplaceStep()
             assert model.width == (22 if damped else 11 if can else 2)
             stated = tables_released(model.cost)
@@ -171,7 +171,7 @@ def test_rewards_are_damped_where_the_relation_gains_by_it(runs: int | None) -> 
 def test_its_defaults_are_those_of_private(relation: ReplaceStep) -> None:
     """What the command line makes and what `PSRL.private` makes is one agent."""
     task = replace(TASK, relation=relation)
-    one = made(Method(agent="sparse-psrl"), Rdp(2, 0.8), task=task)
+    one = made(Method(agent="sparse-psrl"), RenyiDP(2, 0.8), task=task)
     other = PSRL.private(MDP, epsilon=0.8, episodes=TASK.episodes, relation=relation)
     assert one.schedule == other.schedule
     assert one.sampler.cost == other.sampler.cost
@@ -187,7 +187,7 @@ def test_who_claims_nothing_has_no_budget() -> None:
         agent.begin_episode(0)
     assert Method().is_private
     with pytest.raises(BudgetExceeded):
-        made(Method(agent="q-learning"), Rdp(2, 1e6)).begin_episode(0)
+        made(Method(agent="q-learning"), RenyiDP(2, 1e6)).begin_episode(0)
 
 
 def test_a_label_fits_into_pictures() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.accounting import BudgetExceeded, Rdp, RdpAccountant
+from privrl.accounting import BudgetExceeded, RdpAccountant, RenyiDP
 from privrl.agents import (
     PSRL,
     EveryEpisode,
@@ -116,12 +116,12 @@ def test_what_is_planned_is_the_total(make: Callable[[], Any]) -> None:
 
 def test_a_budget_that_is_used_up_is_said() -> None:
     """Of draws that are paid for one by one the accountant knows when there is enough."""
-    row = Diffuse.calibrated(Rdp(2.0, 1.0), draws=10, alpha=1.0, table="transitions")
+    row = Diffuse.calibrated(RenyiDP(2.0, 1.0), draws=10, alpha=1.0, table="transitions")
     agent = learner(
         sampler=row,
         rewards=KnownRewards(np.zeros((4, 2))),
         schedule=EveryEpisode(),
-        accountant=RdpAccountant(budget=Rdp(2.0, 1.0)),
+        accountant=RdpAccountant(budget=RenyiDP(2.0, 1.0)),
     )
     parts(agent, tables, 4, 6)
     with pytest.raises(BudgetExceeded):

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.costs.base import Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
@@ -329,7 +329,7 @@ def test_epsilon_delta_covers_transitions_and_rewards() -> None:
     unit = names.rl_relation("replace-step", horizon=30, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
         reward_weight = DirichletMechanism.calibrated(
-            Rdp(2, DIFFUSE.reward_share * row["epsilon"]),
+            RenyiDP(2, DIFFUSE.reward_share * row["epsilon"]),
             alpha=1.0, relation=unit, count=row["draws"], table="rewards",
         ).weight  # fmt: skip
         accountant = RdpAccountant()

@@ -14,7 +14,7 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from sklearn.naive_bayes import CategoricalNB
 
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.simplex import SimplexCost
 from privrl.data.datasets import Dataset
 from privrl.data.datasets.sources import SOURCES
@@ -85,7 +85,7 @@ def test_jobs_that_make_no_sense_are_refused(change, match) -> None:
 
 
 def test_target_is_of_the_paper_s_order_or_approximate() -> None:
-    assert JOB.target == Rdp(5, 1.0)
+    assert JOB.target == RenyiDP(5, 1.0)
     assert replace(JOB, delta=1e-5).target == ApproxDP(1.0, 1e-5)
 
 

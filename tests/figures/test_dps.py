@@ -10,7 +10,7 @@ from picture_checks import QuickTables, check_caption, check_picture
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln, polygamma
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.experiments.figures import FIGURES
 from privrl.experiments.figures.dps import PRINTED, SOLVED
 from privrl.experiments.figures.dps_histogram import losses
@@ -157,7 +157,7 @@ def test_losses_of_draws_by_simulation() -> None:
     """
     rng, n = np.random.default_rng(0), 300
     x = rng.multinomial(n, np.arange(1, 11) / 55).astype(float)
-    found = losses(np.tile(x, (200, 1)), Rdp(2, 0.1), rng)
+    found = losses(np.tile(x, (200, 1)), RenyiDP(2, 0.1), rng)
 
     def drawn(concentrations) -> float:
         y = rng.dirichlet(concentrations, 40_000)

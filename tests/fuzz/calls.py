@@ -111,7 +111,7 @@ def table() -> dict[str, Valid]:
     from privrl.models import estimates, histograms, logistic_regression
 
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
-    target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.Rdp(2.0, 1.0)
+    target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.RenyiDP(2.0, 1.0)
     noise = costs.GaussianCost(sigma=3.0, relation=record)
     draw = costs.DirichletCost(weight=0.5, alpha=3.0, relation=record)
     counts = np.array([3.0, 5.0, 0.0, 8.0])
@@ -186,7 +186,7 @@ def table() -> dict[str, Valid]:
 
     # accounting, costs
     add("ApproxDP", accounting.ApproxDP, epsilon=1.0, delta=1e-5)
-    add("Rdp", accounting.Rdp, order=2.0, epsilon=1.0)
+    add("RenyiDP", accounting.RenyiDP, order=2.0, epsilon=1.0)
     add("Journal", accounting.Journal, entries=())
     add(
         "RdpAccountant",
@@ -727,7 +727,7 @@ def table() -> dict[str, Valid]:
         lambda: both(frame=frame),
     )
     chosen = models.PrivateBayesNet(
-        parents="private", schema=columns, target=accounting.Rdp(2.0, 500.0)
+        parents="private", schema=columns, target=accounting.RenyiDP(2.0, 500.0)
     )
     add("PrivateBayesNet.fit, parents chosen", chosen.fit, lambda: both(frame=frame))
     net = models.PrivateBayesNet(parents=parents, schema=columns, target=rdp).fit(frame, rng())

@@ -222,7 +222,7 @@ def _written(path: Path, content: str) -> Path:
 @kind(6)
 def network(r: Random, at: Path) -> Trial:
     """The public structure of a Bayesian network, and names that are hard to write in BIF."""
-    from privrl.accounting import Rdp
+    from privrl.accounting import RenyiDP
     from privrl.data import Schema, read_records
 
     columns, parents = dict(SCHEMA["columns"]), dict(NETWORK["parents"])
@@ -245,7 +245,7 @@ def network(r: Random, at: Path) -> Trial:
 
         def make() -> None:
             plan = PrivateBayesNet(
-                parents=parents, schema=Schema.from_dict({"columns": columns}), target=Rdp(2, 1)
+                parents=parents, schema=Schema.from_dict({"columns": columns}), target=RenyiDP(2, 1)
             )
             frame = read_records(_written(at / "r.csv", content), plan.schema)
             made = plan.fit(frame, np.random.default_rng(0)).to_bif()

@@ -8,7 +8,7 @@ import calls
 import gymnasium as gym
 import pytest
 
-from privrl.accounting import Rdp
+from privrl.accounting import RenyiDP
 from privrl.costs import LaplaceCost, ReplaceEpisode
 from privrl.ledger import Ledger
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
@@ -89,7 +89,7 @@ def test_a_stream_draws_the_noise_that_was_charged() -> None:
 
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
 def test_a_fitted_model_states_what_its_fit_cost(kind: type) -> None:
-    model = kind([3, 2], classes=[0, 1], target=Rdp(2, 1))
+    model = kind([3, 2], classes=[0, 1], target=RenyiDP(2, 1))
     with pytest.raises(AttributeError):
         _ = model.classifier_ if kind is PrivateClassifier else model.cost_
     model.fit([[0, 0], [1, 0], [2, 1], [2, 1]] * 50, [0, 0, 1, 1] * 50)
@@ -100,8 +100,8 @@ def test_a_fitted_model_states_what_its_fit_cost(kind: type) -> None:
             with pytest.raises(AttributeError, match="read-only"):
                 setattr(saved, name, None)
     assert saved.to_dict() == before
-    saved.target = Rdp(2, 0.01)
+    saved.target = RenyiDP(2, 0.01)
     with pytest.raises(ValueError, match="saved with the parameters that it was fitted with"):
         saved.to_dict()
-    saved.target = Rdp(2, 1)
+    saved.target = RenyiDP(2, 1)
     assert saved.to_dict() == type(saved).from_dict(before).to_dict() == before

@@ -15,7 +15,7 @@ pytest.importorskip("opt_einsum", reason="no opt_einsum: pip install 'privrl[mod
 from scipy.stats import chisquare
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
@@ -109,14 +109,14 @@ def chain(length, rng):
 )
 def test_bad_structures_are_refused_in_words(parents, message):
     with pytest.raises(ValueError, match=message):
-        PrivateBayesNet(parents=parents, schema=SCHEMA, target=Rdp(2, 1))
+        PrivateBayesNet(parents=parents, schema=SCHEMA, target=RenyiDP(2, 1))
 
 
 def test_tables_too_large_for_memory_are_refused_by_public_sizes():
     wide = Schema({f"n{i}": Categories(tuple(range(1000))) for i in range(4)})
     parents = {"n0": ("n1", "n2", "n3"), "n1": (), "n2": (), "n3": ()}
     with pytest.raises(ValueError, match="'n0' would have 1000000000 rows of 1000 cells"):
-        PrivateBayesNet(parents=parents, schema=wide, target=Rdp(2, 1))
+        PrivateBayesNet(parents=parents, schema=wide, target=RenyiDP(2, 1))
 
 
 def test_structures_compare_and_pickle():
@@ -408,16 +408,18 @@ def test_a_mechanism_of_other_tables_is_refused():
 
 
 def spec(**changes):
-    return PrivateBayesNet(**{"parents": PARENTS, "schema": SCHEMA, "target": Rdp(5, 1)} | changes)
+    return PrivateBayesNet(
+        **{"parents": PARENTS, "schema": SCHEMA, "target": RenyiDP(5, 1)} | changes
+    )
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "dirichlet", "dkl", "gaussian", "laplace"])
-@pytest.mark.parametrize("target", [Rdp(5, 0.5), ApproxDP(1, 1e-5)])
+@pytest.mark.parametrize("target", [RenyiDP(5, 0.5), ApproxDP(1, 1e-5)])
 def test_a_fit_charges_what_it_spends_and_no_more_than_the_target(net, rng, mechanism, target):
     accountant = RdpAccountant(budget=target)
     records = net.sample(300, rng)
     fitted = spec(target=target, mechanism=mechanism).fit(records, rng, accountant=accountant)
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         spent = float(fitted.cost.rdp(target.order))
         assert accountant.spent(target.order) == pytest.approx(spent, rel=1e-12)
         assert spent <= target.epsilon
@@ -510,7 +512,7 @@ def test_equal_generators_give_equal_networks_and_order_of_records_is_nothing(ne
 @pytest.mark.parametrize("parents", [{"a": ()}, {"a": (), "b": (), "c": ()}])
 def test_single_and_isolated_nodes(net, rng, parents):
     records = net.sample(5000, rng)
-    fitted = spec(parents=parents, target=Rdp(2, 5)).fit(records, rng)
+    fitted = spec(parents=parents, target=RenyiDP(2, 5)).fit(records, rng)
     for node in parents:
         shares = records[node].value_counts(dropna=False, normalize=True)
         column = SCHEMA.columns[node]

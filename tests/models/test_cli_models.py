@@ -12,7 +12,7 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.cli import app
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
@@ -236,7 +236,7 @@ def test_a_classifier_predicts_and_is_measured(command: list[str], folder: Path)
 
 def test_a_classifier_without_named_columns_predicts_for_no_file(folder: Path, monkeypatch) -> None:
     monkeypatch.chdir(folder)
-    model = PrivateNaiveBayes([2, 2], classes=[0, 1], target=Rdp(2, 1.0), random_state=0)
+    model = PrivateNaiveBayes([2, 2], classes=[0, 1], target=RenyiDP(2, 1.0), random_state=0)
     model.fit(np.zeros((5, 2), int), np.zeros(5, int)).save("model.json")
     result = run("predict", "model.json", "data.csv")
     assert result.exit_code == 2

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.models import discretise
 
 BOUNDS = {"age": (0, 100), "income": (0, 1000)}
@@ -18,7 +18,7 @@ def frame(n=20_000, seed=0):
 
 def cut(table=None, bounds=BOUNDS, target=None, seed=0, **more):
     table = frame() if table is None else table
-    target = Rdp(5, 1.0) if target is None else target
+    target = RenyiDP(5, 1.0) if target is None else target
     return discretise(table, bounds, target=target, rng=np.random.default_rng(seed), **more)
 
 
@@ -26,7 +26,7 @@ def cut(table=None, bounds=BOUNDS, target=None, seed=0, **more):
 def test_bins_hold_about_equally_many_records(epsilon):
     """Of 20,000 records in 10 bins: 2000 each, within the grid's steps and the noise."""
     table = frame()
-    found = cut(table, target=Rdp(5, epsilon))
+    found = cut(table, target=RenyiDP(5, epsilon))
     assert list(found) == ["age", "income"]
     for name, bins in found.items():
         assert (bins.edges[0], bins.edges[-1]) == BOUNDS[name]
@@ -37,21 +37,21 @@ def test_bins_hold_about_equally_many_records(epsilon):
 
 def test_without_noise_edges_are_the_quantiles_on_the_grid():
     table = frame()
-    edges = cut(table, target=Rdp(5, 1e9), bins=4, grid=1000)["age"].edges
+    edges = cut(table, target=RenyiDP(5, 1e9), bins=4, grid=1000)["age"].edges
     np.testing.assert_allclose(edges[1:-1], np.quantile(table["age"], [0.25, 0.5, 0.75]), atol=0.2)
 
 
 def test_one_value_leaves_few_bins():
     table = pd.DataFrame({"age": np.full(1000, 33.0)})
-    bins = cut(table, {"age": (0, 100)}, target=Rdp(5, 1e6))["age"]
+    bins = cut(table, {"age": (0, 100)}, target=RenyiDP(5, 1e6))["age"]
     assert 2 <= bins.size <= 3
 
 
-@pytest.mark.parametrize("target", [Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
+@pytest.mark.parametrize("target", [RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
 def test_the_target_covers_all_columns(target):
     accountant = RdpAccountant(budget=target)
     cut(target=target, accountant=accountant)
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         assert float(accountant.spent(5.0)) == pytest.approx(1.0)
     else:
         assert float(accountant.delta(1.0)) == pytest.approx(1e-5, rel=1e-3)
@@ -99,4 +99,4 @@ def test_bad_arguments_cost_nothing_and_show_no_value(change, message):
 
 def test_a_number_below_0_is_no_seed():
     with pytest.raises(ValueError, match="rng must be"):
-        discretise(frame(), BOUNDS, target=Rdp(5, 1.0), rng=-3)
+        discretise(frame(), BOUNDS, target=RenyiDP(5, 1.0), rng=-3)

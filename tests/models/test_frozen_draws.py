@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from privrl.accounting import gate
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.cli import app
 from privrl.costs.relations import AddRemoveRecord
 from privrl.data.schema import Bins, Categories, Schema
@@ -28,7 +28,7 @@ from privrl.models.histograms import histogram
 from privrl.models.naive_bayes import PrivateNaiveBayes
 
 examples = settings(max_examples=15, deadline=None, derandomize=True, database=None)
-TARGET = Rdp(2, 1e4)  # with which a temperature is measured, too
+TARGET = RenyiDP(2, 1e4)  # with which a temperature is measured, too
 SCHEMA = Schema(
     {
         "x": Bins((0, 1, 2, 5), missing=True),

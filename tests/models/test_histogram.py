@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
 from privrl.data.schema import Bins, Categories
 from privrl.mechanisms import (
@@ -46,7 +46,7 @@ from privrl.models.histograms.choice import expected_loss
 TARGET = ApproxDP(1, 1e-5)
 NOISES = ["discrete-gaussian", "discrete-laplace", "gaussian", "laplace"]
 ALL = [*NOISES, "dirichlet"]
-CLOSE = Rdp(2, 1e9)  # next to no noise
+CLOSE = RenyiDP(2, 1e9)  # next to no noise
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -214,13 +214,13 @@ def test_what_is_spent_is_about_the_relation_that_was_asked_for(mechanism: str) 
     relation = Relation("replace two records", {"counts": [(2, -2)]})
     released = histogram(
         rng().normal(0, 1, 500), 5, (-2, 2), relation=relation,
-        target=Rdp(2, 0.5), rng=rng(), mechanism=mechanism,
+        target=RenyiDP(2, 0.5), rng=rng(), mechanism=mechanism,
     )  # fmt: skip
     assert released.cost.relation == relation
     assert 0.495 < float(released.cost.rdp(2.0)) <= 0.5
 
 
-@pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.5)], ids=repr)
+@pytest.mark.parametrize("target", [TARGET, RenyiDP(2, 0.5)], ids=repr)
 @pytest.mark.parametrize("mechanism", ["auto", *ALL])
 def test_the_target_is_spent_and_met(mechanism: str, target) -> None:
     accountant = RdpAccountant(budget=target)
@@ -251,7 +251,7 @@ def test_noise_has_the_law_that_is_paid_for(mechanism: str) -> None:
     true = [100, 0, 30, 7] * 100
     values = np.repeat(np.arange(400) + 0.5, true)
     released = [
-        histogram(values, range(401), target=Rdp(2, 0.01), rng=g, mechanism=mechanism)
+        histogram(values, range(401), target=RenyiDP(2, 0.01), rng=g, mechanism=mechanism)
         for g in rng(1).spawn(25)
     ]
     noise = np.array([h.noisy for h in released]).ravel() - np.tile(true, 25)
@@ -302,7 +302,7 @@ def test_a_private_number_of_records_is_estimated() -> None:
         values, 5, (-2, 2), rng=rng(), n_records=300, mechanism="gaussian", **options
     )
     assert guessed.n_records != 300
-    options["target"] = Rdp(2, 0.5)
+    options["target"] = RenyiDP(2, 0.5)
     draw = histogram(values, 5, (-2, 2), rng=rng(), mechanism="dirichlet", n_records=250, **options)
     assert draw.n_records == 250
     assert "lower" not in draw.to_frame()
@@ -475,9 +475,9 @@ def simulated(mechanism, n: int, d: int, runs: int) -> dict[str, float]:
         (ApproxDP(0.1, 1e-5), 1283, 6),
         (ApproxDP(0.1, 1e-5), 100, 40),
         (ApproxDP(1, 1e-2), 1283, 6),
-        (Rdp(2, 0.1), 60, 3),
-        (Rdp(2, 2.0), 5000, 30),
-        (Rdp(20, 1.0), 300, 10),
+        (RenyiDP(2, 0.1), 60, 3),
+        (RenyiDP(2, 2.0), 5000, 30),
+        (RenyiDP(20, 1.0), 300, 10),
     ],
     ids=repr,
 )
@@ -506,7 +506,7 @@ def test_the_choice_depends_on_the_target() -> None:
     """Small delta and one release: Laplace; a Rényi target or a large delta: Gaussian."""
     by = {"n_records": 1283, "n_cells": 6}
     assert "laplace" in mechanism_name(choose_mechanism(ApproxDP(0.1, 1e-5), **by))
-    assert "gaussian" in mechanism_name(choose_mechanism(Rdp(2, 0.1), **by))
+    assert "gaussian" in mechanism_name(choose_mechanism(RenyiDP(2, 0.1), **by))
     few = choose_mechanism(ApproxDP(0.1, 1e-5), **by, mechanism="gaussian")
     auto = choose_mechanism(ApproxDP(0.1, 1e-5), **by)
     assert simulated(few, 1283, 6, 200)["l2"] > 2 * simulated(auto, 1283, 6, 200)["l2"]
@@ -514,7 +514,13 @@ def test_the_choice_depends_on_the_target() -> None:
 
 def test_what_is_not_calibrated_would_not_have_been_chosen() -> None:
     """Gaussian noise that clearly loses more is not worked out: against all noises that are."""
-    targets = [ApproxDP(1, 1e-5), ApproxDP(4, 1e-9), ApproxDP(0.3, 1e-2), Rdp(2, 0.1), Rdp(10, 8)]
+    targets = [
+        ApproxDP(1, 1e-5),
+        ApproxDP(4, 1e-9),
+        ApproxDP(0.3, 1e-2),
+        RenyiDP(2, 0.1),
+        RenyiDP(10, 8),
+    ]
     for target, n, relation in itertools.product(
         targets, (100, 1e6), (ReplaceRecord(), AddRemoveRecord())
     ):
@@ -567,7 +573,7 @@ def test_foretold_losses_without_a_known_sum_are_larger() -> None:
 
 
 @pytest.mark.few(10)
-@pytest.mark.parametrize("target", [Rdp(2, 1.0), Rdp(2, 0.02)], ids=repr)
+@pytest.mark.parametrize("target", [RenyiDP(2, 1.0), RenyiDP(2, 0.02)], ids=repr)
 @pytest.mark.parametrize("mechanism", ALL)
 def test_intervals_and_errors_hold_as_often_as_they_say(mechanism: str, target) -> None:
     """150 releases at 90 %: fewer than 78 % once in 1e5 runs, of a fixed seed; and not idle.
@@ -758,7 +764,7 @@ def test_a_long_histogram_prints_its_first_cells() -> None:
 def test_saved_and_loaded(mechanism: str, relation, tmp_path) -> None:
     guess = 3 if relation else None
     h = histogram(
-        [0.5, math.nan, 2], Bins((0, 1, 3), missing=True), target=Rdp(2, 1), rng=rng(),
+        [0.5, math.nan, 2], Bins((0, 1, 3), missing=True), target=RenyiDP(2, 1), rng=rng(),
         mechanism=mechanism, relation=relation, n_records=guess,
     )  # fmt: skip
     h = replace(h, name="age")

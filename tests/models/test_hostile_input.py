@@ -11,7 +11,7 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema, read_header
 from privrl.mechanisms import TablesMechanism
@@ -20,7 +20,7 @@ from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.histograms import histogram
 from privrl.models.naive_bayes import PrivateNaiveBayes
 
-TARGET = Rdp(2, 1.0)
+TARGET = RenyiDP(2, 1.0)
 SCHEMA = Schema({"x": Categories(("a", "b")), "z": Bins((0, 1, 2)), "y": Categories(("u", "w"))})
 FRAME = pd.DataFrame({"x": ["a", "b"] * 20, "z": [0.5, 1.5] * 20, "y": ["u", "w"] * 20})
 SECRETS = ("SECRET7", "987654321", "9.87654321")

@@ -14,7 +14,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 from typer.testing import CliRunner
 
-from privrl.accounting import ApproxDP, Rdp
+from privrl.accounting import ApproxDP, RenyiDP
 from privrl.cli import app
 from privrl.data import Bins, Categories, Schema
 from privrl.data.records import read_records
@@ -73,13 +73,13 @@ def test_models_take_tables_of_any_package(make) -> None:
     features = {name: ROWS[name] * 50 for name in ("job", "age")}
     classes = make({"rich": ROWS["rich"] * 50})["rich"]
     model = PrivateNaiveBayes(SCHEMA.subset(["job", "age", "rich"]), classes="rich",
-                              target=Rdp(2, 1), random_state=0)  # fmt: skip
+                              target=RenyiDP(2, 1), random_state=0)  # fmt: skip
     theirs = model.fit(make(features), classes).predict_proba(make(features))
     pandas = pd.DataFrame(features)
     ours = model.fit(pandas, pd.Series(ROWS["rich"] * 50)).predict_proba(pandas)
     np.testing.assert_array_equal(theirs, ours)
     found = histogram(
-        make({"rooms": [1, 2] * 50})["rooms"], Categories((1, 2)), target=Rdp(2, 1),
+        make({"rooms": [1, 2] * 50})["rooms"], Categories((1, 2)), target=RenyiDP(2, 1),
         rng=np.random.default_rng(0),
     )  # fmt: skip
     assert abs(found.probabilities[0] - 0.5) < 0.2
@@ -130,7 +130,7 @@ def test_whole_floats_are_whole_numbers() -> None:
 
 
 def test_a_number_for_a_target_is_refused_with_what_to_write() -> None:
-    words = r"write ApproxDP\(1\.0, 1e-5\), with a delta, or Rdp\(2, 1\.0\)"
+    words = r"write ApproxDP\(1\.0, 1e-5\), with a delta, or RenyiDP\(2, 1\.0\)"
     model = PrivateNaiveBayes([2], classes=["a", "b"], target=1.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=words):
         model.fit([[0], [1]], ["a", "b"])
@@ -152,7 +152,9 @@ def test_what_a_column_transformer_makes_is_read() -> None:
     y = np.where(frame["job"] == "a", "yes", "no")
     for output in ("default", "pandas"):
         X = change.set_output(transform=output).fit_transform(frame)
-        model = PrivateNaiveBayes([3, 4], classes=["no", "yes"], target=Rdp(2, 10), random_state=0)
+        model = PrivateNaiveBayes(
+            [3, 4], classes=["no", "yes"], target=RenyiDP(2, 10), random_state=0
+        )
         assert model.fit(X, y).score(X, y) > 0.95
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from interrupts import Interrupter
 
-from privrl.accounting import ApproxDP, Rdp, RdpAccountant, gate
+from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, gate
 from privrl.data.schema import Categories, Schema
 from privrl.models import histogram
 from privrl.models.bayes_net import PrivateBayesNet
@@ -25,7 +25,7 @@ Fit = Callable[[RdpAccountant], Any]
 
 def histograms(accountant: RdpAccountant) -> Any:
     column = SCHEMA.columns["x"]
-    return histogram(FRAME["x"], column, target=Rdp(2, 1), rng=1, accountant=accountant)
+    return histogram(FRAME["x"], column, target=RenyiDP(2, 1), rng=1, accountant=accountant)
 
 
 def naive_bayes(accountant: RdpAccountant) -> Any:

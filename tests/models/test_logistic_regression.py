@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs import AddRemoveRecord, GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
@@ -66,7 +66,7 @@ def loss(model, X, y):
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateClassifier])
 def test_scikit_learn_s_checks(kind):
     model = kind(
-        Bins.even(-4, 4, 8), classes=(0, 1, 2, 3), target=Rdp(2, 1000.0), random_state=0
+        Bins.even(-4, 4, 8), classes=(0, 1, 2, 3), target=RenyiDP(2, 1000.0), random_state=0
     )  # fmt: skip
     results = check_estimator(model, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
     status = {(each["check_name"], each["status"]) for each in results}
@@ -74,14 +74,14 @@ def test_scikit_learn_s_checks(kind):
     assert len(results) > 50
 
 
-@pytest.mark.parametrize("target", [TARGET, Rdp(5, 1.0)], ids=str)
+@pytest.mark.parametrize("target", [TARGET, RenyiDP(5, 1.0)], ids=str)
 def test_what_is_spent_meets_the_target_and_is_told(target):
     accountant = RdpAccountant(orders=[2, 5, 30])
     model = made(target).fit(*records(), accountant=accountant)
     np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
     assert str(model.cost_.relation) == "replace one record"
     assert model.n_steps_ > 0
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         assert 0.999 < float(model.cost_.rdp(5.0)) <= 1.0
     else:
         assert 0.999e-5 < float(model.cost_.delta(4.0)) <= 1e-5
@@ -272,7 +272,7 @@ def test_too_small_a_budget_to_begin_with_is_refused():
     naive = PrivateNaiveBayes(SIZES, classes=[0, 1], target=TARGET, random_state=1).fit(X, y)
     accountant = RdpAccountant()
     with pytest.raises(ValueError, match="target must allow more"):
-        made(Rdp(2, 1e-20)).fit(X, y, naive_bayes=naive, accountant=accountant)
+        made(RenyiDP(2, 1e-20)).fit(X, y, naive_bayes=naive, accountant=accountant)
     assert accountant.relation is None
 
 

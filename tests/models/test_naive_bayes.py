@@ -31,7 +31,7 @@ from sklearn.naive_bayes import CategoricalNB
 from sklearn.utils.estimator_checks import check_estimator
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.base import NoPrivacy
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
@@ -61,13 +61,18 @@ EXPECTED_FAILURES = {
 
 
 def made(mechanism="auto", target=None, **more):
-    target = Rdp(5, 1.0) if target is None else target
+    target = RenyiDP(5, 1.0) if target is None else target
     more = {"classes": [0, 1], "random_state": 0} | more
     return PrivateNaiveBayes(SIZES, target=target, mechanism=mechanism, **more)
 
 
 def printed(**more):
-    more = {"classes": [0, 1], "random_state": 0, "target": Rdp(5, 1.0), "mechanism": "dkl"} | more
+    more = {
+        "classes": [0, 1],
+        "random_state": 0,
+        "target": RenyiDP(5, 1.0),
+        "mechanism": "dkl",
+    } | more
     return PrintedNaiveBayes(SIZES, **more)
 
 
@@ -87,7 +92,7 @@ def loss(model, X, y):
 @CLONES
 def test_scikit_learn_s_checks():
     model = PrivateNaiveBayes(
-        Bins.even(-4, 4, 8), classes=(0, 1, 2, 3), target=Rdp(2, 1000.0), random_state=0
+        Bins.even(-4, 4, 8), classes=(0, 1, 2, 3), target=RenyiDP(2, 1000.0), random_state=0
     )
     results = check_estimator(model, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
     status = {(each["check_name"], each["status"]) for each in results}
@@ -112,14 +117,14 @@ def test_exact_counts_give_scikit_learn_s_model(alpha):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("target", [Rdp(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
+@pytest.mark.parametrize("target", [RenyiDP(5, 1.0), ApproxDP(1.0, 1e-5)], ids=str)
 def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):
     accountant = RdpAccountant(orders=[2, 5, 30])
     model = made(mechanism, target).fit(*records(), accountant=accountant)
     # Sums of the tables' divergences, in another order.
     np.testing.assert_allclose(accountant.rdp, model.cost_.rdp(accountant.orders), rtol=1e-12)
     assert str(model.cost_.relation) == "replace one record"
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         spent = float(model.cost_.rdp(5.0))
         assert spent <= 1.0
         assert mechanism == "dkl" or spent > 0.999
@@ -131,7 +136,7 @@ def test_what_is_spent_meets_the_target_and_is_told(mechanism, target):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_over_budget_nothing_is_learned(mechanism):
-    poor = RdpAccountant(budget=Rdp(5, 0.1))
+    poor = RdpAccountant(budget=RenyiDP(5, 0.1))
     model = made(mechanism)
     with pytest.raises(BudgetExceeded):
         model.fit(*records(), accountant=poor)
@@ -141,7 +146,7 @@ def test_over_budget_nothing_is_learned(mechanism):
 
 
 def test_what_measures_the_temperature_is_paid_for_too():
-    accountant = RdpAccountant(budget=Rdp(5, 1.0))
+    accountant = RdpAccountant(budget=RenyiDP(5, 1.0))
     model = made().fit(*records(), accountant=accountant)
     assert len(model.mechanism_.sizes) == 1 + len(SIZES) + len(TEMPERATURES)
     by_hand = 2.5 * sum(2 / sigma**2 for sigma in model.mechanism_.sizes)
@@ -153,13 +158,13 @@ def test_what_measures_the_temperature_is_paid_for_too():
 def test_over_budget_nothing_is_drawn(monkeypatch):
     monkeypatch.setattr(TablesMechanism, "_draw", lambda *_: pytest.fail("there was a draw"))
     with pytest.raises(BudgetExceeded):
-        made().fit(*records(), accountant=RdpAccountant(budget=Rdp(5, 0.1)))
+        made().fit(*records(), accountant=RdpAccountant(budget=RenyiDP(5, 0.1)))
 
 
 def test_the_settings_are_the_ones_promised():
     X, y = records()
     shapes = [(1, 2), (2, 3), (2, 2), (2, 4)]
-    one = DirichletMechanism.algorithm_1(Rdp(5, 1.0), count=4)
+    one = DirichletMechanism.algorithm_1(RenyiDP(5, 1.0), count=4)
     dkl = made("dkl").fit(X, y).mechanism_
     assert (dkl.mechanism, dkl.sizes, dkl.alpha) == ("dirichlet", (one.weight,) * 4, one.alpha)
     uniform = made("gaussian", shares="uniform").fit(X, y).mechanism_
@@ -192,9 +197,9 @@ def test_rows_as_the_paper_prints_them(tmp_path):
 def test_without_noise_the_temperature_is_the_best_one():
     """Against a search on the training loss; 1/8 apart in logarithms, that being interpolated."""
     X, y = records(n=5000, copies=4)
-    model = PrivateNaiveBayes(SIZES * 4, classes=[0, 1], target=Rdp(2, 1e9), random_state=0).fit(
-        X, y
-    )
+    model = PrivateNaiveBayes(
+        SIZES * 4, classes=[0, 1], target=RenyiDP(2, 1e9), random_state=0
+    ).fit(X, y)
 
     def loss_at(log_temperature):
         model.temperature_ = np.exp(log_temperature)
@@ -340,14 +345,14 @@ def test_derivatives_that_noise_makes_fall_are_levelled():
 
 def test_few_records_and_a_small_budget_measure_nothing():
     """A public choice: by the number of records and the target alone."""
-    small = made(target=Rdp(5, 0.01)).fit(*records(n=100))
+    small = made(target=RenyiDP(5, 0.01)).fit(*records(n=100))
     assert small.temperature_ == typical_temperature(3) == 1.0
-    wide = PrivateNaiveBayes([2] * 40, classes=[0, 1], target=Rdp(5, 0.01), random_state=0)
+    wide = PrivateNaiveBayes([2] * 40, classes=[0, 1], target=RenyiDP(5, 0.01), random_state=0)
     X, y = records(n=100)
     assert wide.fit(np.tile(X[:, 1:2], 40), y).temperature_ == typical_temperature(40) == 0.5
     assert len(small.mechanism_.shapes) == 4
     assert float(small.cost_.rdp(5.0)) == pytest.approx(0.01)
-    assert len(made(target=Rdp(5, 0.01)).fit(*records(n=20_000)).mechanism_.shapes) == 9
+    assert len(made(target=RenyiDP(5, 0.01)).fit(*records(n=20_000)).mechanism_.shapes) == 9
     assert made(temperature=0.7).fit(*records()).temperature_ == 0.7
     assert made("gaussian").fit(*records()).temperature_ == 1.0
 
@@ -363,7 +368,7 @@ def test_auto_is_the_best_of_all_where_features_depend_on_each_other(epsilon):
             PrivateNaiveBayes(
                 SIZES * 4,
                 classes=[0, 1],
-                target=Rdp(5, epsilon),
+                target=RenyiDP(5, epsilon),
                 mechanism=mechanism,
                 random_state=seed,
             )
@@ -380,7 +385,7 @@ def test_auto_is_the_best_of_all_where_features_depend_on_each_other(epsilon):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_smallest_budget_is_no_worse_than_a_guess_under_auto_and_no_error_elsewhere(mechanism):
     X, y = records(n=200)
-    model = made(mechanism, Rdp(5, 1e-6)).fit(X, y)
+    model = made(mechanism, RenyiDP(5, 1e-6)).fit(X, y)
     probabilities = model.predict_proba(X)
     assert np.isfinite(model.predict_log_proba(X)).all()
     np.testing.assert_allclose(probabilities.sum(1), 1)
@@ -412,7 +417,7 @@ def test_a_replaced_record_changes_every_table_as_paid_for(monkeypatch):
     Everything drawn comes from tables that one record changes by (+1, −1) at most, with the noise
     of the mechanism that was paid for; and which one that is does not depend on the data.
     """
-    target = Rdp(5, 1e4)  # so that the temperature is measured
+    target = RenyiDP(5, 1e4)  # so that the temperature is measured
     model = PrivateNaiveBayes([2, 3], classes=["a", "b"], target=target)
     X, y = np.array([[0, 2], [1, 0], [1, 1]]), np.array(["a", "a", "b"])
     tables, mechanism = _captured(monkeypatch, model, X, y)
@@ -484,7 +489,7 @@ def test_there_is_no_partial_fit():
 @pytest.mark.parametrize("kind", [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier])
 def test_each_fit_of_a_clone_says_that_it_costs(kind):
     X, y = records(200)
-    model = kind(SIZES, classes=[0, 1], target=Rdp(5, 1.0), random_state=0)
+    model = kind(SIZES, classes=[0, 1], target=RenyiDP(5, 1.0), random_state=0)
     model.fit(X, y)  # no warning, which would be an error here
     copy = clone(model)
     with pytest.warns(UserWarning, match="each fit is a release of its own") as said:
@@ -495,7 +500,7 @@ def test_each_fit_of_a_clone_says_that_it_costs(kind):
     assert len(said) == 3
     with pytest.warns(UserWarning, match="a clone of a private model"):
         pickle.loads(pickle.dumps(clone(model))).fit(X, y)  # as for another process
-    copy.fit(X, y, accountant=RdpAccountant(budget=Rdp(5, 10.0)))  # which adds it up
+    copy.fit(X, y, accountant=RdpAccountant(budget=RenyiDP(5, 10.0)))  # which adds it up
 
 
 @needs_forks
@@ -537,7 +542,7 @@ def test_another_temperature_is_checked():
 def test_cross_validation_works_on_copies():
     scores = cross_val_score(made(), *records(), scoring="neg_log_loss", cv=3)
     assert np.isfinite(scores).all()
-    assert clone(made(alpha=None)).get_params()["target"] == Rdp(5, 1.0)
+    assert clone(made(alpha=None)).get_params()["target"] == RenyiDP(5, 1.0)
 
 
 # scikit-learn takes classes_ as sorted: the second is positive, and scores are in its order.
@@ -624,7 +629,7 @@ def test_two_classes_are_scored_calibrated_and_cut_alike(classes):
 @pytest.mark.parametrize("classes", [("no", "yes"), ("yes", "no"), (1, 0)], ids=repr)
 def test_a_grid_search_prefers_the_larger_budget(classes):
     X, y = labelled(classes)
-    targets = [Rdp(5, 1e-5), Rdp(5, 1.0)]
+    targets = [RenyiDP(5, 1e-5), RenyiDP(5, 1.0)]
     search = GridSearchCV(made(classes=classes), {"target": targets}, scoring="roc_auc", cv=3)
     assert search.fit(X, y).best_params_ == {"target": targets[1]}
 
@@ -671,7 +676,7 @@ def test_a_failed_fit_leaves_everything_as_it_was():
     for fit in (
         lambda model: model.fit(named, [5, *y[1:]]),
         lambda model: model.fit([[77, 0, 0], *X[1:].tolist()], y),
-        lambda model: model.fit(named, y, accountant=RdpAccountant(budget=Rdp(5, 0.1))),
+        lambda model: model.fit(named, y, accountant=RdpAccountant(budget=RenyiDP(5, 0.1))),
     ):
         model = made()
         with pytest.raises(ValueError, match=r"y must|X must|budget"):
@@ -870,7 +875,7 @@ def frame(n=60):
 
 
 def from_schema(**more):
-    more = {"classes": "ill", "target": Rdp(2, 1.0), "random_state": 0} | more
+    more = {"classes": "ill", "target": RenyiDP(2, 1.0), "random_state": 0} | more
     return PrivateNaiveBayes(SCHEMA, **more)
 
 
@@ -1048,7 +1053,7 @@ def test_classes_must_be_a_column_of_categories():
 def test_one_column_for_all():
     """Of numbers in an array, of texts in a frame."""
     X, y = records()
-    target = Rdp(5, 1.0)
+    target = RenyiDP(5, 1.0)
     listed = PrivateNaiveBayes([4, 4, 4], classes=[0, 1], target=target, random_state=0).fit(X, y)
     for values, table in (
         ((0, 1, 2, 3), X),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
 from privrl.data.schema import Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
@@ -90,7 +90,7 @@ def test_the_second_round_spends_the_same_whatever_the_first_released(
     assert all(left.parents[node] in ((), own) for node, own in PARENTS.items())
 
 
-@pytest.mark.parametrize("target", [Rdp(5, 0.003), Rdp(5, 1), ApproxDP(0.1, 1e-5)])
+@pytest.mark.parametrize("target", [RenyiDP(5, 0.003), RenyiDP(5, 1), ApproxDP(0.1, 1e-5)])
 @pytest.mark.parametrize("linked", [True, False])
 def test_what_is_released_costs_what_was_charged(target, linked):
     rng = np.random.default_rng(3)
@@ -117,11 +117,11 @@ def test_where_no_edge_is_left_each_node_has_the_noise_that_the_empty_network_ha
 
 
 def test_over_the_budget_nothing_is_drawn():
-    accountant = RdpAccountant(budget=Rdp(5, 0.9))
+    accountant = RdpAccountant(budget=RenyiDP(5, 0.9))
     rng, same = np.random.default_rng(3), np.random.default_rng(3)
     data = records(100, np.random.default_rng(1), linked=True)
     with pytest.raises(BudgetExceeded):
-        PrivateBayesNet(parents=PARENTS, schema=SCHEMA, target=Rdp(5, 1)).fit(
+        PrivateBayesNet(parents=PARENTS, schema=SCHEMA, target=RenyiDP(5, 1)).fit(
             data, rng, accountant=accountant
         )
     assert rng.random() == same.random()
@@ -132,7 +132,7 @@ def test_over_the_budget_nothing_is_drawn():
 @given(
     n=st.integers(20, 2000),
     to=st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1)),
-    target=st.sampled_from([Rdp(5, 0.01), Rdp(5, 0.2), Rdp(5, 2.0), ApproxDP(1, 1e-5)]),
+    target=st.sampled_from([RenyiDP(5, 0.01), RenyiDP(5, 0.2), RenyiDP(5, 2.0), ApproxDP(1, 1e-5)]),
 )
 def test_replayed_with_another_record(n, to, target):
     """Of enough records that edges are kept, and of so few that they are not."""
@@ -156,13 +156,15 @@ def test_replayed_with_another_record(n, to, target):
         ({}, 6),
         ({"parents": EMPTY}, 3),
         ({"shares": dict.fromkeys(PARENTS, 1.0)}, 3),
-        ({"target": Rdp(5000, 1)}, 3),  # Laplace noise
+        ({"target": RenyiDP(5000, 1)}, 3),  # Laplace noise
         ({"mechanism": "gaussian"}, 3),
     ],
 )
 def test_there_is_one_round_where_nothing_is_to_be_decided(changes, n_tables):
     rng = np.random.default_rng(0)
-    spec = PrivateBayesNet(**{"parents": PARENTS, "schema": SCHEMA, "target": Rdp(5, 1)} | changes)
+    spec = PrivateBayesNet(
+        **{"parents": PARENTS, "schema": SCHEMA, "target": RenyiDP(5, 1)} | changes
+    )
     fitted = spec.fit(records(300, rng, linked=True), rng)
     assert len(fitted.mechanism.shapes) == n_tables
     again = BayesNet.from_dict(fitted.to_dict())
@@ -183,7 +185,7 @@ def test_edges_are_kept_by_what_was_released_and_nothing_else(monkeypatch):
     rng = np.random.default_rng(0)
     alike = SCHEMA.decode(np.zeros((600, 3), int))
     for epsilon in np.geomspace(1e-4, 1, 12):
-        spec = PrivateBayesNet(parents=PARENTS, schema=SCHEMA, target=Rdp(5, float(epsilon)))
+        spec = PrivateBayesNet(parents=PARENTS, schema=SCHEMA, target=RenyiDP(5, float(epsilon)))
         fits = [spec.fit(data, rng) for data in (alike, records(600, rng, linked=False))]
         assert fits[0].to_dict() == fits[1].to_dict()
 
@@ -298,7 +300,7 @@ def test_where_nothing_is_linked_it_is_not_worse_than_the_empty_network(epsilon)
         rng = np.random.default_rng(seed)
         data, test = (records(n, rng, linked=False) for n in (600, 2000))
         both = [
-            PrivateBayesNet(parents=parents, schema=SCHEMA, target=Rdp(5, epsilon))
+            PrivateBayesNet(parents=parents, schema=SCHEMA, target=RenyiDP(5, epsilon))
             .fit(data, rng)
             .log_likelihood(test)
             for parents in (EMPTY, PARENTS)
@@ -311,7 +313,7 @@ def test_where_nodes_are_linked_edges_stay_and_tell():
     rng = np.random.default_rng(7)
     data, test = (records(n, rng, linked=True) for n in (2000, 2000))
     fits = [
-        PrivateBayesNet(parents=parents, schema=SCHEMA, target=Rdp(5, 0.5)).fit(data, rng)
+        PrivateBayesNet(parents=parents, schema=SCHEMA, target=RenyiDP(5, 0.5)).fit(data, rng)
         for parents in (EMPTY, PARENTS)
     ]
     assert dict(fits[1].parents) == PARENTS

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
 from privrl.data.schema import Categories, Schema
 from privrl.mechanisms import ExponentialMechanism, ReleasedTable, TablesMechanism
@@ -138,7 +138,7 @@ def test_where_the_bound_is_far_the_gain_is_the_likelihood_ratio(monkeypatch):
 # What is paid
 
 
-@pytest.mark.parametrize("target", [Rdp(5, 0.05), Rdp(5, 1), ApproxDP(0.3, 1e-5), TARGET])
+@pytest.mark.parametrize("target", [RenyiDP(5, 0.05), RenyiDP(5, 1), ApproxDP(0.3, 1e-5), TARGET])
 def test_tables_and_choices_together_cost_what_was_charged(target):
     rng, accountant = np.random.default_rng(3), RdpAccountant()
     net = private(target).fit(records(4000, rng), rng, accountant=accountant)
@@ -147,7 +147,7 @@ def test_tables_and_choices_together_cost_what_was_charged(target):
     assert by_hand == pytest.approx(accountant.spent(5.0), rel=1e-12)
     assert float(net.cost.rdp(5.0)) == pytest.approx(by_hand, rel=1e-12)
     assert float(net.cost.rdp(5.0)) <= accountant.spent(5.0)
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         assert by_hand == pytest.approx(target.epsilon, rel=1e-9)
         assert 3 * net.choice.cost.rdp(5.0) == pytest.approx(0.2 * target.epsilon, rel=1e-6)
     else:
@@ -156,14 +156,14 @@ def test_tables_and_choices_together_cost_what_was_charged(target):
 
 
 def test_over_the_budget_nothing_is_drawn():
-    accountant = RdpAccountant(budget=Rdp(5, 0.9))
+    accountant = RdpAccountant(budget=RenyiDP(5, 0.9))
     rng, same = np.random.default_rng(3), np.random.default_rng(3)
     data = records(2000, np.random.default_rng(1))
     with pytest.raises(BudgetExceeded):
-        private(Rdp(5, 1)).fit(data, rng, accountant=accountant)
+        private(RenyiDP(5, 1)).fit(data, rng, accountant=accountant)
     assert rng.random() == same.random()
     assert accountant.rdp.max() == 0
-    private(Rdp(5, 0.9)).fit(data, rng, accountant=accountant)
+    private(RenyiDP(5, 0.9)).fit(data, rng, accountant=accountant)
     assert accountant.spent(5.0) == pytest.approx(0.9)
 
 
@@ -190,7 +190,7 @@ def test_where_choices_could_tell_nothing_there_is_none():
 @given(
     n=st.integers(300, 1500),
     to=st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1), st.integers(0, 2)),
-    target=st.sampled_from([Rdp(5, 0.5), Rdp(5, 2.0), ApproxDP(3, 1e-5)]),
+    target=st.sampled_from([RenyiDP(5, 0.5), RenyiDP(5, 2.0), ApproxDP(3, 1e-5)]),
 )
 def test_replayed_with_another_record(n, to, target):
     data = records(n, np.random.default_rng(n))

@@ -25,7 +25,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.data.logs.text import text_parts
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
@@ -469,7 +469,7 @@ def test_classes(classes, container, data):
 @given(data=st.data())
 def test_discretise(data):
     records, i, entry = data.draw(cases(Bins((0, 1, 2, 5)), more=False))
-    target, seen = Rdp(2, 1.0), []
+    target, seen = RenyiDP(2, 1.0), []
 
     def read(values):
         with ExitStack() as stack:

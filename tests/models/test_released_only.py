@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.accounting.targets import Rdp
+from privrl.accounting.targets import RenyiDP
 from privrl.costs.relations import AddRemoveRecord
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import ReleasedTable, TablesMechanism
@@ -18,12 +18,14 @@ from privrl.models.histograms import histogram, value_counts
 
 SCHEMA = Schema({"age": Bins.even(0, 100, 4), "kind": Categories(("a", "b", "c"))})
 PARENTS: dict[str, tuple[str, ...]] = {"age": (), "kind": ("age",)}
-TARGET = Rdp(2, 1.0)
+TARGET = RenyiDP(2, 1.0)
 
 
 def naive_bayes(frame: pd.DataFrame) -> Any:
     sklearn = pytest.importorskip("privrl.models.naive_bayes", reason="an extra: privrl[models]")
-    model = sklearn.PrivateNaiveBayes(SCHEMA, classes="kind", target=Rdp(2, 50.0), random_state=0)
+    model = sklearn.PrivateNaiveBayes(
+        SCHEMA, classes="kind", target=RenyiDP(2, 50.0), random_state=0
+    )
     return model.fit(frame[["age"]], frame["kind"]).to_dict()
 
 

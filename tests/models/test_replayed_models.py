@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
 from privrl.cli import app
 from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
@@ -44,7 +44,7 @@ ANY_NUMBER = st.sampled_from(
 )
 RECORD = st.tuples(ANY_CATEGORY, ANY_CATEGORY, ANY_CATEGORY, ANY_NUMBER, st.sampled_from(CLASSES))
 RECORDS = st.lists(RECORD, min_size=2, max_size=12)
-TARGETS = st.sampled_from([Rdp(2.0, 0.5), Rdp(5.0, 50.0), ApproxDP(1.0, 1e-5)])
+TARGETS = st.sampled_from([RenyiDP(2.0, 0.5), RenyiDP(5.0, 50.0), ApproxDP(1.0, 1e-5)])
 OPTIONS = settings(
     max_examples=12, deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -104,7 +104,7 @@ def test_naive_bayes(*, records, data, target, kind, mechanism, charged) -> None
 @given(
     data=st.data(),
     many=st.integers(50, 3000),
-    target=st.sampled_from([Rdp(2.0, 0.5), Rdp(2.0, 50.0)]),
+    target=st.sampled_from([RenyiDP(2.0, 0.5), RenyiDP(2.0, 50.0)]),
 )
 def test_naive_bayes_whose_temperature_is_measured(data, many, target) -> None:
     """Enough records that the mean derivative is worth measuring: a second release."""
@@ -126,7 +126,7 @@ def test_naive_bayes_whose_temperature_is_measured(data, many, target) -> None:
 @given(
     data=st.data(),
     many=st.integers(50, 3000),
-    target=st.sampled_from([Rdp(2.0, 0.5), Rdp(2.0, 50.0), ApproxDP(0.3, 1e-5)]),
+    target=st.sampled_from([RenyiDP(2.0, 0.5), RenyiDP(2.0, 50.0), ApproxDP(0.3, 1e-5)]),
     n_classes=st.integers(2, 3),
     given_tables=st.booleans(),
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord
 from privrl.data.schema import Categories
 from privrl.mechanisms import (
@@ -112,7 +112,7 @@ def test_one_record_moves_at_most_two_cells_and_two_blocks(cells: int) -> None:
             assert sorted(table[table != 0]) in ([], [-1, 1])
 
 
-@pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.5)], ids=repr)
+@pytest.mark.parametrize("target", [TARGET, RenyiDP(2, 0.5)], ids=repr)
 @pytest.mark.parametrize(
     "relation", [ReplaceRecord(), Relation("two at once", {"counts": [(2, -2)]})], ids=str
 )
@@ -122,7 +122,7 @@ def test_counts_and_sums_meet_the_target_together(target, relation) -> None:
     again = RdpAccountant()
     again.compose(found.cost)
     np.testing.assert_array_equal(accountant.rdp, again.rdp)
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         assert 0.495 < again.spent(2) <= 0.5
     else:
         assert 0.099 < again.epsilon(1e-6) <= 0.1
@@ -325,7 +325,7 @@ def test_intervals_of_the_noise_hold_counts_whatever_they_are() -> None:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("target", [TARGET, Rdp(2, 0.01)], ids=repr)
+@pytest.mark.parametrize("target", [TARGET, RenyiDP(2, 0.01)], ids=repr)
 def test_saved_and_loaded(target, tmp_path) -> None:
     found = faint(target=target, mechanism="blocks")
     found.save(tmp_path / "h.json")

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, Rdp
+from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_mechanism
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import LaplaceCost
@@ -20,7 +20,7 @@ from privrl.mechanisms import DirichletMechanism, TablesMechanism, least_noise_s
 SHAPES = [(1, 2), (2, 3), (2, 10)]
 DATA = [np.array([[3.0, 4]]), np.array([[1.0, 1, 1], [2, 2, 0]]), np.arange(20.0).reshape(2, 10)]
 NAMES = ["dirichlet", "gaussian", "laplace"]
-TARGETS = [Rdp(5, 0.1), Rdp(2, 8.0), ApproxDP(1.0, 1e-5)]
+TARGETS = [RenyiDP(5, 0.1), RenyiDP(2, 8.0), ApproxDP(1.0, 1e-5)]
 
 
 def calibrated(name="auto", target=TARGETS[0], **more):
@@ -32,7 +32,7 @@ def calibrated(name="auto", target=TARGETS[0], **more):
 @pytest.mark.parametrize("shares", [None, [1.0, 2.0, 5.0]], ids=["equal", "uneven"])
 def test_the_target_is_met_and_never_exceeded(name, target, shares):
     mechanism = calibrated(name, target, shares=shares)
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         spent, allowed = float(mechanism.cost.rdp(target.order)), target.epsilon
     elif mechanism.mechanism in (
         "dirichlet",
@@ -52,7 +52,7 @@ def test_the_target_is_met_and_never_exceeded(name, target, shares):
 def test_gaussian_noise_by_the_closed_form():
     """λ/2 · 2/σ² for each table adds up to ε, and σ² is as one over the share."""
     shares = np.array([1.0, 2.0, 5.0])
-    sizes = np.array(calibrated("gaussian", Rdp(5, 0.1), shares=shares).sizes)
+    sizes = np.array(calibrated("gaussian", RenyiDP(5, 0.1), shares=shares).sizes)
     np.testing.assert_allclose((5 / sizes**2).sum(), 0.1, rtol=1e-9)
     np.testing.assert_allclose(5 / sizes**2, 0.1 * shares / shares.sum(), rtol=1e-9)
 
@@ -67,7 +67,7 @@ def test_gaussian_noise_meets_delta_exactly():
 
 def test_laplace_noise_by_the_closed_form():
     """Mironov (2017), Proposition 6, for two cells of each table."""
-    sizes, order = np.array(calibrated("laplace", Rdp(5, 0.1)).sizes), 5.0
+    sizes, order = np.array(calibrated("laplace", RenyiDP(5, 0.1)).sizes), 5.0
     moment = order / (2 * order - 1) * np.exp((order - 1) / sizes)
     moment += (order - 1) / (2 * order - 1) * np.exp(-order / sizes)
     assert (2 * np.log(moment) / (order - 1)).sum() == pytest.approx(0.1, rel=1e-9)
@@ -103,7 +103,7 @@ def test_the_designed_prior_is_about_the_best():
 
     best, low, high = (
         TablesMechanism.calibrated(
-            Rdp(2, 3.0), shapes=shapes, n_records=100, mechanism="dirichlet", alpha=alpha
+            RenyiDP(2, 3.0), shapes=shapes, n_records=100, mechanism="dirichlet", alpha=alpha
         )
         for alpha in (None, 0.3, 30.0)
     )
@@ -111,14 +111,16 @@ def test_the_designed_prior_is_about_the_best():
 
 
 def test_algorithm_1_is_the_paper_s_for_every_table():
-    mechanism = TablesMechanism.algorithm_1(Rdp(5, 1.0), shapes=SHAPES)
-    one = DirichletMechanism.algorithm_1(Rdp(5, 1.0), count=3)
+    mechanism = TablesMechanism.algorithm_1(RenyiDP(5, 1.0), shapes=SHAPES)
+    one = DirichletMechanism.algorithm_1(RenyiDP(5, 1.0), count=3)
     assert mechanism.sizes == (one.weight,) * 3
     assert mechanism.alpha == one.alpha == pytest.approx(1 + 4 * 4 * one.weight)
     assert float(mechanism.cost.rdp(5.0)) < 3 * float(one.cost.rdp(5.0)) <= 1.0
 
 
-@pytest.mark.parametrize("target", [Rdp(5, 0.1), Rdp(1.5, 50.0), ApproxDP(1.0, 1e-5)], ids=str)
+@pytest.mark.parametrize(
+    "target", [RenyiDP(5, 0.1), RenyiDP(1.5, 50.0), ApproxDP(1.0, 1e-5)], ids=str
+)
 def test_auto_takes_the_noise_of_the_smaller_variance(target):
     auto, *both = (
         TablesMechanism.calibrated(target, shapes=[(1, 2)], n_records=10, mechanism=name)
@@ -147,8 +149,8 @@ def test_laplace_noise_is_left_out_where_it_is_larger_alone(target):
 
 def test_auto_takes_either():
     """A Laplace for one table and a large epsilon, a Gaussian for many."""
-    few = TablesMechanism.calibrated(Rdp(1.5, 50.0), shapes=[(1, 2)], n_records=10)
-    many = TablesMechanism.calibrated(Rdp(1.5, 50.0), shapes=[(1, 2)] * 100, n_records=10)
+    few = TablesMechanism.calibrated(RenyiDP(1.5, 50.0), shapes=[(1, 2)], n_records=10)
+    many = TablesMechanism.calibrated(RenyiDP(1.5, 50.0), shapes=[(1, 2)] * 100, n_records=10)
     assert (few.mechanism, many.mechanism) == ("laplace", "gaussian")
 
 
@@ -233,7 +235,7 @@ def test_a_text_is_no_generator():
 def test_over_budget_nothing_is_drawn_or_spent(name):
     rng = np.random.default_rng(0)
     state = rng.bit_generator.state
-    poor = RdpAccountant(budget=Rdp(5, 0.099))
+    poor = RdpAccountant(budget=RenyiDP(5, 0.099))
     with pytest.raises(BudgetExceeded):
         calibrated(name).release(DATA, rng, accountant=poor)
     assert rng.bit_generator.state == state
@@ -285,7 +287,7 @@ def test_counts_too_large_for_noise_are_refused_before_anything_is_spent(name):
     ],
 )
 def test_bad_arguments_of_calibrated(change, message):
-    arguments = {"target": Rdp(5, 0.1), "shapes": SHAPES, "n_records": 10} | change
+    arguments = {"target": RenyiDP(5, 0.1), "shapes": SHAPES, "n_records": 10} | change
     with pytest.raises(ValueError, match=message):
         TablesMechanism.calibrated(arguments.pop("target"), **arguments)
 

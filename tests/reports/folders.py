@@ -10,7 +10,7 @@ import pandas as pd
 
 from privrl import _files
 from privrl._sharing import SECRET, SEEDED
-from privrl.accounting import Rdp
+from privrl.accounting import RenyiDP
 from privrl.agents.policies import Policy
 from privrl.cli.released import guarantee_of, plain_writer
 from privrl.costs import Cost
@@ -31,7 +31,7 @@ def evil_histogram(out: Path, *, seeded: bool = False) -> PrivateHistogram:
     """Write a histogram whose first cell has such a name."""
     column = Categories((EVIL, "two", "three"))
     data = pd.Series([EVIL] * 30 + ["two"] * 60 + ["three"] * 10)
-    target = Rdp(2, 1)
+    target = RenyiDP(2, 1)
     rng = np.random.default_rng(3) if seeded else secret_rng()
     made = histogram(data, column, target=target, mechanism="gaussian", rng=rng)
     made = replace(made, name=EVIL)
@@ -105,7 +105,7 @@ def saved_sweep(out: Path) -> pd.DataFrame:
 
 
 def _saved(out: Path, model: dict[str, Any], cost: Cost) -> None:
-    guarantee = guarantee_of(cost, Rdp(2, 1), 1e-5, None)
+    guarantee = guarantee_of(cost, RenyiDP(2, 1), 1e-5, None)
     statement = {"command": "privrl", "guarantee": guarantee}
     _files.save_all(out, {"model.json": plain_writer(model)}, ("release.json", statement))
 
@@ -127,7 +127,7 @@ def saved_classifier(
     name = {"naive_bayes": "PrivateNaiveBayes", "logistic_regression": "PrivateLogisticRegression"}
     data = records()
     schema, classes, X, y = of or (SCHEMA, EVIL, data[["age"]], data[EVIL])
-    model = getattr(made, name[kind])(schema, classes=classes, target=Rdp(2, 1))
+    model = getattr(made, name[kind])(schema, classes=classes, target=RenyiDP(2, 1))
     model.fit(X, y)
     _saved(out, model.to_dict(), model.cost_)
     return model
@@ -137,7 +137,7 @@ def saved_network(out: Path, *, chosen: bool = False) -> Any:
     """Write a network of two columns."""
     made = importlib.import_module("privrl.models.bayes_net")
     parents = "private" if chosen else {"age": [EVIL], EVIL: []}
-    plan = made.PrivateBayesNet(parents=parents, schema=SCHEMA, target=Rdp(2, 1))
+    plan = made.PrivateBayesNet(parents=parents, schema=SCHEMA, target=RenyiDP(2, 1))
     net = plan.fit(records(), secret_rng())
     _saved(out, net.to_dict(), net.cost)
     return net

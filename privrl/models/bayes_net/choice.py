@@ -70,7 +70,7 @@ def plan(target: Target, n_nodes: int, n_records: int) -> tuple[float, Exponenti
 
     Parameters
     ----------
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What tables and choices together may spend.
     n_nodes : int
         Of which all but one are chosen.

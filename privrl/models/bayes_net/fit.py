@@ -55,7 +55,7 @@ class PrivateBayesNet:
         that at this budget, a network without edges is fitted.
     schema : Schema
         What each node may hold; columns that are no nodes are ignored.
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What all the tables together may spend, where one record is replaced by any other.
         None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}

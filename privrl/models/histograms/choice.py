@@ -69,7 +69,7 @@ def choose_mechanism(
 
     Parameters
     ----------
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What one release may spend.
     n_records : float or None
         Public number of records, > 0; None where it is private and there is no guess.

@@ -57,7 +57,7 @@ def histogram(
         put into the first or last bin, so that every record is counted.
     range : (float, float), optional
         The public bounds, where ``bins`` is a number. It is never read from the values.
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What the release may spend.
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.

@@ -13,7 +13,7 @@ from privrl._fixed import fitted
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
-from privrl.accounting.targets import Rdp, Target, check_target
+from privrl.accounting.targets import RenyiDP, Target, check_target
 from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
@@ -55,7 +55,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         The public domain of the features, as for `PrivateNaiveBayes`.
     classes : str or sequence of str, int or bool, or Categories
         The public classes, as for `PrivateNaiveBayes`.
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What a fit may spend.
     random_state : int, optional
         By default secret randomness, see `privrl.secret_rng`. A seed is for experiments only:
@@ -176,7 +176,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
             part = sigma * planned.share**-0.5
-            begun.target = Rdp(
+            begun.target = RenyiDP(
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
             tables, measured = plan_tables(begun.target, records.shapes, part, n_records)

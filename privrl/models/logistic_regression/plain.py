@@ -11,7 +11,7 @@ from privrl._checks import check_count, check_positive, check_truth
 from privrl._sharing import Verdict, check_said, judge
 from privrl._shown import shown
 from privrl._typing import FloatArray
-from privrl.accounting.targets import Rdp, Target
+from privrl.accounting.targets import RenyiDP, Target
 from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
@@ -115,7 +115,7 @@ def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
 def _guarantee(total: Cost, target: Target) -> dict[str, Any]:
     """Return what everything in a file cost, in the terms of the target."""
     said: dict[str, Any] = {"relation": str(total.relation)}
-    if isinstance(target, Rdp):
+    if isinstance(target, RenyiDP):
         return said | {"order": target.order, "epsilon": float(total.rdp(target.order))}
     return said | {"epsilon": float(total.epsilon(target.delta)), "delta": target.delta}
 

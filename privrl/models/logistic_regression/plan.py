@@ -164,7 +164,7 @@ def plan_tables(
 
     Parameters
     ----------
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What tables may spend.
     shapes : sequence of (int, int)
         Of the tables: of the classes first, then of each feature.

@@ -78,7 +78,7 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
     classes : str or sequence of str, int or bool, or Categories
         The public classes, at least two: themselves, or the name of the schema's column that
         lists them, which is then no feature.
-    target : Rdp or ApproxDP
+    target : RenyiDP or ApproxDP
         What a fit may spend; None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` is described in `privrl.models.naive_bayes`. The others are for comparison: one
@@ -130,8 +130,9 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
 
     Examples
     --------
-    >>> from privrl.accounting.targets import Rdp
-    >>> model = PrivateNaiveBayes([3, 2], classes=["no", "yes"], target=Rdp(2, 1), random_state=0)
+    >>> from privrl.accounting.targets import RenyiDP
+    >>> target = RenyiDP(2, 1)
+    >>> model = PrivateNaiveBayes([3, 2], classes=["no", "yes"], target=target, random_state=0)
     >>> X, y = [[0, 0], [1, 0], [2, 1], [2, 1]] * 50, ["no", "no", "yes", "yes"] * 50
     >>> model.fit(X, y).predict([[2, 1]])
     array(['yes'], dtype='<U3')

@@ -10,7 +10,7 @@ from privrl._checks import check_count, check_positive
 from privrl._sharing import Verdict, check_said, judge
 from privrl._shown import shown
 from privrl._typing import FloatArray
-from privrl.accounting.targets import ApproxDP, Rdp, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
@@ -230,7 +230,7 @@ def target_of(data: Any) -> Target | None:
     """Return the target that plain data describe, or None."""
     if data is None:
         return None
-    for kind, names in ((Rdp, ("order", "epsilon")), (ApproxDP, ("epsilon", "delta"))):
+    for kind, names in ((RenyiDP, ("order", "epsilon")), (ApproxDP, ("epsilon", "delta"))):
         if isinstance(data, Mapping) and set(data) == set(names):
             return kind(**data)
     raise ValueError("target must have the entries order and epsilon, or epsilon and delta.")
