@@ -11,7 +11,14 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.journal import Entry, Journal
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
+from privrl.accounting.targets import (
+    ApproxDP,
+    PureDP,
+    RenyiDP,
+    Target,
+    ZeroConcentratedDP,
+    target_of,
+)
 
 __all__ = [
     "Accountant",
@@ -20,8 +27,11 @@ __all__ = [
     "Entry",
     "Journal",
     "PldAccountant",
+    "PureDP",
     "RdpAccountant",
     "RenyiDP",
     "Target",
+    "ZeroConcentratedDP",
     "calibrate",
+    "target_of",
 ]

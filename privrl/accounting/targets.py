@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from privrl._checks import check_between, check_positive
 from privrl._shown import shown
-from privrl.costs.base import Cost
+from privrl.costs.base import Cost, pure_ratio
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_log_delta
 from privrl.numerics.upwards import product_up, quotient_up
 
@@ -70,7 +71,83 @@ class ApproxDP:
         return log_delta - math.log(self.delta)
 
 
-Target = RenyiDP | ApproxDP
+@dataclass(frozen=True)
+class PureDP:
+    """Pure differential privacy, ``delta = 0``, epsilon in nats.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` is not > 0 and finite.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        epsilon = check_positive("epsilon", self.epsilon, "smaller means more privacy")
+        object.__setattr__(self, "epsilon", epsilon)
+
+    def excess(self, cost: Cost, count: int = 1) -> float:
+        """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
+        ratio = pure_ratio(cost)
+        if ratio is None:
+            return math.inf
+        spent = count * ratio / Fraction(self.epsilon)
+        return math.log(float(np.nextafter(float(spent), np.inf))) if spent > 0 else -math.inf
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP:
+    """Zero-concentrated differential privacy: at each order a, at most ``rho * a`` (nats).
+
+    Bun and Steinke (2016), Definition 1.1.
+
+    Raises
+    ------
+    ValueError
+        If ``rho`` is not > 0 and finite.
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        rho = check_positive("rho", self.rho, "smaller means more privacy")
+        object.__setattr__(self, "rho", rho)
+
+    def excess(self, cost: Cost, count: int = 1) -> float:
+        """Return how far ``count`` releases are above the target (> 0) or below, in logarithms."""
+        spent = product_up(count, quotient_up(cost.rdp(DEFAULT_ORDERS), DEFAULT_ORDERS))
+        most = float(np.max(quotient_up(spent, self.rho)))
+        return math.log(most) if most > 0 else -math.inf
+
+
+Target = RenyiDP | ApproxDP | PureDP | ZeroConcentratedDP
+
+DEFAULT_DELTA = 1e-5
+
+
+def target_of(
+    epsilon: float, delta: float = DEFAULT_DELTA, renyi_order: float | None = None
+) -> Target:
+    """Return the target that numbers name.
+
+    Parameters
+    ----------
+    epsilon : float
+        > 0, in nats.
+    delta : float
+        The probability with which epsilon may be exceeded, >= 0 and < 1; 0 is pure privacy.
+    renyi_order : float, optional
+        In place of ``delta``: the Rényi order > 1 that ``epsilon`` bounds.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+    if renyi_order is not None:
+        return RenyiDP(renyi_order, epsilon)
+    return PureDP(epsilon) if delta == 0 else ApproxDP(epsilon, delta)
 
 
 def check_target(target: object, otherwise: str = "") -> None:
@@ -81,11 +158,12 @@ def check_target(target: object, otherwise: str = "") -> None:
     ValueError
         If it is none; the message ends with ``otherwise``.
     """
-    if isinstance(target, RenyiDP | ApproxDP):
+    if isinstance(target, Target):
         return
     hint = ""
     if isinstance(target, int | float) and not isinstance(target, bool) and target > 0:
         hint = f"; write ApproxDP({target!r}, 1e-5), with a delta, or RenyiDP(2, {target!r})"
     raise ValueError(
-        f"target must be RenyiDP(...) or ApproxDP(...), got {shown(target)}{hint}{otherwise}."
+        "target must be ApproxDP(...), PureDP(...), RenyiDP(...) or ZeroConcentratedDP(...), got "
+        f"{shown(target)}{hint}{otherwise}."
     )
