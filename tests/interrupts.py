@@ -41,7 +41,12 @@ class Interrupter:
         # A tracer strikes between a body and the end of its `with`, where no signal does.
         while samplers._drawing._is_owned():  # type: ignore[attr-defined] # of RLock
             samplers._drawing.release()
-        return raised
+        try:
+            return raised
+        finally:
+            # Its traceback refers to this frame: a connection to the ledger would stay open, and
+            # locked, until the collector of garbage finds that circle.
+            del raised
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
         module = frame.f_globals.get("__name__", "")

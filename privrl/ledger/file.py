@@ -106,13 +106,7 @@ class LedgerFile:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator["Transaction"]:
         with self._words(), closing(self._open(begin)) as connection:
-            transaction = Transaction(connection, self.path)
-            try:
-                yield transaction
-            except BaseException:
-                if connection.in_transaction:  # a full disk has rolled back already
-                    connection.execute("ROLLBACK")
-                raise
+            yield Transaction(connection, self.path)  # closing rolls back on an error
             connection.execute("COMMIT")
 
     def _open(self, begin: str) -> sqlite3.Connection:
