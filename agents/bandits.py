@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_is, check_positive
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.rdp import RdpAccountant
 from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
 from privrl.mechanisms import LaplaceMechanism
+from privrl.numerics.checks import check_between, check_count, check_is, check_positive
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.samplers.base import PaidSampler, check_batch, draw
 from privrl.samplers.dirichlet import SingleDraw
 

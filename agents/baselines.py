@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
@@ -12,7 +10,9 @@ from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
 from privrl.envs.support import Support
+from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 
 

@@ -19,11 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from privrl._files import read_bytes, save_private
-from privrl._plain import parse_json
-from privrl._states import PutBack, Taken, pack, settings_digest, settings_of, unpack
-from privrl._typing import FloatArray
 from privrl.accounting.journal import KeepsJournal
+from privrl.accounting.ledger import Ledger, drawn_twice
 from privrl.agents.observer import counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
 from privrl.costs import (
@@ -38,8 +35,11 @@ from privrl.costs import (
     SimplexCost,
     Together,
 )
-from privrl.ledger.ledger import Ledger, drawn_twice
+from privrl.files.files import read_bytes, save_private
+from privrl.files.plain import parse_json
+from privrl.files.states import PutBack, Taken, pack, settings_digest, settings_of, unpack
 from privrl.numerics.randomness import SECRET, derived_rng, randomness_of
+from privrl.numerics.typing import FloatArray
 from privrl.samplers.dirichlet import SingleDraw
 from privrl.samplers.noisy_counts import NoisyPosterior
 

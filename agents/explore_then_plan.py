@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._typing import IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule
 from privrl.envs.support import Support
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 

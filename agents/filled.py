@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 _LOW, _HIGH, _PER_DEVIATION = -6, 12, 8  # bins of noisy counts, in deviations
 _N_BINS = (_HIGH - _LOW) * _PER_DEVIATION + 2

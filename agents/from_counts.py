@@ -5,14 +5,14 @@ from abc import ABC
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel
 from privrl.agents.schedules import Schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.support import Support
+from privrl.files.shown import shown
 from privrl.numerics.randomness import Rng, secret_rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 

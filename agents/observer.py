@@ -11,16 +11,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_count, check_does, check_is, check_truth, plain_array
-from privrl._fixed import fixed
-from privrl._processes import this_process
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import RewardModel
 from privrl.agents.tally import Tally
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
+from privrl.files.fixed import fixed
+from privrl.numerics.checks import check_count, check_does, check_is, check_truth, plain_array
+from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import check_total
 
 

@@ -10,14 +10,14 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, plain_array
-from privrl._files import read_bytes, save_all, text_writer
-from privrl._plain import listed, parse_json
-from privrl._sharing import check_said, judge_by
-from privrl._shown import shown
-from privrl._typing import IntArray
 from privrl.envs.labels import action_names
+from privrl.files.files import read_bytes, save_all, text_writer
+from privrl.files.plain import listed, parse_json
+from privrl.files.sharing import check_said, judge_by
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.randomness import secret_rng
+from privrl.numerics.typing import IntArray
 
 Action = np.int64 | NDArray[np.int64]
 """One, or one for each of several environments."""

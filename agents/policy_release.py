@@ -13,14 +13,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, plain_array
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.envs import TabularMDP
+from privrl.files.shown import shown
 from privrl.mechanisms import Mechanism, SimplexMechanism
+from privrl.numerics.checks import check_between, check_count, check_numbers, plain_array
+from privrl.numerics.typing import FloatArray
 
 _ROUNDING = 1e-9
 

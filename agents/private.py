@@ -5,9 +5,6 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from privrl._checks import check_count, check_is, check_positive
-from privrl._shown import shown
-from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
@@ -20,7 +17,10 @@ from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is, check_positive
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import BoolArray
 from privrl.samplers.noisy_counts import NoisyCounts
 
 REWARD_SHARE = 1 / 3

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from privrl._fixed import fixed
-from privrl._typing import IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.private import private_agent
 from privrl.agents.rewards import RewardModel
 from privrl.agents.schedules import Schedule, check_schedule
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.support import Support
+from privrl.files.fixed import fixed
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior, Sampler
 
 

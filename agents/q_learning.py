@@ -5,9 +5,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count
-from privrl._fixed import fixed
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import Transition, check_index
 from privrl.agents.rewards import KnownRewards
@@ -16,7 +13,10 @@ from privrl.agents.tabular import TabularAgent
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
+from privrl.files.fixed import fixed
+from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NonPrivate
 

@@ -12,13 +12,13 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, check_positive
-from privrl._shown import shown
-from privrl._states import settings_digest
+from privrl.accounting import Ledger
 from privrl.agents import checkpoints
 from privrl.agents.tabular import TabularAgent
 from privrl.envs import TabularMDP
-from privrl.ledger import Ledger
+from privrl.files.shown import shown
+from privrl.files.states import settings_digest
+from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.randomness import SECRET, randomness_of
 
 Record = dict[str, NDArray[Any]]

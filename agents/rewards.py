@@ -13,15 +13,15 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is
-from privrl._fixed import fixed
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import DAMPED_REWARDS, Relation
+from privrl.files.fixed import fixed
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_count, check_is
 from privrl.numerics.dirichlet_rows import row_sums
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import GRID, Posterior, Sampler, check_sampler, check_table
 from privrl.samplers.dirichlet import SingleDraw
 

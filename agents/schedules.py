@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from privrl._checks import check_between, check_count
-from privrl._shown import shown
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count
 
 
 class Schedule(Protocol):

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.filled import chance_filled
 from privrl.agents.rewards import HatPosterior
 from privrl.envs.support import Support
 from privrl.numerics.scipy_lazily import sparse
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _KEPT: Final = 0.05  # a cell less likely to be filled than this is taken to be empty

@@ -7,17 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count
-from privrl._fixed import fixed
-from privrl._shown import shown
-from privrl._typing import IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
 from privrl.agents.schedules import Geometric, Schedule
 from privrl.agents.sparse_model import SparseModel
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.support import Support
+from privrl.files.fixed import fixed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 

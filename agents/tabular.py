@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is, check_rng, check_truth
-from privrl._fixed import fixed
-from privrl._html import table
-from privrl._processes import this_process
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
+from privrl.accounting.ledger import Ledger
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.agents import checkpoints
@@ -32,8 +28,12 @@ from privrl.costs.base import Cost, is_fixed
 from privrl.costs.relations import PaperStep, ReplaceEpisode
 from privrl.envs.planning import best_actions, plan_support
 from privrl.envs.support import Support
-from privrl.ledger.ledger import Ledger
+from privrl.files.fixed import fixed
+from privrl.files.html import table
+from privrl.numerics.checks import as_floats, check_count, check_is, check_rng, check_truth
+from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import SECRET, Rng, as_rng, randomness_of, secret_rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Draw, Posterior, Sampler, check_table
 
 if TYPE_CHECKING:  # they train agents

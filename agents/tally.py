@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and what is added to each
 

@@ -13,9 +13,6 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, plain_array
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.agents.observer import Transition
 from privrl.agents.q_learning import QLearning
 from privrl.agents.resuming import Checkpoint, Keeper, Record
@@ -24,7 +21,10 @@ from privrl.agents.tabular import TabularAgent
 from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
 from privrl.envs.steps import any_action
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray
 
 _seen = partial(tuple.__new__, Transition)  # quicker than by its own __new__, which sorts arguments
 Environment = gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP

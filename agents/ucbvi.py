@@ -5,15 +5,15 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_positive
-from privrl._fixed import fixed
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.rewards import BetaPosterior, RewardModel
 from privrl.agents.schedules import Schedule
 from privrl.envs.support import Support
+from privrl.files.fixed import fixed
+from privrl.numerics.checks import check_positive
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.samplers.base import Posterior, Sampler
 from privrl.samplers.noisy_counts import NoisyPosterior
 

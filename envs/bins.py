@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Space
 
-from privrl._checks import check_is
-from privrl._shown import shown
 from privrl.envs.spaces import parts_of
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 Edges = tuple[float, ...]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from privrl._checks import check_count
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.checks import check_count
 
 
 def double_chain(n_states: int = 31, horizon: int = 20) -> TabularMDP:

@@ -11,9 +11,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privrl._checks import check_count, check_is
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.envs.arrival import (
     Outcome,
     layers_of_rewards,
@@ -24,6 +21,9 @@ from privrl.envs.arrival import (
 )
 from privrl.envs.blackjack import LONGEST_HAND
 from privrl.envs.toy_text import episode_limit
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is
 
 DEFAULT_HORIZON: Final = 100
 """Steps of an episode where nothing limits them."""

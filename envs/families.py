@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from privrl._checks import check_is
-from privrl._shown import shown
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door
 from privrl.envs.operations import machine_replacement, queue
 from privrl.envs.random_tables import dense, garnet
@@ -16,6 +14,8 @@ from privrl.envs.riverswim import riverswim
 from privrl.envs.suite import SUITE, Benchmark, shop
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 _EPISODES = 3_000  # of a run on tables from a file
 _NAME = re.compile(r"([A-Za-z]+)(\d+(?:x\d+)*)(?:-(\d+))?")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 class Flows(Rollouts):

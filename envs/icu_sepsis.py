@@ -10,8 +10,8 @@ from typing import IO
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.typing import BoolArray, FloatArray
 
 _ASSETS = "icu_sepsis/envs/assets/"
 _TABLES = "dynamics.npz"

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import as_floats, check_count, check_finite
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.checks import as_floats, check_count, check_finite
 
 
 def inventory(

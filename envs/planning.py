@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_is, plain_array
-from privrl._typing import FloatArray, IntArray
 from privrl.envs.support import Support
+from privrl.numerics.checks import as_floats, check_count, check_is, plain_array
 from privrl.numerics.compiled import Compiled
+from privrl.numerics.typing import FloatArray, IntArray
 
 _SMALL = 2**16
 """Up to so many action values, those of all steps are kept, and compared in the end."""

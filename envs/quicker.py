@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.flows import Flows
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.walkers import Walkers
 from privrl.numerics.abreast import generators
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 class Quicker(Rollouts):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from privrl._checks import check_count
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.checks import check_count
 
 
 def garnet(n_states: int, n_actions: int, branching: int, horizon: int, seed: int) -> TabularMDP:

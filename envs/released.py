@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._checks import plain_array
-from privrl._html import InHtml
-from privrl._plain import listed
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray
 from privrl._version import __version__
 from privrl.envs.tabular import TabularMDP
+from privrl.files.html import InHtml
+from privrl.files.plain import listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import plain_array
+from privrl.numerics.typing import BoolArray, FloatArray
 
 MOST_CELLS = 2**28
 """Transitions S x A x S of the largest model in files: as many floats take 2 GiB."""

@@ -8,11 +8,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._shown import shown
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released
 from privrl.envs.released_render import ansi, rgb_array
 from privrl.envs.tabular_env import TabularEnv
+from privrl.files.shown import shown
 
 
 class ReleasedEnv(TabularEnv):

@@ -15,14 +15,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
-from privrl._files import Write, check_stated, save_all, text_writer
-from privrl._plain import listed, parse_json
-from privrl._sharing import Verdict, check_said, judge_by
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.envs.released import Released, check_cells, checked_statement
 from privrl.envs.tabular import TabularMDP
+from privrl.files.files import Write, check_stated, save_all, text_writer
+from privrl.files.plain import listed, parse_json
+from privrl.files.sharing import Verdict, check_said, judge_by
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
+from privrl.numerics.typing import FloatArray
 
 _FORMAT = "privrl released model, 1"
 _PAGE, _TABLES = "model.json", "tables.npz"

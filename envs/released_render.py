@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.released import Released
 from privrl.numerics.printing import up
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:  # it loads when a picture is drawn
     from matplotlib.axes import Axes

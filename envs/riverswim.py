@@ -8,12 +8,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.envs.riverswim_render import ansi, rgb_array
 from privrl.envs.tabular import TabularMDP
 from privrl.envs.tabular_env import TabularEnv
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
+from privrl.numerics.typing import FloatArray
 
 LEFT, RIGHT = 0, 1
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._typing import FloatArray
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.typing import FloatArray
 
 Point = tuple[float, float]
 Colour = tuple[float, float, float]

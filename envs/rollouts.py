@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs.support import Support
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 class Rollouts(ABC):

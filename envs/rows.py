@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 _AT_ONCE = 2**20  # cells of the table that are worked on at a time
 

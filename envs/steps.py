@@ -5,9 +5,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from privrl._typing import BoolArray, IntArray
 from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.typing import BoolArray, IntArray
 
 
 class Steps(NamedTuple):

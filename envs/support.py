@@ -7,8 +7,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, plain_array
-from privrl._typing import BoolArray, IntArray
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import BoolArray, IntArray
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._files import check_ends, save_all
 from privrl.envs.tabular import TabularMDP
+from privrl.files.files import check_ends, save_all
+from privrl.numerics.checks import check_is
 
 _NAMES = ("transition", "reward", "start", "horizon")
 

@@ -8,14 +8,14 @@ from weakref import WeakKeyDictionary
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import as_floats, check_count
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs import planning
 from privrl.envs.quicker import Quicker
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
+from privrl.numerics.checks import as_floats, check_count
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 _TOLERANCE = 1e-9
 _LARGEST_COUNT = 2**53

@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._shown import shown
 from privrl.envs.arrival import Outcome
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
 
 
 class TabularEnv(gym.Env[np.int64, np.int64]):

@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import TimeLimit
 
-from privrl._typing import FloatArray
 from privrl.envs.support import Support
+from privrl.numerics.typing import FloatArray
 
 
 def read_tables(env: gym.Env[Any, Any]) -> tuple[FloatArray, FloatArray, FloatArray]:

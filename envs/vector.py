@@ -9,13 +9,13 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, plain_array
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray
 from privrl.envs.riverswim import riverswim
 from privrl.envs.riverswim_render import rgb_array
 from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import BoolArray, FloatArray
 
 Observations = NDArray[np.int64]
 Step = tuple[Observations, FloatArray, BoolArray, BoolArray, dict[str, Any]]

@@ -6,10 +6,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_is, plain_array
-from privrl._html import InHtml
-from privrl._typing import FloatArray, IntArray
 from privrl.envs.arrival import tables_hold
+from privrl.files.html import InHtml
+from privrl.numerics.checks import check_is, plain_array
+from privrl.numerics.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import math
 
-from privrl._shown import shown
 from privrl.experiments.methods import Method
+from privrl.files.shown import shown
 from privrl.samplers.buffered import BufferedFactorisation
 
 _LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker

@@ -7,9 +7,6 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_is, check_positive, check_truth
-from privrl._shown import shown
-from privrl._typing import BoolArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
@@ -39,7 +36,10 @@ from privrl.costs.base import Cost, together
 from privrl.costs.relations import DAMPED, Relation
 from privrl.envs.support import Support
 from privrl.experiments.names import lookup, schedule_named
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count, check_is, check_positive, check_truth
 from privrl.numerics.special import FloatArray
+from privrl.numerics.typing import BoolArray
 from privrl.samplers.base import Sampler, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.factorisations import FactorisationName, LocalNoise

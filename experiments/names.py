@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from privrl._checks import check_is
-from privrl._plain import did_you_mean
-from privrl._shown import shown
 from privrl.costs.relations import (
     AddRemoveRecord,
     PaperStep,
@@ -18,6 +15,9 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
+from privrl.files.plain import did_you_mean
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 if TYPE_CHECKING:  # the names of relations are asked for where nothing is learned
     import gymnasium as gym

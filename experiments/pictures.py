@@ -4,7 +4,7 @@ import io
 
 from matplotlib.figure import Figure
 
-from privrl._files import figure_writer
+from privrl.files.files import figure_writer
 
 
 class Picture(Figure):

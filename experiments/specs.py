@@ -21,8 +21,8 @@ from typing import (
     get_type_hints,
 )
 
-from privrl._checks import as_floats
-from privrl._shown import shown
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats
 
 # What several specs have.
 Order = Annotated[float, "Rényi order of the budget, > 1."]

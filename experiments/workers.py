@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
 
-from privrl._checks import check_count
-from privrl._shown import shown
 from privrl.experiments.names import lookup
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
 
 _DEATHS = 3  # in a row, without any job finished
 _LOOPBACK = "127.0.0.1"

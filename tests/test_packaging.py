@@ -23,6 +23,7 @@ APART = ("envs", "agents", "experiments")  # folders of their own beside ``privr
 #: its ``__init__``, hands on what lies in folders within it.
 FLOORS = (
     ("privrl",),
+    ("privrl.files",),
     ("privrl.numerics",),
     ("privrl.data.schema",),
     ("privrl.data.datasets",),
@@ -30,7 +31,6 @@ FLOORS = (
     ("privrl.data.logs",),
     ("privrl.costs",),
     ("privrl.accounting",),
-    ("privrl.ledger",),
     ("privrl.accuracy",),
     ("privrl.mechanisms",),
     ("privrl.samplers",),
@@ -154,7 +154,6 @@ LOADS = {
     "privrl.numerics": CORE,
     "privrl.costs": CORE,
     "privrl.accounting": CORE,
-    "privrl.ledger": CORE,
     "privrl.accuracy": CORE,
     "privrl.mechanisms": CORE,
     "privrl.samplers": CORE,

@@ -13,10 +13,10 @@ import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax, softmax
 
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting import RenyiDP, Target, calibrate
 from privrl.costs import GaussianCost, ReplaceRecord
 from privrl.models import PrivateNaiveBayes
+from privrl.numerics.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import pandas as pd
 from histogram_rivals import flat, others
 from scipy.special import xlogy
 
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting import ApproxDP
 from privrl.data.datasets import load
 from privrl.data.schema import Bins
 from privrl.mechanisms import TablesMechanism
 from privrl.models.estimates.mixture import fit
 from privrl.models.histograms import choose_mechanism, histogram
+from privrl.numerics.typing import FloatArray, IntArray
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 DELTA = 1e-6

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import betaln, gammainc, logsumexp
 
-from privrl._typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 #: Sums of the cells from `low` to `high` that noisy counts make, and the variances of their noise.
 Sums = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]

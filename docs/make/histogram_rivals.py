@@ -12,7 +12,6 @@ import numpy as np
 from histogram_priors import averaged_splits, gammas, splits, sums_of
 from scipy.special import expit
 
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting import ApproxDP
 from privrl.mechanisms import (
     DiscreteGaussianMechanism,
@@ -22,6 +21,7 @@ from privrl.mechanisms import (
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates import row_probabilities
 from privrl.models.estimates.frequencies import frequencies, noise_deviation, noise_size
+from privrl.numerics.typing import FloatArray, IntArray
 
 _BLOCKS = 10  # cells to a block, and blocks to a block of blocks
 _TREES = 30  # cells from which on there are trees

@@ -20,7 +20,6 @@ import pages
 import pandas as pd
 from scipy import sparse
 
-from privrl._files import save_all, table_writer
 from privrl.envs import Released, TabularMDP, riverswim
 from privrl.experiments.logs import (
     Condition,
@@ -44,6 +43,7 @@ from privrl.experiments.logs.report import (
     text_table,
 )
 from privrl.experiments.logs.worlds import BEHAVIOURS
+from privrl.files.files import save_all, table_writer
 from privrl.offline import LoggedPolicy, evaluate_policy, fit_model, fit_policy, plan_for
 
 _WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from privrl import _files
+from privrl.files import files as _files
 
 DOCS = Path(__file__).parents[1]
 IMAGES, NUMBERS = DOCS / "images", DOCS / "numbers"

@@ -26,7 +26,6 @@ PACKAGES = (
     "privrl.mechanisms",
     "privrl.samplers",
     "privrl.accounting",
-    "privrl.ledger",
     "privrl.costs",
     "privrl.accuracy",
     "privrl.audit",

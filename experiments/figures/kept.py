@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
-from privrl import _files
-from privrl._plain import parse_json
-from privrl._shown import shown
+from privrl.files import files as _files
+from privrl.files.plain import parse_json
+from privrl.files.shown import shown
 
 _FORMAT = "privrl table of a figure, 1"
 _TEXTS = (str, type(None))

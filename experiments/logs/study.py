@@ -10,13 +10,13 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_positive
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import Log
 from privrl.experiments.logs.simulate import simulate_log
 from privrl.experiments.logs.worlds import Behaviour, World
 from privrl.experiments.workers import check_workers, on_workers
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_positive
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.offline import fit_policy
 
 

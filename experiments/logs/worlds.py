@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, plain_array
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.envs import icu_sepsis, icu_sepsis_choices
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Behaviour = Literal["uniform", "half-expert"]
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from privrl import _copies, _files, _sharing
-from privrl._plain import parse_json
+from privrl.files import copies as _copies
+from privrl.files import files as _files
+from privrl.files import sharing as _sharing
+from privrl.files.plain import parse_json
 
 Audience = Literal["researcher", "public"]
 
@@ -47,9 +49,9 @@ class Contents:
 def contents_of(folder: Path, audience: Audience | None = None) -> Contents:
     """Read what a report for an audience is made of.
 
-    For the public that is what `privrl._copies.copy_of` returns, so that a page for it can hold
-    only what ``privrl share`` would copy. By default it is for the public where there is such, and
-    else for the researcher.
+    For the public that is what `privrl.files.copies.copy_of` returns, so that a page for it can
+    hold only what ``privrl share`` would copy. By default it is for the public where there is such,
+    and else for the researcher.
 
     Raises
     ------

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from privrl._plain import parse_json
 from privrl.agents.policies import Policy
 from privrl.experiments.palette import Look, colour, learner, looks_of
 from privrl.experiments.reports.contents import Contents
@@ -30,6 +29,7 @@ from privrl.experiments.suites.report import (
     spent_text,
 )
 from privrl.experiments.sweeps.plots import budget_colour
+from privrl.files.plain import parse_json
 from privrl.numerics.printing import up
 
 _BLOCKS, _BLOCK = 40, 10  # of a learning curve; the fewest episodes of each

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from privrl._sharing import SEEDED
 from privrl.experiments.reports.parts import Listing, Part, Section
+from privrl.files.sharing import SEEDED
 from privrl.numerics.printing import up, up_to_places
 
 HEADING = "What is promised"

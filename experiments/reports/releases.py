@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from privrl._plain import parse_json
 from privrl.data.schema import Schema
 from privrl.envs.released_files import released_of
 from privrl.experiments.palette import BLUE, COLOURS
@@ -13,6 +12,7 @@ from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Chart, Facts, Part, Section, Series, Table
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import promise
+from privrl.files.plain import parse_json
 from privrl.models.histograms import PrivateHistogram, mechanism_name
 from privrl.offline.saving import ReleasedPolicy
 

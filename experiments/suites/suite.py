@@ -9,9 +9,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_is
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
@@ -20,6 +17,9 @@ from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, check_jobs, most_runs
 from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is
 
 _PART = 0.25  # of what a sweep's block may hold: Taxi's 5 runs were seen to take 2 GB
 

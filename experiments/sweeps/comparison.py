@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from privrl._checks import check_between, check_count, check_is, check_positive
 from privrl.experiments.methods import Method
 from privrl.experiments.names import RL_RELATIONS, lookup
 from privrl.experiments.specs import Spec
+from privrl.numerics.checks import check_between, check_count, check_is, check_positive
 
 
 class Comparison(Spec):

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._checks import check_is
 from privrl.experiments.sweeps.jobs import Job, JobResult
+from privrl.numerics.checks import check_is
 
 _APPLICATION = 0x5072_4C53  # "PrLS", in the header of the file
 _SCHEMA = 4

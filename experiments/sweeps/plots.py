@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from privrl._shown import shown
 from privrl.experiments.ends import End, label_ends, room
 from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
 from privrl.experiments.pictures import Picture
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
+from privrl.files.shown import shown
 from privrl.numerics.printing import up
 
 _LEFT, _WIDE, _HIGH, _ABOVE, _BELOW = 0.85, 5.9, 4.1, 1.1, 0.65  # inches: of a panel, around it

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from privrl._checks import check_count, check_is, check_positive
-from privrl._html import InHtml
 from privrl.envs import TabularMDP
 from privrl.experiments.methods import Method
 from privrl.experiments.names import make_env
@@ -19,6 +17,8 @@ from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, curve_episodes
 from privrl.experiments.sweeps.progress import SweepProgress
 from privrl.experiments.workers import check_workers
+from privrl.files.html import InHtml
+from privrl.numerics.checks import check_count, check_is, check_positive
 from privrl.numerics.special import FloatArray
 
 if TYPE_CHECKING:  # it takes longer to load than all that a worker needs

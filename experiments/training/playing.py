@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from privrl._checks import check_count, check_is
-from privrl._typing import FloatArray
 from privrl.agents.policies import Policy
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray
 
 
 class Moment(NamedTuple):

@@ -8,9 +8,6 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_is
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.policies import Policy
@@ -36,6 +33,9 @@ from privrl.experiments.names import (
 )
 from privrl.experiments.specs import Order, Spec, Unit
 from privrl.experiments.training.loop import train
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import randomness_of, secret_rng
 
 _REPORTED = 1e-5  # delta of budgets that have none

@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count
-from privrl._shown import shown
 from privrl.data.datasets import Dataset, load, networks
 from privrl.data.schema import Bins, Categories, Column, Schema
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
 
 Cells = Literal["public", "paper"]
 

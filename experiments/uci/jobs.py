@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_between, check_count
-from privrl._shown import shown
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.experiments.uci.data import Cells
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count
 
 ORDER = 5.0  # the paper's λ
 DELTA = 1e-5

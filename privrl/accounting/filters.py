@@ -37,11 +37,11 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count
-from privrl._shown import shown
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.base import Cost, check_cost
 from privrl.costs.conversion import log_delta_by_order
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
 from privrl.numerics.special import FloatArray
 
 #: The releases that are planned: each cost, and how often it is to be charged.

@@ -15,11 +15,11 @@ from threading import RLock
 from time import time
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
-from privrl._checks import LARGEST_WHOLE
-from privrl._html import table
-from privrl._processes import this_process
 from privrl.costs.base import Cost, Together, is_fixed
 from privrl.costs.relations import Relation
+from privrl.files.html import table
+from privrl.numerics.checks import LARGEST_WHOLE
+from privrl.numerics.processes import this_process
 from privrl.numerics.special import FloatArray
 
 #: At which an accountant shows what was spent if no budget says.

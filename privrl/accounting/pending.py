@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import LARGEST_WHOLE
 from privrl.costs.base import Bulk, InBulk
+from privrl.numerics.checks import LARGEST_WHOLE
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import product_up, sum_up, two_sum
 

@@ -28,8 +28,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from privrl._checks import check_repeats
-from privrl._shown import shown
 from privrl.accounting.filters import Plan, check_plan
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
@@ -37,6 +35,8 @@ from privrl.accounting.targets import ApproxDP
 from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons, is_fixed
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_repeats
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 

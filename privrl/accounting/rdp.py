@@ -9,8 +9,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_orders, check_repeats
-from privrl._shown import shown
 from privrl.accounting.filters import (
     UNDECIDED,
     Plan,
@@ -41,6 +39,8 @@ from privrl.costs.conversion import (
     rdp_to_log_delta,
 )
 from privrl.costs.relations import Relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_orders, check_repeats
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import exp_up, product_up, sum_up, two_sum

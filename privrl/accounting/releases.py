@@ -7,16 +7,94 @@ KeyboardInterrupt or MemoryError, nobody knows what was charged or drawn. Then w
 invalidated: it refuses all further releases, so no noise and no record can be used a second time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
+from privrl.files.shown import shown
+from privrl.numerics.special import FloatArray
 
 Released = TypeVar("Released")
+Draw = Callable[[FloatArray, np.random.Generator], Released]
+
+
+class Watcher(Protocol):
+    """What stands at the gate."""
+
+    def charged(self, cost: Cost) -> None:
+        """See what an accountant has recorded."""
+
+    def released(
+        self,
+        who: object,
+        cost: Cost | None,
+        data: FloatArray,
+        rng: np.random.Generator,
+        draw: Draw[Released],
+    ) -> Released:
+        """Make a release in place of the gate: of data that were checked and paid for."""
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Let a watcher stand at the gate, in this thread."""
+    before = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(before)
+
+
+def charge(accountant: Accountant | None, cost: Cost) -> None:
+    """Tell an accountant, if there is one, what is about to be released; it may refuse."""
+    if accountant is None:
+        return
+    if isinstance(accountant, type) or not callable(getattr(accountant, "compose", None)):
+        raise ValueError(
+            f"accountant must be one, such as RdpAccountant(budget=...), got {shown(accountant)}."
+        )
+    accountant.compose(cost)
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher.charged(cost)
+
+
+def release(
+    who: object,
+    cost: Cost | None,
+    data: FloatArray,
+    rng: np.random.Generator,
+    draw: Draw[Released],
+) -> Released:
+    """Draw a release of data that were checked and paid for.
+
+    Parameters
+    ----------
+    who : object
+        The mechanism or sampler.
+    cost : Cost or None
+        What it costs; None if it was paid for before.
+    data : array
+        The private data.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+    draw : callable
+        Takes the data and the generator, returns what is released.
+    """
+    watcher = _watcher.get()
+    if watcher is None:
+        return draw(data, rng)
+    return watcher.released(who, cost, data, rng, draw)
+
+
 State = Literal["prepared", "charged", "released", "failed"]
 #: What accountants and ledgers raise when they refuse. They have done nothing then.
 _REFUSALS: Final = (ValueError, OSError)
@@ -136,7 +214,7 @@ class Release(Generic[Released]):
 
     def _charge(self) -> None:
         if self._cost is not None:
-            gate.charge(self._accountant, self._cost)
+            charge(self._accountant, self._cost)
         self.state = "charged"
 
     def _fail(self, error: BaseException) -> None:

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from privrl._checks import check_between, check_positive
-from privrl._shown import shown
 from privrl.costs.base import Cost, pure_ratio
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_log_delta
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_positive
 from privrl.numerics.upwards import product_up, quotient_up
 
 

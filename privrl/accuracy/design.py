@@ -11,12 +11,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive
-from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_count, check_positive
 from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray
 

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive
-from privrl._shown import shown
 from privrl.accuracy.rows import check_failure, check_sizes, least_records
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count, check_positive
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, digamma_excess, lgamma_excess
 

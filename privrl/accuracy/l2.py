@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_positive, check_positive_array
 from privrl.accuracy.rows import check_failure, check_row
+from privrl.numerics.checks import check_count, check_positive, check_positive_array
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, check_positive_array
-from privrl._shown import shown
 from privrl.accuracy.rows import check_sizes
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_count, check_positive, check_positive_array
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (
     FloatArray,

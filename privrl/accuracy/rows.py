@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive, check_positive_array
-from privrl._shown import shown
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_count, check_positive, check_positive_array
 from privrl.numerics.special import FloatArray
 
 _MOST_RECORDS = 2**100

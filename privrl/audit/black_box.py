@@ -44,12 +44,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_between, check_count
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.costs.base import check_delta, check_epsilons
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import ChangeVector, Relation, check_relation
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_between, check_count
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray

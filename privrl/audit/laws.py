@@ -41,7 +41,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import (
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import (
     as_floats,
     check_between,
     check_is,
@@ -49,8 +51,6 @@ from privrl._checks import (
     check_positive,
     plain_array,
 )
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 

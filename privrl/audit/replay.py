@@ -31,10 +31,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._html import InHtml
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.audit.coverage import changes_between, covers, listed, tables_of
 from privrl.costs.base import Cost, together
+from privrl.files.html import InHtml
 
 Data = TypeVar("Data")
 Pipeline = Callable[[Data], Any]
@@ -206,7 +206,7 @@ def _replay(pipeline: Pipeline[Data], data: Data, recorded: _Recording) -> _Reco
 
 def _run(pipeline: Pipeline[Data], data: Data, watcher: _Watcher) -> _Recording:
     recording = watcher.recording
-    with gate.watched_by(watcher), warnings.catch_warnings(record=True) as warned:
+    with releases.watched_by(watcher), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             recording.result = pipeline(deepcopy(data))

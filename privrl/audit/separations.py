@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_numbers, check_positive
-from privrl._html import InHtml
-from privrl._shown import shown
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import special
 
 _LEAST_CLAIMED = 1e-100

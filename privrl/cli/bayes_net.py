@@ -61,11 +61,11 @@ def bayes_net_command(
     --synthetic N synthetic.csv.
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
-        from privrl._checks import check_count
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
+        from privrl.files import files as _files
         from privrl.models.bayes_net import PrivateBayesNet
+        from privrl.numerics.checks import check_count
 
         target = released.target_of(epsilon, delta, order)
         rng = rng_of(seed, reproducible=reproducible)

@@ -35,8 +35,8 @@ def fit_classifier(
     """
     given = context.params
     with friendly(), released.installed(), answering(given["as_json"]) as answer:
-        from privrl import _files
         from privrl.data.schema import Schema
+        from privrl.files import files as _files
 
         column, delta, seed, out = (
             given[name] for name in ("target_column", "delta", "seed", "out")

@@ -50,8 +50,8 @@ def fit_model_command(
     cost). Whatever is made of the model costs nothing more: see privrl fit-policy --from-model.
     """
     with friendly(), released.installed(), answering(as_json) as answer:
-        from privrl import _files
         from privrl.envs.released_files import writers
+        from privrl.files import files as _files
         from privrl.offline import fit_model
         from privrl.offline.model import check_model
 

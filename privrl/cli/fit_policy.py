@@ -21,8 +21,8 @@ from privrl.numerics.printing import up
 if TYPE_CHECKING:
     import numpy as np
 
+    from privrl.accounting.ledger import LedgerAccountant
     from privrl.data.logs import Log, PartitionedLog
-    from privrl.ledger import LedgerAccountant
     from privrl.offline import ReleasedPolicy
 
 _FILES = ("policy.json", "release.json")
@@ -75,7 +75,7 @@ def fit_policy_command(
     (what it cost).
     """
     with friendly(), released.installed(), answering(as_json) as answer:
-        from privrl import _files
+        from privrl.files import files as _files
         from privrl.offline.saving import policy_writer
         from privrl.offline.support import check_discount
 

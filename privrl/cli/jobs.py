@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from privrl._plain import parse_json
 from privrl.cli.options import values_of
 from privrl.cli.terminal import ERR, words
+from privrl.files.plain import parse_json
 
 if TYPE_CHECKING:
     from privrl.experiments.sweeps import SweepProgress
@@ -65,7 +65,7 @@ def overridden(
 
 def _saved_spec(kind: type[Compared], path: Path) -> Compared:
     """Read the spec of a file such as sweep.json, or a file that is a spec alone."""
-    from privrl import _files
+    from privrl.files import files as _files
 
     try:
         data = parse_json(_files.read_bytes(path).decode())

@@ -12,15 +12,16 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl._shown import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, plainly, share, told
 from privrl.cli.terminal import MARKUP, OUT, app, friendly, print_files
+from privrl.files.shown import shown
 
 if TYPE_CHECKING:
-    from privrl.ledger import Account, Budget, Ledger
+    from privrl.accounting import Budget, Ledger
+    from privrl.accounting.ledger import Account
 
 _commands = typer.Typer(no_args_is_help=True, rich_markup_mode=MARKUP, add_completion=False)
 app.add_typer(
@@ -46,8 +47,8 @@ def show_command(
 ) -> None:
     """Show what was spent of each data set under each relation, and what may be."""
     with friendly(), answering(as_json) as answer:
+        from privrl.accounting.names import one_spelling
         from privrl.costs.base import check_delta
-        from privrl.ledger.names import one_spelling
 
         if delta is not None:
             check_delta(delta)
@@ -97,8 +98,8 @@ def budget_command(
     Example: privrl ledger budget visits --epsilon 1 --delta 1e-5
     """
     with friendly(), answering(as_json) as answer:
-        from privrl.ledger import Budget, Ledger
-        from privrl.ledger.names import one_spelling
+        from privrl.accounting import Budget, Ledger
+        from privrl.accounting.names import one_spelling
 
         dataset = one_spelling(dataset)
         book, budget = Ledger(ledger), Budget(epsilon, delta)
@@ -141,8 +142,8 @@ def verify_command(
 ) -> None:
     """Check that no entry was changed, moved or left out."""
     with friendly(), answering(as_json) as answer:
-        from privrl._files import read_bytes
-        from privrl._plain import parse_json
+        from privrl.files.files import read_bytes
+        from privrl.files.plain import parse_json
 
         earlier: Any = None
         if against is not None:
@@ -172,7 +173,7 @@ def export_command(
 ) -> None:
     """Write all entries and the link of the last one, to be kept elsewhere; without the salt."""
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
+        from privrl.files import files as _files
 
         if out is not None:
             outputs.check_new(out.absolute().parent, [out.name], force=force)
@@ -201,7 +202,7 @@ def forget_command(
 ) -> None:
     """Erase what was entered of a data set, for data that exist no more."""
     with friendly(), answering(as_json) as answer:
-        from privrl.ledger.names import one_spelling
+        from privrl.accounting.names import one_spelling
 
         book, dataset = _opened(ledger), one_spelling(dataset)
         if not force:
@@ -218,7 +219,7 @@ def forget_command(
 
 
 def _opened(path: Path | None) -> "Ledger":
-    from privrl.ledger import Ledger
+    from privrl.accounting import Ledger
 
     book = Ledger(path)
     if not book.is_there:
@@ -329,7 +330,7 @@ def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[di
 def _words(entry: Mapping[str, Any]) -> str:
     """Return an entry in words."""
     if entry["what"] == "budget":
-        from privrl.ledger import Budget
+        from privrl.accounting import Budget
 
         return f"budget: {Budget.from_plain(entry)}, under {entry['relation'] or 'each relation'}"
     times = "" if entry["count"] == 1 else f"{entry['count']} times "

@@ -16,10 +16,10 @@ from privrl.cli.terminal import rows_read
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privrl.accounting.ledger import LedgerAccountant
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
     from privrl.data.logs import Log, LogSchema, LogSpace, PartitionedLog
-    from privrl.ledger import LedgerAccountant
 
 LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
@@ -230,7 +230,7 @@ def _table(option: str, path: Path) -> "NDArray[Any]":
     """Return the table of numbers that a public file holds."""
     import numpy as np
 
-    from privrl._files import read_bytes
+    from privrl.files.files import read_bytes
 
     ending = path.suffix.lower()
     if ending not in {".csv", ".npy", ".npz"}:

@@ -28,7 +28,7 @@ def check_new(out: Path, names: Collection[str], *, force: bool) -> None:
     ValueError
         If a file is there, or what is no file, or the folder cannot be made or written to.
     """
-    from privrl import _files
+    from privrl.files import files as _files
 
     _files.check_folder(out)
     for name in names:
@@ -49,7 +49,7 @@ def check_same(
     Files may be there if the one of them that ``of`` names, with the spec of what was run, says
     that it was the same.
     """
-    from privrl import _files
+    from privrl.files import files as _files
 
     saved = None
     if not force:

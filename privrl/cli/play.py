@@ -40,9 +40,9 @@ def play_command(
     with friendly(), answering(as_json) as answer:
         import numpy as np
 
-        from privrl._checks import check_count
         from privrl.envs.worth import worth
         from privrl.experiments.training.playing import play_policy
+        from privrl.numerics.checks import check_count
 
         check_count("episodes", episodes)
         if seed is not None:

@@ -11,8 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl._shown import shown
 from privrl.cli.terminal import OUT
+from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -81,9 +81,9 @@ def open_saved(
 
 def _spec_of(folder: Path) -> "TrainSpec":
     """Return what a folder's run was, after a look at whether its policy is the one it made."""
-    from privrl import _files
-    from privrl._plain import parse_json
     from privrl.experiments.training import TrainSpec
+    from privrl.files import files as _files
+    from privrl.files.plain import parse_json
 
     try:
         said = parse_json(_files.read_bytes(folder / "train.json").decode())

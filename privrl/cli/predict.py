@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from privrl._shown import shown
 from privrl.cli import outputs, released
 from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
 from privrl.cli.released import Separator
 from privrl.cli.terminal import app, command_line, friendly, print_files
+from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     from privrl.data.schema import Schema
@@ -38,8 +38,8 @@ def predict_command(
     with friendly(), released.installed(), answering(as_json) as answer:
         import pandas as pd
 
-        from privrl import _files
         from privrl.data.records import read_records
+        from privrl.files import files as _files
 
         fitted, schema, target_column = _load(model)
         heads = [f"probability of {label}" for label in fitted.classes_]
@@ -81,8 +81,8 @@ _KNOWN: Final = {  # by an entry that no other file has
 
 def _what_it_is(path: Path) -> str | None:
     """Return what a file is that is no classifier, if that can be told."""
-    from privrl import _files
-    from privrl._plain import parse_json
+    from privrl.files import files as _files
+    from privrl.files.plain import parse_json
 
     if path.suffix.lower() == ".toml":
         return "a file of settings, such as a schema"

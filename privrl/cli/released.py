@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privrl._shown import shown
 from privrl.cli.seeds import randomness_with
 from privrl.cli.terminal import OUT, command_line
+from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def statement_of(
 
     ``only`` says which options are part of that; by default all are.
     """
-    from privrl import _files
+    from privrl.files import files as _files
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
@@ -77,7 +77,7 @@ def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
 
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
     """Check that an option is one of the names that there are."""
-    from privrl._plain import did_you_mean, listed
+    from privrl.files.plain import did_you_mean, listed
 
     if name not in known:
         raise ValueError(

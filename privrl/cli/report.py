@@ -5,11 +5,11 @@ from typing import Annotated, cast
 
 import typer
 
-from privrl._shown import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, answering
 from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT, app, friendly, print_files
+from privrl.files.shown import shown
 
 _AUDIENCES = ("researcher", "public")
 
@@ -65,8 +65,8 @@ def write_report(
     folder: Path, audience: str | None = None, out: Path | None = None, *, force: bool = True
 ) -> dict[str, str]:
     """Write a page about a folder, and say where it is and whom it is for."""
-    from privrl import _files
     from privrl.experiments.reports import NAMES, Audience, report
+    from privrl.files import files as _files
 
     chosen, text = report(folder, cast("Audience | None", audience))
     path = folder / NAMES[chosen] if out is None else out

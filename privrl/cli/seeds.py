@@ -27,7 +27,7 @@ def check_seed(seed: int | None, *, reproducible: bool | None) -> None:
     ValueError
         If it is no seed, or there is one and not both options are given.
     """
-    from privrl._checks import check_count
+    from privrl.numerics.checks import check_count
 
     if seed is not None:
         check_count("seed", seed, least=0)

@@ -15,7 +15,7 @@ from privrl.cli.terminal import OUT, app, friendly, print_files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privrl._sharing import Verdict
+    from privrl.files.sharing import Verdict
 
 _MOST = 40  # files that are listed
 
@@ -41,7 +41,9 @@ def share_command(
     Example: privrl share results/histogram --to public/ages
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _copies, _files, _sharing
+        from privrl.files import copies as _copies
+        from privrl.files import files as _files
+        from privrl.files import sharing as _sharing
         from privrl.numerics.printing import up
 
         _copies.check_place(to, folder, force=force)

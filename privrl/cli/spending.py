@@ -12,7 +12,9 @@ from privrl.cli.terminal import ERR, OUT
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.ledger import Amount, Ledger, LedgerAccountant
+    from privrl.accounting import Ledger
+    from privrl.accounting.amounts import Amount
+    from privrl.accounting.ledger import LedgerAccountant
 
 LedgerPath = Annotated[
     Path | None,
@@ -36,8 +38,8 @@ def accountant_of(
     data: Path, name: str | None, path: Path | None, delta: float | None, about: str
 ) -> "LedgerAccountant":
     """Return what enters all that is spent of a file of data, and what for."""
-    from privrl.ledger import Ledger
-    from privrl.ledger.names import LONGEST
+    from privrl.accounting import Ledger
+    from privrl.accounting.names import LONGEST
 
     ledger = Ledger(path)
     was_there = ledger.is_there

@@ -101,9 +101,9 @@ def suite(
     itself.
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
         from privrl.experiments import suites
         from privrl.experiments.suites.plots import shares_of_the_optimum
+        from privrl.files import files as _files
         from privrl.numerics.randomness import SEEDED
 
         if spec is not None and preset is not None:

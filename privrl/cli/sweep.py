@@ -93,8 +93,8 @@ def sweep(
     was not full.
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
         from privrl.experiments import sweeps
+        from privrl.files import files as _files
         from privrl.numerics.randomness import SEEDED
 
         if spec is not None and preset is not None:
@@ -140,7 +140,7 @@ def sweep(
 
 def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:
     """Return what writes the tables, by the names of the files."""
-    from privrl import _files
+    from privrl.files import files as _files
 
     tables = {"results": result.results, "curves": result.curves}
     files = {f"{name}.csv": _files.table_writer(table) for name, table in tables.items()}
@@ -151,8 +151,8 @@ def _tables(result: "SweepResult", *, parquet: bool) -> dict[str, Any]:
 
 def _pictures(result: "SweepResult", spec: "SweepSpec") -> dict[str, Any]:
     """Return what writes the pictures, by the names of the files."""
-    from privrl import _files
     from privrl.experiments.sweeps import plots
+    from privrl.files import files as _files
 
     drawn = {
         "reward_vs_epsilon.png": plots.reward_against_epsilon,

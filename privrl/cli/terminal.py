@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.text import Text
 from typer.core import TyperGroup
 
-from privrl._shown import shown
+from privrl.files.shown import shown
 from privrl.numerics.printing import up
 
 MARKUP: Final = "markdown"  # of help

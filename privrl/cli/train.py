@@ -72,9 +72,9 @@ def train(
     counts and the state of the noise, for you alone to read: keep it to yourself.
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
         from privrl.experiments.methods import Method
         from privrl.experiments.training import Checkpoint, TrainSpec, run_training
+        from privrl.files import files as _files
 
         method = Method(**values_of(Method, options))
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))

@@ -39,9 +39,9 @@ def watch_command(
     Example: privrl watch results/train --seed 1
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
-        from privrl._checks import check_count, check_positive
         from privrl.experiments.training import frames
+        from privrl.files import files as _files
+        from privrl.numerics.checks import check_count, check_positive
 
         if human and strip:
             raise ValueError("human shows a window and strip writes a file; give one of them.")

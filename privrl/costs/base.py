@@ -21,11 +21,11 @@ from typing import Any, ClassVar, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_orders
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.costs.conversion import FARTHEST, best_log_delta
 from privrl.costs.relations import Relation, check_relation
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_orders
 from privrl.numerics.convolution import POINTS, Pair, product_profile
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray

@@ -44,11 +44,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
-from privrl._shown import shown
 from privrl.costs.base import PairsCost
 from privrl.costs.noise_pairs import put_on_grid
 from privrl.costs.relations import Relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_orders
 from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import FEW, outward, product_up, quotient_up

@@ -9,12 +9,12 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
-from privrl._shown import shown
 from privrl.costs.base import PairsCost, check_cells
 from privrl.costs.curves import BOUNDS, sensitivities
 from privrl.costs.profiles import Factor, Shape, changes_rdp
 from privrl.costs.relations import ChangeVector, Relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_orders
 from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import DIVERGENCE, outward

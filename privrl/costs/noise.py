@@ -46,8 +46,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
-from privrl._shown import shown
 from privrl.costs.base import PairsCost, check_cells, check_epsilons, sharpened
 from privrl.costs.noise_pairs import (
     DiscreteGaussianPair,
@@ -56,6 +54,8 @@ from privrl.costs.noise_pairs import (
     LaplacePair,
 )
 from privrl.costs.relations import ChangeVector, Relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_orders
 from privrl.numerics.convolution import Pair
 from privrl.numerics.special import FloatArray
 from privrl.numerics.upwards import DIVERGENCE, FEW, outward, product_down, product_up, quotient_up

@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from privrl._checks import check_count, check_is, check_positive, check_truth
-from privrl._fixed import fixed
-from privrl._shown import shown
+from privrl.files.fixed import fixed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is, check_positive, check_truth
 
 ChangeVector = tuple[float, ...]
 Tables = tuple[tuple[str, tuple[ChangeVector, ...]], ...]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_orders, check_positive
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.costs.base import check_epsilons, smallest_epsilon
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count, check_orders, check_positive
 from privrl.numerics.scipy_lazily import optimize, special
 from privrl.numerics.special import FloatArray, bregman_lgamma, lgamma_excess
 from privrl.numerics.upwards import FEW, LOG_DELTA, exp_up, outward

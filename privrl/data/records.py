@@ -23,14 +23,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privrl._checks import check_is
-from privrl._files import check_ends
-from privrl._plain import listed
-from privrl._shown import shown
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.entries import Value, entries_of, objects
 from privrl.data.schema.headers import count_numbers, not_utf8, other_separator, with_names
 from privrl.data.schema.texts import TRUTH, WHOLE, number_in
+from privrl.files.files import check_ends
+from privrl.files.plain import listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 _ROWS = 1 << 16  # read at once; what is kept of them is small
 _LONGEST = 2**31 - 1  # characters of a field; Python's own limit would stop at a long one

@@ -35,11 +35,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import as_floats, check_between, check_count, check_positive
-from privrl._shown import shown
 from privrl.accounting.base import Accountant
-from privrl.accounting.calibration import calibrate
-from privrl.accounting.guesses import gaussian_sigma, laplace_scale
+from privrl.accounting.calibration import calibrate, gaussian_sigma, laplace_scale
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import (
     DiscreteGaussianCost,
@@ -58,7 +55,9 @@ from privrl.costs.relations import (
     ReplaceRecord,
     check_relation,
 )
+from privrl.files.shown import shown
 from privrl.mechanisms.base import Mechanism, check_counts
+from privrl.numerics.checks import as_floats, check_between, check_count, check_positive
 from privrl.numerics.discrete_gaussian import discrete_gaussian, gaussian_on_grid
 from privrl.numerics.discrete_noise import SMALLEST, IntArray, check_drawable, discrete_laplace
 from privrl.numerics.special import FloatArray

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.costs.base import Cost
+from privrl.numerics.checks import check_numbers
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.special import FloatArray
 
@@ -76,7 +76,7 @@ class Mechanism(ABC, Generic[Released]):
         checked, cost = self.check(data), self.cost
 
         def draw(rng: np.random.Generator) -> Released:
-            return gate.release(self, cost, checked, rng, self._draw)
+            return releases.release(self, cost, checked, rng, self._draw)
 
         return Release(accountant, cost, draw, rng).make()
 

@@ -6,14 +6,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.base import Mechanism
+from privrl.numerics.checks import check_numbers
 from privrl.numerics.discrete_noise import check_drawable, exponential_choice
+from privrl.numerics.typing import FloatArray, IntArray
 
 _LARGEST_SCORE = 2.0**53  # up to which floats hold every whole number
 

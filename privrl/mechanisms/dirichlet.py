@@ -15,18 +15,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_positive
-from privrl._shown import shown
 from privrl.accounting.base import Accountant
-from privrl.accounting.calibration import calibrate
-from privrl.accounting.guesses import dirichlet_alpha, dirichlet_weight
+from privrl.accounting.calibration import calibrate, dirichlet_alpha, dirichlet_weight
 from privrl.accounting.targets import RenyiDP, Target, check_target
 from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
+from privrl.files.shown import shown
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
+from privrl.numerics.checks import as_floats, check_count, check_positive
 from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.special import FloatArray

@@ -19,12 +19,11 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_positive, check_positive_array
-from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.costs.noise import NoiseCost
 from privrl.costs.relations import Relation
+from privrl.files.shown import shown
 from privrl.mechanisms.additive import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
@@ -32,6 +31,7 @@ from privrl.mechanisms.additive import (
     LaplaceMechanism,
 )
 from privrl.mechanisms.base import Mechanism
+from privrl.numerics.checks import check_between, check_count, check_positive, check_positive_array
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.special import FloatArray
 

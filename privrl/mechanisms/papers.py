@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privrl._checks import check_between, check_count, check_positive
-from privrl._shown import shown
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.curves import sensitivities
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count, check_positive
 from privrl.numerics.scipy_lazily import optimize, special
 
 

@@ -39,13 +39,12 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_orders
-from privrl._html import InHtml
-from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import check_epsilons, smallest_epsilon
 from privrl.costs.relations import Relation, ReplaceRecord
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.certificate import BLOCK, Certificate, IntArray
 from privrl.mechanisms.posteriors import (
@@ -55,6 +54,7 @@ from privrl.mechanisms.posteriors import (
     posteriors_of,
     smooth_beta,
 )
+from privrl.numerics.checks import check_between, check_orders
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.roots import brentq
 from privrl.numerics.special import FloatArray

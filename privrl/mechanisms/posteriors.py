@@ -17,11 +17,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between, check_count, check_positive_array
-from privrl._fixed import fixed
-from privrl._shown import shown
 from privrl.costs.base import check_delta
+from privrl.files.fixed import fixed
+from privrl.files.shown import shown
 from privrl.mechanisms.certificate import ALL, BLOCK, IntArray, Outputs
+from privrl.numerics.checks import check_between, check_count, check_positive_array
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray, bregman_lgamma
 

@@ -13,14 +13,14 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_numbers, check_positive
-from privrl._shown import shown
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.simplex import SimplexCost, simplex_relation
+from privrl.files.shown import shown
 from privrl.mechanisms.base import Mechanism
+from privrl.numerics.checks import check_between, check_count, check_numbers, check_positive
 from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
 

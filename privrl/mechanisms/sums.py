@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_numbers
-from privrl._shown import shown
-from privrl._typing import FloatArray
+from privrl.files.shown import shown
 from privrl.mechanisms.additive import GaussianMechanism
+from privrl.numerics.checks import check_numbers
+from privrl.numerics.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

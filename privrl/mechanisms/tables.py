@@ -20,10 +20,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_numbers, check_positive
-from privrl._shown import shown
-from privrl.accounting.calibration import calibrate
-from privrl.accounting.guesses import gaussian_sigma
+from privrl.accounting.calibration import calibrate, gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Target, check_target
 from privrl.accuracy.design import typical_loss
@@ -31,9 +28,11 @@ from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
+from privrl.files.shown import shown
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.numerics.checks import check_count, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
 

@@ -15,15 +15,15 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
+from privrl.files.shown import shown
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates import row_probabilities
+from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray
 
 
 def discretise(

@@ -3,8 +3,8 @@
 import warnings
 from typing import Final
 
-from privrl._typing import FloatArray
 from privrl.data.schema import Categories, Column
+from privrl.numerics.typing import FloatArray
 
 _SURE: Final = 4.0  # deviations of the noise
 

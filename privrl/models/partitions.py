@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._typing import FloatArray, IntArray
 from privrl.data.cluster import OnCluster
 from privrl.data.logs.sources import parquet_files, parquet_table
 from privrl.data.schema import Column, Schema
+from privrl.numerics.checks import check_is
+from privrl.numerics.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-from privrl._files import check_stated, read_bytes, save_all, text_writer
-from privrl._plain import listed, parse_json
-from privrl._shown import shown
 from privrl.costs.relations import ReplaceRecord
+from privrl.files.files import check_stated, read_bytes, save_all, text_writer
+from privrl.files.plain import listed, parse_json
+from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.numerics.randomness import SECRET, SEEDED
 

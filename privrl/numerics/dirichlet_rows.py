@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_positive_array
+from privrl.numerics.checks import check_positive_array
 from privrl.numerics.special import FloatArray
 
 _MANY, _SHORT = 2**10, 16  # cells in all and of a row

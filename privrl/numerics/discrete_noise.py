@@ -27,8 +27,8 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
-from privrl._shown import shown
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
 from privrl.numerics.special import FloatArray
 
 IntArray = NDArray[np.int64]

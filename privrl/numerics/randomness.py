@@ -14,9 +14,9 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from privrl._processes import check_made_here, from_elsewhere, this_process
-from privrl._sharing import SECRET, SEEDED
-from privrl._shown import shown
+from privrl.files.sharing import SECRET, SEEDED
+from privrl.files.shown import shown
+from privrl.numerics.processes import check_made_here, from_elsewhere, this_process
 
 __all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "as_rng", "derived_rng", "randomness_of",
            "secret_rng"]  # fmt: skip

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from privrl._shown import shown
+from privrl.files.shown import shown
 
 _Point = tuple[float, float]  # where, and the value there
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_positive_array
+from privrl.numerics.checks import check_positive_array
 from privrl.numerics.scipy_lazily import special
 
 FloatArray = NDArray[np.float64]

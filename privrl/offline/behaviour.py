@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import Log, LogSpace
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

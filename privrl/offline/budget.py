@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from privrl._checks import check_between
-from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between
 from privrl.offline.persons import PersonCost
 
 _LEAST, _MOST = 2.0**-14, 2.0**15  # epsilons that noise on the grid of purses can be drawn for

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import CUT, Log
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

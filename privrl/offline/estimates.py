@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from privrl._html import InHtml
+from privrl.files.html import InHtml
 
 CHOSEN: Final = 2.0  # times as far below, where it is the largest of many noisy values
 DEVIATIONS: Final = 2.2  # on each side of 95 in 100, of normal laws and of Laplace's

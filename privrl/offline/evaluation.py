@@ -24,16 +24,16 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from privrl._checks import check_between, check_is, plain_array
-from privrl._html import InHtml
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.files.html import InHtml
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_is, plain_array
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.budget import person_cost
 from privrl.offline.persons import PersonStream, paid_stream
 from privrl.offline.purses import Added

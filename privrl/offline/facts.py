@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from privrl._html import InHtml
-from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace
+from privrl.files.html import InHtml
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LONGEST,

@@ -36,19 +36,19 @@ from typing import Final, NoReturn
 
 import numpy as np
 
-from privrl._fixed import fixed
-from privrl._processes import this_process
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.base import Accountant
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log, PartitionedLog
+from privrl.files.fixed import fixed
+from privrl.files.shown import shown
 from privrl.numerics.discrete_gaussian import gaussian_on_grid
 from privrl.numerics.discrete_noise import discrete_laplace, permute_and_flip
+from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.purses import FARTHEST, PURSE, Adds, Size, purses_of
 
 _SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in purses: what can be drawn on the grid
@@ -97,7 +97,7 @@ class PersonStream:
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
         self._purses = purses_of(log, self._size)
         self._lock, self._in_use, self._paid = threading.RLock(), False, False
-        gate.charge(accountant, cost)  # the last thing here: what is charged is there to be used
+        releases.charge(accountant, cost)  # last: a charged budget can be used
 
     def __repr__(self) -> str:  # of nothing private
         return f"PersonStream({self.cost!r})"
@@ -156,7 +156,7 @@ class PersonStream:
         """
         with self._alone():
             sums = self._pay(adds, n_cells)
-            return gate.release(self, self._pay_once(), sums, self._rng, self._add_noise)
+            return releases.release(self, self._pay_once(), sums, self._rng, self._add_noise)
 
     def vote(self, adds: Adds, allowed: BoolArray, favour: FloatArray) -> IntArray:
         """Return the option of each row with the largest sum, nearly: nothing else leaves.
@@ -196,7 +196,7 @@ class PersonStream:
 
         with self._alone():
             sums = self._pay(adds, allowed.size)
-            return gate.release(self, self._pay_once(), sums, self._rng, draw)
+            return releases.release(self, self._pay_once(), sums, self._rng, draw)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

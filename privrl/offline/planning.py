@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._typing import FloatArray, IntArray
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
+from privrl.numerics.checks import check_is
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.offline.estimates import CHOSEN, DEVIATIONS, Estimate, estimate
 from privrl.offline.support import check_discount
 

@@ -11,15 +11,15 @@ from typing import Literal
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._html import InHtml
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.files.html import InHtml
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,

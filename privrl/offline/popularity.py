@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.behaviour import (
     Behaviour,
     estimated_behaviour,

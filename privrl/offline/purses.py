@@ -13,9 +13,9 @@ from typing import Final, Literal, Protocol
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._typing import FloatArray, IntArray
 from privrl.data.logs import Log, PartitionedLog
+from privrl.numerics.checks import check_is
+from privrl.numerics.typing import FloatArray, IntArray
 
 PURSE: Final = 2.0**24  # grains of a purse
 FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted

@@ -8,14 +8,14 @@ from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 
-from privrl._checks import check_count
-from privrl._files import Write, check_stated, read_bytes, save_all, text_writer
-from privrl._html import InHtml
-from privrl._plain import listed, parse_json
-from privrl._sharing import Verdict, check_said, judge_by
-from privrl._shown import shown
-from privrl._typing import IntArray
 from privrl.envs.released import Released, check_labels, checked_statement
+from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
+from privrl.files.html import InHtml
+from privrl.files.plain import listed, parse_json
+from privrl.files.sharing import Verdict, check_said, judge_by
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
+from privrl.numerics.typing import IntArray
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import LONGEST
 from privrl.offline.estimates import Estimate

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import as_floats, check_between, check_is, plain_array
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import LogSpace
+from privrl.files.shown import shown
+from privrl.numerics.checks import as_floats, check_between, check_is, plain_array
+from privrl.numerics.typing import BoolArray, FloatArray
 
 
 def check_support(

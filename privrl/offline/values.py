@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
 from privrl.agents.sparse_model import SparseModel
 from privrl.data.logs import LogSpace
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.offline.counts import ReleasedCounts
 from privrl.offline.estimates import CHOSEN, DEVIATIONS, Estimate, estimate
 

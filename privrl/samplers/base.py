@@ -14,15 +14,15 @@ from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_does, check_is, check_numbers, check_rng
-from privrl._processes import this_process
-from privrl._shown import shown
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Place, Release
 from privrl.costs.base import BatchCost, Cost, tables_released, together
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_does, check_is, check_numbers, check_rng
 from privrl.numerics.compiled import Compiled
+from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import secret_rng
 from privrl.numerics.special import FloatArray
 
@@ -190,7 +190,7 @@ class Draw:
 
         def update(rng: np.random.Generator) -> list[Posterior]:
             return [
-                gate.release(sampler, cost, batch, rng, sampler.update)
+                releases.release(sampler, cost, batch, rng, sampler.update)
                 for (sampler, batch), cost in zip(checked, costs, strict=True)
             ]
 

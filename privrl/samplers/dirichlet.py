@@ -10,12 +10,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive, check_rng
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.relations import Relation, ReplaceStep, check_relation
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.numerics.checks import check_count, check_positive, check_rng
 from privrl.numerics.exact_dirichlet import posterior_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead

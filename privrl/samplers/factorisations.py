@@ -19,8 +19,8 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from privrl._checks import check_count, plain_array
-from privrl._shown import shown
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
 from privrl.numerics.scipy_lazily import linalg
 from privrl.numerics.special import FloatArray
 from privrl.samplers.buffered import BufferedFactorisation

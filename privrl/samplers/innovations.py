@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import BoolArray
 from privrl.numerics.abreast import Abreast
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.numerics.special import FloatArray
+from privrl.numerics.typing import BoolArray
 from privrl.samplers.base import GRID
 
 FINENESS: Final = 2.0**-40

@@ -13,13 +13,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_positive, check_rng, plain_array
-from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost, largest_square
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceStep, check_relation
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_positive, check_rng, plain_array
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 from privrl.samplers.base import PaidSampler, check_batch, frozen, lead

@@ -12,14 +12,21 @@ import numpy as np
 import pytest
 
 from privrl import secret_rng
-from privrl._states import Taken, pack, unpack
-from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP
+from privrl.accounting import (
+    ApproxDP,
+    Budget,
+    BudgetExceeded,
+    Ledger,
+    LedgerError,
+    RdpAccountant,
+    RenyiDP,
+)
 from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
 from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
 from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
-from privrl.ledger import Budget, Ledger, LedgerError
+from privrl.files.states import Taken, pack, unpack
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.factorisations import LocalNoise, factorise

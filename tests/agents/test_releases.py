@@ -18,10 +18,9 @@ import numpy as np
 import pytest
 from interrupts import REFUSED, Interrupter
 
-from privrl.accounting import gate
+from privrl.accounting import Ledger, releases
 from privrl.agents import PSRL, BetaRewards, HatRewards, KnownRewards, Transition
 from privrl.costs.relations import ReplaceStep
-from privrl.ledger import Ledger
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -228,7 +227,7 @@ def interrupt_everywhere(
         seen = Gate()
         world.back()
         world.before = 0
-        with gate.watched_by(seen):
+        with releases.watched_by(seen):
             LIVES[life](world, first)
         seen.check()
         if kind == "dirichlet":

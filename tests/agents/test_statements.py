@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from privrl import secret_rng
-from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, RdpAccountant, RenyiDP
+from privrl.accounting import (
+    ApproxDP,
+    Budget,
+    BudgetExceeded,
+    Ledger,
+    PldAccountant,
+    RdpAccountant,
+    RenyiDP,
+)
 from privrl.agents import (
     DPUCBVI,
     PSRL,
@@ -28,7 +36,6 @@ from privrl.agents import (
     Transition,
 )
 from privrl.costs import GaussianCost, ReplaceStep
-from privrl.ledger import Budget, Ledger
 from privrl.samplers import Diffuse, NoisyCounts, NonPrivate
 
 SIZES = 3, 2, 4

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.rdp import RdpAccountant
 from privrl.audit import audit_replay
 from privrl.audit.coverage import changes_between, covers
@@ -140,7 +140,7 @@ def _charges_less(records):
     class Cheap(GaussianMechanism):
         def release(self, data, rng, *, accountant=None):
             released = super().release(data, rng)
-            gate.charge(accountant, GaussianCost(sigma=2.0, relation=RECORD))
+            releases.charge(accountant, GaussianCost(sigma=2.0, relation=RECORD))
             return released
 
     return _released(records, Cheap(sigma=1.0), accountant=accountant)

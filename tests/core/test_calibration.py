@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle_mpmath import pair_delta, relation_divergence
 
-from privrl.accounting.calibration import calibrate
-from privrl.accounting.guesses import (
+from privrl.accounting.calibration import (
+    calibrate,
     dirichlet_alpha,
     dirichlet_weight,
     gaussian_sigma,

@@ -20,15 +20,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privrl.accounting import ApproxDP, BudgetExceeded, PldAccountant, RdpAccountant, RenyiDP
+from privrl.accounting import (
+    ApproxDP,
+    Budget,
+    BudgetExceeded,
+    Ledger,
+    PldAccountant,
+    RdpAccountant,
+    RenyiDP,
+)
+from privrl.accounting.amounts import Amount, curve_from_bytes, curve_of, pure_of
 from privrl.accounting.filters import deciding_order
 from privrl.costs.base import BatchCost, Cost
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import AddRemoveRecord, Relation
-from privrl.ledger import Budget, Ledger
-from privrl.ledger.amounts import Amount, curve_from_bytes, curve_of, pure_of
 
 RELATION = AddRemoveRecord()
 ORDERS = DEFAULT_ORDERS[::8]  # which is quicker

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from privrl import costs
-from privrl._html import InHtml, table
 from privrl.accounting import RenyiDP
 from privrl.agents import Policy
 from privrl.data.schema import Categories
 from privrl.experiments.training import TrainResult
+from privrl.files.html import InHtml, table
 from privrl.models.histograms import histogram
 from privrl.numerics.randomness import secret_rng
 

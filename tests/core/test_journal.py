@@ -14,12 +14,12 @@ from privrl.accounting import (
     Accountant,
     ApproxDP,
     BudgetExceeded,
-    Entry,
     Journal,
     PldAccountant,
     RdpAccountant,
     RenyiDP,
 )
+from privrl.accounting.journal import Entry
 from privrl.costs import (
     BatchCost,
     DirichletCost,

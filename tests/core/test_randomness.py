@@ -18,12 +18,12 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 import privrl
-from privrl import _processes
-from privrl._checks import check_rng
 from privrl.accounting import RdpAccountant, RenyiDP
 from privrl.agents import PSRL, Transition
 from privrl.envs import riverswim
 from privrl.mechanisms import DiscreteGaussianMechanism
+from privrl.numerics import processes as _processes
+from privrl.numerics.checks import check_rng
 from privrl.numerics.randomness import SECRET, SEEDED, SecretGenerator, randomness_of, secret_rng
 from privrl.samplers import NoisyCounts
 from privrl.samplers.base import draw

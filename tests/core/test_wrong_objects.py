@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl._checks import check_between, check_count, check_positive, check_rng
-from privrl.accounting import PldAccountant, RdpAccountant, RenyiDP
+from privrl.accounting import Budget, Ledger, PldAccountant, RdpAccountant, RenyiDP
+from privrl.accounting.ledger import DataSet
 from privrl.accuracy import (
     design,
     dirichlet_kl,
@@ -53,10 +53,10 @@ from privrl.envs import (
     worth,
 )
 from privrl.experiments import run_sweep, run_training, suites
-from privrl.ledger import Budget, DataSet, Ledger
 from privrl.mechanisms import LaplaceMechanism, normalise
 from privrl.models import discretise, histogram
 from privrl.models.estimates import row_totals
+from privrl.numerics.checks import check_between, check_count, check_positive, check_rng
 from privrl.offline import fit_policy, plan_for
 from privrl.samplers import Diffuse, NoisyCounts, stack
 

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl import secret_rng
+from privrl.accounting import Ledger
 from privrl.agents import PSRL, QLearning, Stretch
 from privrl.cli import app
 from privrl.envs import riverswim
 from privrl.experiments import Checkpoint, train
-from privrl.ledger import Ledger
 
 RUNNER = CliRunner()
 EPISODES = 120

@@ -280,7 +280,7 @@ def test_help_and_the_face_load_little() -> None:
     for code, absent in (
         ("from privrl.cli import app; app(['--help'], standalone_mode=False)", "numpy pandas"),
         ("import privrl.experiments", "numpy pandas matplotlib"),
-        ("import privrl.experiments.training, privrl._files", "matplotlib"),
+        ("import privrl.experiments.training, privrl.files.files", "matplotlib"),
     ):
         told = f"import sys; {code}; print('loaded', set(sys.modules) & set({absent.split()!r}))"
         done = subprocess.run(

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from privrl import _files
+from privrl.files import files as _files
 
 
 def marks(axes: Axes) -> list[Any]:

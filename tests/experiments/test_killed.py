@@ -22,11 +22,11 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl import _files
 from privrl.cli import app
 from privrl.data import Bins, Categories
 from privrl.data.logs import LogSchema
 from privrl.envs import load_released
+from privrl.files import files as _files
 from privrl.models import logistic_regression
 from privrl.models.bayes_net import BayesNet
 from privrl.models.histograms import PrivateHistogram

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from privrl import _files
-from privrl._ticks import plain_number
+from privrl.files import files as _files
+from privrl.files.ticks import plain_number
 
 
 def written(low: float, high: float) -> tuple[Axes, list[str]]:

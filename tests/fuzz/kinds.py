@@ -102,7 +102,7 @@ def prepare(base: Path) -> None:
         noon = datetime(2020, 1, 1, 12, tzinfo=UTC)
         with (
             seeded("valid"),
-            patch("privrl.ledger.ledger._clock", lambda: noon),
+            patch("privrl.accounting.ledger._clock", lambda: noon),
             patch("privrl.experiments.sweeps.jobs.perf_counter", lambda: 0.0),
         ):
             _make(base)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from privrl import _files
 from privrl.envs import riverswim, save_tables
+from privrl.files import files as _files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -8,9 +8,8 @@ import calls
 import gymnasium as gym
 import pytest
 
-from privrl.accounting import RenyiDP
+from privrl.accounting import Ledger, RenyiDP
 from privrl.costs import LaplaceCost, ReplaceEpisode
-from privrl.ledger import Ledger
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
 
 #: What can be assigned, by the class that has it, since no statement rests on it.

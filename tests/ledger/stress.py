@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from privrl.accounting import BudgetExceeded
+from privrl.accounting import Budget, BudgetExceeded, Ledger
 from privrl.costs import LaplaceCost, ReplaceRecord
-from privrl.ledger import Budget, Ledger
 from privrl.mechanisms import LaplaceMechanism
 
 UNIT = ReplaceRecord()

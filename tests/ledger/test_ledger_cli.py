@@ -14,10 +14,10 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
+from privrl.accounting import Ledger
 from privrl.cli import app
 from privrl.data.logs import LogSchema
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.ledger import Ledger
 from privrl.mechanisms.base import Mechanism
 
 RUNNER = CliRunner()

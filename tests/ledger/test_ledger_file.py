@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privrl.accounting import ApproxDP, BudgetExceeded
+from privrl.accounting import ApproxDP, Budget, BudgetExceeded, Ledger, LedgerError
+from privrl.accounting import ledger as ledger_module
+from privrl.accounting.ledger import LedgerAccountant
+from privrl.accounting.ledger_file import LedgerFile, default_path
 from privrl.costs import LaplaceCost, ReplaceRecord
-from privrl.ledger import Budget, Ledger, LedgerAccountant, LedgerError, default_path
-from privrl.ledger import ledger as ledger_module
-from privrl.ledger.file import LedgerFile
 from privrl.mechanisms import LaplaceMechanism
 from privrl.models import histogram
 
@@ -94,7 +94,7 @@ def test_a_file_for_its_owner_alone(book: Ledger) -> None:
 def test_what_was_spent_is_there_in_another_process(book: Ledger) -> None:
     spend(book, 2)
     code = (
-        "import sys; from privrl.ledger import Ledger\n"
+        "import sys; from privrl.accounting import Ledger\n"
         "(found,) = Ledger(sys.argv[1]).accounts()\n"
         "print(found.dataset, found.relation, found.total.releases, found.total.epsilon(None))"
     )
@@ -284,7 +284,7 @@ def test_a_clock_that_jumps_back_is_refused(book: Ledger, monkeypatch) -> None:
 
 def test_a_file_in_use_is_refused_in_time(book: Ledger, monkeypatch) -> None:
     spend(book)
-    monkeypatch.setattr("privrl.ledger.file._PATIENCE", 0.2)
+    monkeypatch.setattr("privrl.accounting.ledger_file._PATIENCE", 0.2)
     with closing(sqlite3.connect(book.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         refused(book, "in use by another process for 0.2 seconds")
@@ -371,7 +371,7 @@ def test_a_limit_on_files_is_refused_as_a_full_disk_is(book: Ledger) -> None:
 import resource, signal
 import numpy as np
 from privrl.costs import LaplaceCost, ReplaceRecord
-from privrl.ledger import Ledger, LedgerError
+from privrl.accounting import Ledger, LedgerError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 import stress
 
-from privrl.accounting import BudgetExceeded
+from privrl.accounting import Budget, BudgetExceeded, Ledger
 from privrl.costs import LaplaceCost, ReplaceRecord
-from privrl.ledger import Budget, Ledger
 
 COST = LaplaceCost(scale=2.0, relation=ReplaceRecord())
 

@@ -16,7 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant
+from privrl.accounting import ApproxDP, Budget, BudgetExceeded, Ledger, RdpAccountant
+from privrl.accounting.amounts import Amount, curve_from_bytes, profile_of
+from privrl.accounting.budgets import _filters
+from privrl.accounting.ledger import DataSet, LedgerAccountant
+from privrl.accounting.ledger_file import Transaction
+from privrl.accounting.names import one_spelling
 from privrl.agents import PSRL
 from privrl.costs import (
     AddRemoveRecord,
@@ -32,11 +37,6 @@ from privrl.costs import (
 from privrl.costs.base import pure_ratio
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.experiments import train
-from privrl.ledger import Amount, Budget, DataSet, Ledger, LedgerAccountant
-from privrl.ledger.amounts import curve_from_bytes, profile_of
-from privrl.ledger.budgets import _filters
-from privrl.ledger.file import Transaction
-from privrl.ledger.names import one_spelling
 from privrl.mechanisms import GaussianMechanism
 from privrl.models import PrivateBayesNet, histogram
 from privrl.numerics.special import FloatArray
@@ -490,7 +490,7 @@ def earlier(
 
         with monkeypatch.context() as patched:
             for module in ("ledger", "names"):
-                patched.setattr(f"privrl.ledger.{module}.one_spelling", spelled)
+                patched.setattr(f"privrl.accounting.{module}.one_spelling", spelled)
             patched.setattr(Transaction, "add", unmarked)
             something(Ledger(book.path))
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.targets import RenyiDP
 from privrl.cli import app
 from privrl.costs.relations import AddRemoveRecord
@@ -46,7 +46,7 @@ RECORD = st.tuples(
 def frozen(self, data, rng, *, accountant=None):
     """Check the data, charge, and draw from none; ``self.check`` may refuse them in words."""
     checked = self.check(data)
-    gate.charge(accountant, self.cost)
+    releases.charge(accountant, self.cost)
     none = [0 * table for table in checked] if isinstance(checked, list) else 0 * checked
     return self._draw(self.check(none), rng)
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from interrupts import Interrupter
 
-from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, gate
+from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, releases
 from privrl.data.schema import Categories, Schema
 from privrl.models import histogram
 from privrl.models.bayes_net import PrivateBayesNet
@@ -72,7 +72,7 @@ class Gate:
 
 def interrupted(fit: Fit, first: Interrupter) -> None:
     seen = Gate()
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         raised = first(lambda: fit(seen.accountant))
     if first.at is None:
         assert raised is None

@@ -18,12 +18,12 @@ import pytest
 from crowds import crowd, left_of, one_says, says
 from test_cli_offline import FIT, SCHEMA, run, said, visits
 
-from privrl import _files
 from privrl.accounting import RdpAccountant
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data import Categories
 from privrl.data.logs import CUT, Log, LogSchema, LogSpace, PartitionedLog, from_buffer
+from privrl.files import files as _files
 from privrl.offline import (
     PersonStream,
     ReleasedPolicy,

@@ -481,7 +481,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
 ) -> None:
     """Nothing is spent either: no release is made."""
     spoil(folder)
-    monkeypatch.setattr("privrl.accounting.gate.release", _never)
+    monkeypatch.setattr("privrl.accounting.releases.release", _never)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     result = run(*arguments)
     assert result.exit_code == 2, result.output

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP
 from privrl.audit import audit_replay
@@ -454,7 +454,7 @@ class Frozen:
 
 def inputs(log, action, frozen_seed, **options):
     watcher = Frozen(frozen_seed)
-    with gate.watched_by(watcher):
+    with releases.watched_by(watcher):
         judge(log, action, **options)
     return np.concatenate(watcher.seen)
 
@@ -597,7 +597,7 @@ def test_it_is_charged_once_and_before_anything_leaves():
     assert found.cost.pure_epsilon == pytest.approx(0.5)
     poor = RdpAccountant(budget=ApproxDP(0.1, 1e-6))
     watcher = Frozen(0)
-    with gate.watched_by(watcher), pytest.raises(BudgetExceeded):
+    with releases.watched_by(watcher), pytest.raises(BudgetExceeded):
         judge(LOG, epsilon=5.0, accountant=poor)
     assert not watcher.seen
 

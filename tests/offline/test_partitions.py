@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.data import Categories
 from privrl.data.logs import Log, LogSchema, PartitionedLog, read_log, read_partitions
 from privrl.data.logs.partitions import _dealt
@@ -339,7 +339,7 @@ def test_a_worker_is_killed_on_the_way(workers: int, tmp_path: Path) -> None:
         for given in POLICIES[1:4]:
             expected = fit_policy(whole, **given, rng=np.random.default_rng(5))
             killer = KillsOneWorker(client)
-            with gate.watched_by(killer):
+            with releases.watched_by(killer):
                 found = fit_policy(parted, **given, rng=np.random.default_rng(5))
             assert killer.killed
             assert moved(found) == moved(expected)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from privrl.accounting import gate
+from privrl.accounting import releases
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP
 from privrl.costs.base import NoPrivacy
@@ -78,7 +78,7 @@ def flat(people: Sequence[Added]) -> tuple[Array, Array, Array]:
 def summed(people: Sequence[Added], n_cells: int, cost: Any = LAPLACE, **more: Any) -> Array:
     """What goes into one table, without its noise."""
     seen = Seen()
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         stream_of(len(people), cost).update(says(*flat(people), **more), n_cells)
     return seen.data[0]
 
@@ -90,7 +90,7 @@ def adaptive(people: Sequence[Added], cost: Any, say: float) -> list[Array]:
     """What goes into three tables, the last a vote under sums, each as what left before says."""
     person, cell, amount = flat(people)
     stream, seen = stream_of(len(people), cost), Seen(say)
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         first = stream.update(says(person, cell, amount, 0.4), 2)
         with np.errstate(over="ignore"):
             louder = amount * (0.7 + abs(first[0]))
@@ -170,7 +170,7 @@ def test_purses(cost: Any, data: st.DataObject) -> None:
     added = st.lists(st.tuples(st.integers(0, 3), amounts), max_size=6)
     stream, seen = stream_of(n, cost), Seen(0.0)
     spent = np.zeros(n)
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         for _ in range(data.draw(st.integers(1, 4))):
             people = [data.draw(added) for _ in range(n)]
             person, cell, amount = flat(people)
@@ -234,7 +234,7 @@ def test_amounts_that_cancel_in_a_cell_leave_purses_whole() -> None:
     stream, seen = stream_of(1, GAUSSIAN), Seen(0.0)
     none, many = np.zeros(1, np.intp), np.zeros(12_000, np.intp)
     amount = np.tile([1.0, -0.9], 6000) * GRAIN
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         stream.update(says(none, none, np.array([1 - GRAIN])), 1)
         stream.update(says(many, many, amount), 1)
     assert sum(Fraction(float(each[0])) ** 2 for each in seen.data) <= 1
@@ -246,7 +246,7 @@ def test_narrow_integers_do_not_overflow(cost: Any) -> None:
     person: Any = np.array([0, 1, 2], np.int8)
     cell: Any = np.array([99, 98, 97], np.int8)
     seen = Seen(0.0)
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         stream_of(3, cost).update(says(person, cell, np.array([0.5, 0.25, 1.0])), 100)
     np.testing.assert_array_equal(seen.data[0][97:], [1.0, 0.25, 0.5])
 
@@ -446,7 +446,7 @@ def test_a_vote_hides_a_change_by_its_sum(k: int) -> None:
 
 def test_it_is_charged_once_before_anything_leaves() -> None:
     accountant, seen = RdpAccountant(), Seen()
-    with gate.watched_by(seen):
+    with releases.watched_by(seen):
         stream = stream_of(1, accountant=accountant)
         charged = accountant.rdp.copy()
         np.testing.assert_allclose(charged, LAPLACE.rdp(accountant.orders))

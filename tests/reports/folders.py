@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privrl import _files
-from privrl._sharing import SECRET, SEEDED
 from privrl.accounting import RenyiDP
 from privrl.agents.policies import Policy
 from privrl.cli.released import guarantee_of, plain_writer
@@ -20,6 +18,8 @@ from privrl.envs.released_files import writers
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, run_sweep
 from privrl.experiments.training import TrainSpec
+from privrl.files import files as _files
+from privrl.files.sharing import SECRET, SEEDED
 from privrl.models.histograms import PrivateHistogram, histogram
 from privrl.numerics.randomness import secret_rng
 from privrl.offline.saving import ReleasedPolicy, policy_writer

@@ -24,7 +24,6 @@ from typer.testing import CliRunner
 
 pytest.importorskip("bokeh", reason="no bokeh: pip install 'privrl[report]'")
 
-from privrl import _copies, _files, _sharing
 from privrl.accounting import ApproxDP
 from privrl.agents.policies import Policy
 from privrl.cli import app
@@ -36,6 +35,9 @@ from privrl.experiments.reports import contents as of_contents
 from privrl.experiments.reports import page as of_pages
 from privrl.experiments.reports.parts import Cells, Chart, Listing, Page, Series, Table
 from privrl.experiments.reports.promise import guess_text, promise
+from privrl.files import copies as _copies
+from privrl.files import files as _files
+from privrl.files import sharing as _sharing
 from privrl.mechanisms import GaussianMechanism
 
 pytestmark = pytest.mark.needs("bokeh")

@@ -13,14 +13,15 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from privrl import _files, _sharing
-from privrl._copies import copy_of
-from privrl._sharing import ARTEFACTS, SECRET, SEEDED, STATEMENTS, judge, judge_by
 from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.envs import Released, privacy_statement, save_released
 from privrl.envs.released_files import load_released
 from privrl.envs.tabular import TabularMDP
+from privrl.files import files as _files
+from privrl.files import sharing as _sharing
+from privrl.files.copies import copy_of
+from privrl.files.sharing import ARTEFACTS, SECRET, SEEDED, STATEMENTS, judge, judge_by
 from privrl.models.histograms import PrivateHistogram
 
 RUNNER = CliRunner()

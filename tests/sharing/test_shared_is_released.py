@@ -22,12 +22,12 @@ import pytest
 from randomgen import AESCounter
 from typer.testing import CliRunner
 
-from privrl import _sharing
-from privrl._sharing import Verdict
 from privrl.audit import audit_replay
 from privrl.cli import app, released
 from privrl.data.logs import LogSchema
 from privrl.data.schema import Bins, Categories, Schema
+from privrl.files import sharing as _sharing
+from privrl.files.sharing import Verdict
 from privrl.models.histograms import PrivateHistogram
 from privrl.numerics import randomness
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from privrl._shown import shown
 from privrl.data.datasets.files import locate
 from privrl.data.datasets.networks import networks
 from privrl.data.datasets.sources import SOURCES
 from privrl.data.schema import Schema
+from privrl.files.shown import shown
 
 NAMES = tuple(SOURCES)
 FOLDER_VARIABLE = "PRIVRL_DATA"

@@ -9,8 +9,8 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from privrl._files import bytes_writer, save_all
-from privrl._shown import shown
+from privrl.files.files import bytes_writer, save_all
+from privrl.files.shown import shown
 
 ARCHIVES = "https://archive.ics.uci.edu/static/public"
 MOST_BYTES = 2**26  # of one file in an archive; the largest in use has 6 MB

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, plain_array
-from privrl._typing import FloatArray, IntArray
 from privrl.data.logs.log import Log
 from privrl.data.logs.schema import check_reward_bounds
 from privrl.data.schema.entries import key_of
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import FloatArray, IntArray
 
 TERMINATED = ("terminated",)
 """How episodes of an environment end, if they are not truncated."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from privrl._checks import check_count, plain_array
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 # Of rewards that are not 0: where squares of squares of what sums to them are floats.
 _SMALLEST: Final = 1e-50

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.records import text_reader
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import (
@@ -29,6 +28,7 @@ from privrl.data.schema.entries import (
     kind_of,
 )
 from privrl.data.schema.texts import WHOLE, number_in
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Key = str | int | bool | tuple[str, str | int | bool]
 """What tells persons or episodes apart; with its kind, where a container holds several kinds."""

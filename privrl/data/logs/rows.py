@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._typing import BoolArray, IntArray
 from privrl.data.logs.log import CUT, Log
 from privrl.data.logs.parts import Names, Part, cells_in, numbers_in, texts_in
 from privrl.data.logs.schema import LogSchema
 from privrl.data.schema import Schema
+from privrl.numerics.typing import BoolArray, IntArray
 
 _NONE, _UNKNOWN = -1, -2  # no outcome, and one that is none of them
 

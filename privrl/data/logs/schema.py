@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from privrl._checks import check_between, check_count
-from privrl._plain import listed
-from privrl._shown import shown
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import check_name, column_of, dump, plain, read
+from privrl.files.plain import listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count
 
 _MOST_CELLS = 2**31 - 1
 _KEYS = {

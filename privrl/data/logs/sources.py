@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from privrl._files import check_ends
-from privrl._plain import listed
-from privrl._shown import shown
 from privrl.data.logs.parts import Part, part_of
 from privrl.data.logs.text import text_parts
 from privrl.data.schema.entries import SILENT, Entries, Held, objects, refuse_type
 from privrl.data.schema.others import texts_of
+from privrl.files.files import check_ends
+from privrl.files.plain import listed
+from privrl.files.shown import shown
 
 Parts = dict[str, Part]
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from privrl._files import save_new
 from privrl.data.schema.entries import Value
 from privrl.data.schema.plain import dump
 from privrl.data.schema.templates import Bounds, template
+from privrl.files.files import save_new
 
 _ADVICE: Final = """\
 # A schema of a log is public. Fill it in from what everybody may know, not from the data.

@@ -19,8 +19,6 @@ import numpy as np
 import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
-from privrl._files import check_ends
-from privrl._typing import IntArray
 from privrl.data.logs.parts import Part
 from privrl.data.records import (
     NOT_RECORDS,
@@ -31,6 +29,8 @@ from privrl.data.records import (
     trimmed_header,
 )
 from privrl.data.schema.headers import not_utf8
+from privrl.files.files import check_ends
+from privrl.numerics.typing import IntArray
 
 _BLOCK = 1 << 24  # bytes read at once
 _LONG = 64  # bytes of a field that is not plain

@@ -12,10 +12,6 @@ import pandas as pd
 import tomli_w
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, plain_array
-from privrl._plain import check_writable
-from privrl._shown import shown
-from privrl._typing import IntArray
 from privrl.data.schema.entries import (
     Entries,
     Kind,
@@ -27,6 +23,10 @@ from privrl.data.schema.entries import (
     read,
     refuse_type,
 )
+from privrl.files.plain import check_writable
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import IntArray
 
 #: Even ones.
 MOST_BINS = 1_000_000

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from privrl._checks import check_is
-from privrl._files import read_bytes
-from privrl._plain import listed
-from privrl._shown import shown
 from privrl.data.schema.entries import Value
 from privrl.data.schema.texts import values_in
+from privrl.files.files import read_bytes
+from privrl.files.plain import listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 #: What the classes are called where the documentation has no name for them.
 CLASS: Final = "class"

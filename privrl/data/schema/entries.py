@@ -27,9 +27,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from pandas.api.extensions import ExtensionArray
 
-from privrl._checks import plain_array
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.schema.others import as_column, texts_of
+from privrl.numerics.checks import plain_array
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Value = str | int | bool
 Kind = Literal["text", "whole number", "truth value"]

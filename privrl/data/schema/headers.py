@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from privrl._files import check_ends
 from privrl.data.schema.plain import check_names
 from privrl.data.schema.texts import number_in
+from privrl.files.files import check_ends
 
 SEPARATORS: Final = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
 

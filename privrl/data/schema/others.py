@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from privrl._plain import listed
+from privrl.files.plain import listed
 
 _PACKAGES: Final = ("polars", "pyarrow")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import tomli_w
 
-from privrl._files import read_bytes
-from privrl._plain import check_writable, listed, parse_json
-from privrl._shown import shown
 from privrl.data.schema.columns import Bins, Categories, Column, heading
+from privrl.files.files import read_bytes
+from privrl.files.plain import check_writable, listed, parse_json
+from privrl.files.shown import shown
 
 _EXAMPLES = {"categories": 'categories = ["one", "another"]', "edges": "edges = [0, 20, 40, 60]"}
 

@@ -10,10 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import plain_array
-from privrl._plain import did_you_mean, listed
-from privrl._shown import shown
-from privrl._typing import IntArray
 from privrl.data.schema.columns import Bins, Categories, Column, encode_column
 from privrl.data.schema.entries import Value
 from privrl.data.schema.others import as_frame
@@ -28,6 +24,10 @@ from privrl.data.schema.plain import (
     read,
 )
 from privrl.data.schema.templates import Bounds, template
+from privrl.files.plain import did_you_mean, listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import plain_array
+from privrl.numerics.typing import IntArray
 
 
 def _unfilled(columns: Mapping[str, Any]) -> list[str]:

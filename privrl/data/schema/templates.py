@@ -7,10 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from privrl._checks import check_count, check_is
-from privrl._files import bytes_writer, check_replaced, read_bytes, save_all, save_new
-from privrl._plain import did_you_mean, listed
-from privrl._shown import shown
 from privrl.data.schema.columns import Bins, Categories
 from privrl.data.schema.entries import Value
 from privrl.data.schema.plain import (
@@ -22,6 +18,10 @@ from privrl.data.schema.plain import (
     read,
     text_of,
 )
+from privrl.files.files import bytes_writer, check_replaced, read_bytes, save_all, save_new
+from privrl.files.plain import did_you_mean, listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}")
 

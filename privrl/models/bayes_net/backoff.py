@@ -37,11 +37,11 @@ from itertools import combinations
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.bayes_net.elimination import TooLarge, joint
 from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
+from privrl.numerics.typing import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5e4, 7)  # κ, in records
 _LIKELY_STRENGTH = 100.0  # of a base: real tables have such

@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping
 from itertools import product
 
-from privrl._typing import FloatArray
 from privrl.models.bayes_net.structure import Structure
+from privrl.numerics.typing import FloatArray
 
 _KEPT = {
     *("network", "variable", "probability", "property", "type", "discrete", "default", "table")

@@ -36,8 +36,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.models.bayes_net.structure import Structure
+from privrl.numerics.typing import FloatArray
 
 _EFFECT = 0.3  # settled on data; the median edge of five sets has 0.1 to 0.3
 _FIRST = 0.2  # of the budget, at most, for the first round

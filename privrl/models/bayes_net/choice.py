@@ -41,7 +41,6 @@ from itertools import combinations
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.base import Cost, Together
@@ -51,6 +50,7 @@ from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.models.bayes_net.structure import LARGEST, count_table
 from privrl.numerics.discrete_noise import SMALLEST
+from privrl.numerics.typing import FloatArray, IntArray
 
 GRAIN = 2.0**-7  # nats, to which scores are rounded
 BOUND = 0.5  # b: nats that one record counts for at the most; settled on data

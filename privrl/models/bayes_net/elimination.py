@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.models.bayes_net.structure import LARGEST, Structure, opt_einsum
+from privrl.numerics.typing import FloatArray
 
 
 class TooLarge(ValueError):

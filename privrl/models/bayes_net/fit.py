@@ -14,15 +14,13 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_positive
-from privrl._plain import listed
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
+from privrl.files.plain import listed
+from privrl.files.shown import shown
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.bayes_net.backoff import family_probabilities
@@ -34,7 +32,9 @@ from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.numerics.checks import check_positive
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.typing import FloatArray, IntArray
 
 _ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
 

@@ -13,15 +13,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from privrl._checks import check_count, check_numbers
-from privrl._html import InHtml
-from privrl._plain import listed
-from privrl._sharing import Verdict, check_said, judge
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
 from privrl.costs.base import Cost
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.entries import number_of
+from privrl.files.html import InHtml
+from privrl.files.plain import listed
+from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.shown import shown
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.bayes_net.bif import to_bif
@@ -37,7 +35,9 @@ from privrl.models.saving import (
     plain_spent,
     randomness_said,
 )
+from privrl.numerics.checks import check_count, check_numbers
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray, IntArray
 
 _FORMAT = "privrl.BayesNet 1"
 _ENTRIES = (

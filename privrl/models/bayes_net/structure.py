@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._plain import listed
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
+from privrl.files.plain import listed
+from privrl.files.shown import shown
+from privrl.numerics.typing import FloatArray, IntArray
 
 LARGEST = 2**24  # cells of one table, 128 megabytes
 

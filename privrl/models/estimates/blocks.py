@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
 from privrl.models.estimates.levels import Likelihoods
+from privrl.numerics.typing import FloatArray, IntArray
 
 #: From log-likelihoods (S, K, L) to log-evidences (S,) and weights of levels (S, K, L).
 Weigh = Callable[[FloatArray], tuple[FloatArray, FloatArray]]

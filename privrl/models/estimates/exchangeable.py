@@ -14,8 +14,8 @@ H. Robbins. *An empirical Bayes approach to statistics* (1956).
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 _SHAPES = np.array([0.15, 0.4, 1.0, 3.0, 12.0])
 _CHANCES = np.array([0.3, 1.0, 3.0, 1.0, 0.3])  # of the shapes, up to a factor

@@ -32,18 +32,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_count, check_numbers, check_positive
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
+from privrl.files.shown import shown
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
+from privrl.numerics.checks import check_count, check_numbers, check_positive
 from privrl.numerics.roots import brentq
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 Means = Callable[[FloatArray, float], FloatArray]
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates.frequencies import is_gaussian, noise_deviation, noise_size
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray, IntArray
 
 _FINE, _COARSE = 0.06, 0.25  # least and largest gap of neighbouring levels, of their logarithms
 _SHARP = 0.7  # gap in deviations of a noisy count about its level

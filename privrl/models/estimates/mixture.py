@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_positive
-from privrl._typing import FloatArray, IntArray
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates.blocks import Sums, Weigh, settle
 from privrl.models.estimates.exchangeable import families, fitted
 from privrl.models.estimates.frequencies import check_noisy, noise_deviation, total_records
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.ordered import Chains
+from privrl.numerics.checks import check_positive
+from privrl.numerics.typing import FloatArray, IntArray
 
 ORDERED = 5_000  # cells up to which their order is looked at
 _FITTED = 10.0  # nats by which a law that was fitted must be the more likely

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 _WANDERED = (0.3, 1.0, 3.0, 10.0)  # deviation of the log-level from one end to the other
 _JUMPS = (0.3, 3.0, 20.0)  # from one end to the other

@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._typing import FloatArray
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 #: Deviation of a count that is exact, and the least that is taken: it is a whole number.
 LEAST_DEVIATION = 0.5

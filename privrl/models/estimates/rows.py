@@ -25,10 +25,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_is, check_numbers
-from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
+from privrl.numerics.checks import check_between, check_is, check_numbers
+from privrl.numerics.typing import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records
 _CELLS = 20_000  # at once: what is worked out takes a few hundred numbers to a cell

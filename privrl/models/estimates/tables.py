@@ -32,10 +32,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import posterior_counts
 from privrl.models.estimates.rows import TINY, normalised
+from privrl.numerics.typing import FloatArray
 
 _STRENGTHS = np.geomspace(0.5, 5000, 13)  # κ, in records
 _PRIOR_TABLES = 1.0  # how many tables what was known before counts for

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from privrl._checks import check_count, check_positive, check_truth
-from privrl._plain import listed
-from privrl._shown import shown
-from privrl.accounting.guesses import gaussian_sigma
+from privrl.accounting.calibration import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
+from privrl.files.plain import listed
+from privrl.files.shown import shown
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -25,6 +24,7 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import noise_deviation, typical_loss
 from privrl.models.estimates.mixture import ORDERED
+from privrl.numerics.checks import check_count, check_positive, check_truth
 from privrl.numerics.discrete_noise import LARGEST
 
 Name = Literal[

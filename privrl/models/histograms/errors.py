@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
 from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
 from privrl.mechanisms.additive import (
@@ -18,6 +17,7 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.models.estimates.frequencies import noise_size
 from privrl.models.histograms.choice import HistogramMechanism, noise_of
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 
 class Released(Protocol):

@@ -8,15 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_count, check_is
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.accuracy.design import Loss
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
+from privrl.files.shown import shown
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import block_starts
@@ -25,7 +23,9 @@ from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keep
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.typing import FloatArray, IntArray
 
 _AT_ONCE = 1 << 14  # numbers, which with their bins fit in a processor's cache
 _ASIDE = 0.25  # of a bin: within its edges, and farther from them than rounding takes a number

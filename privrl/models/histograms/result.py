@@ -9,15 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_between, check_count, check_is, check_numbers, check_positive
-from privrl._html import table
-from privrl._sharing import Verdict, check_said, judge
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
+from privrl.files.html import table
+from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.shown import shown
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import Sums
@@ -34,7 +32,15 @@ from privrl.models.histograms.choice import (
 )
 from privrl.models.histograms.errors import count_bounds, kl_error, l2_error
 from privrl.models.saving import Saved, check_entries, check_format, randomness_said
+from privrl.numerics.checks import (
+    check_between,
+    check_count,
+    check_is,
+    check_numbers,
+    check_positive,
+)
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray
 
 _FORMAT = "privrl.PrivateHistogram 1"
 _ENTRIES = (

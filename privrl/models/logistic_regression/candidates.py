@@ -25,12 +25,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.logistic_regression.scores import shortened_sums
 from privrl.models.logistic_regression.training import Candidate
 from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 # Chosen on public data sets; docs/models.md says which.
 _LENGTH = 2.0  # nats, which records' vectors of differences are shortened to

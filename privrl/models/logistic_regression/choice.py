@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from privrl._fixed import fitted
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Categories, Column, Schema
+from privrl.files.fixed import fitted
+from privrl.files.shown import shown
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.classifier import read_records
 from privrl.models.saving import load_as
+from privrl.numerics.typing import FloatArray
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 

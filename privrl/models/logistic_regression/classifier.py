@@ -8,9 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from privrl._checks import check_count
-from privrl._fixed import fitted
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import RenyiDP, Target, check_target
@@ -18,6 +15,7 @@ from privrl.costs.base import Cost, NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories, Column, Schema
+from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.candidates import choose
@@ -39,8 +37,10 @@ from privrl.models.naive_bayes.classifier import (
     read_records,
 )
 from privrl.models.saving import Saved
+from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import SECRET, randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 
 class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore[misc]

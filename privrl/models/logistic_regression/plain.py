@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive, check_truth
-from privrl._sharing import Verdict, check_said, judge
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.targets import RenyiDP, Target
 from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
+from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.shown import shown
 from privrl.models.naive_bayes import PrivateNaiveBayes
 from privrl.models.naive_bayes.plain import target_of
 from privrl.models.saving import check_entries, check_format, randomness_said
+from privrl.numerics.checks import check_count, check_positive, check_truth
+from privrl.numerics.typing import FloatArray
 
 FORMAT = "privrl.PrivateLogisticRegression 2"
 FIRST_FORMAT = "privrl.PrivateLogisticRegression 1"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
@@ -19,6 +18,7 @@ from privrl.costs.relations import ReplaceRecord
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
+from privrl.numerics.typing import FloatArray
 
 # Chosen on public data sets; docs/models.md says which.
 _LEAST_SIGNAL = (

@@ -20,11 +20,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from privrl._typing import FloatArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.logistic_regression.plan import MOMENTUM, Steps
 from privrl.models.logistic_regression.training import AVERAGED, Start, probabilities
 from privrl.models.naive_bayes.encoding import Codes
+from privrl.numerics.typing import FloatArray
 
 # Chosen on public data sets; docs/models.md says which.
 _LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds

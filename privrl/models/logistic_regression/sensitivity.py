@@ -44,7 +44,7 @@ import math
 
 import numpy as np
 
-from privrl._typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 _PARTS = 32  # of each feature's scale
 _ROUNDING = 1e-9  # relative; far more than floats take from what is worked out here

@@ -14,16 +14,14 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no 
     validate_data,
 )
 
-from privrl._checks import check_between, check_count, check_positive
-from privrl._fixed import fitted
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
+from privrl.files.fixed import fitted
+from privrl.files.shown import shown
 from privrl.mechanisms.tables import (
     MechanismName,
     ReleasedTable,
@@ -58,8 +56,10 @@ from privrl.models.naive_bayes.temperature import (
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.saving import Saved
+from privrl.numerics.checks import check_between, check_count, check_positive
 from privrl.numerics.randomness import randomness_of, secret_rng
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 _AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
 

@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
 
-from privrl._checks import check_count, plain_array
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
 from privrl.data.schema.entries import Entries, key_of, objects, read, refuse_type
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import FloatArray, IntArray
 
 Codes = NDArray[np.integer[Any]]
 

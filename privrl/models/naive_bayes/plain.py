@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from privrl._checks import check_count, check_positive
-from privrl._sharing import Verdict, check_said, judge
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
+from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows, TablesMechanism
 from privrl.models.naive_bayes.encoding import (
     check_sizes,
@@ -30,7 +28,9 @@ from privrl.models.saving import (
     plain_spent,
     randomness_said,
 )
+from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 _FORMAT = "privrl.PrivateNaiveBayes 1"
 _PARAMETERS = ("mechanism", "shares", "alpha", "temperature")

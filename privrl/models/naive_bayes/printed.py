@@ -2,7 +2,7 @@
 
 from typing import ClassVar, NoReturn
 
-from privrl._shown import shown
+from privrl.files.shown import shown
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from privrl._shown import shown
+from privrl.files.shown import shown
 
 _SHOWN = 20  # characters of a number that is refused
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._processes import check_made_here
-from privrl._shown import shown
+from privrl.files.shown import shown
+from privrl.numerics.processes import check_made_here
 
 _QUICK = 2**63
 LARGEST_WHOLE = 2**53  # up to which floats hold every whole number

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 from unicodedata import category, normalize
 
-from privrl._shown import shown
+from privrl.files.shown import shown
 
 LONGEST: Final = 100  # characters of a name
 

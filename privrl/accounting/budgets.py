@@ -29,10 +29,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl._checks import check_between, check_positive
+from privrl.accounting.amounts import Amount, profile_of
 from privrl.costs.base import Cost
 from privrl.costs.conversion import log_delta_by_order
-from privrl.ledger.amounts import Amount, profile_of
+from privrl.numerics.checks import check_between, check_positive
 from privrl.numerics.special import FloatArray
 
 _AROUND: Final = tuple(2.0**k for k in (-4, -3, -2, -1, 1, 2, 3, 4))  # times the best order, less 1

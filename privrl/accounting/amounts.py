@@ -14,11 +14,11 @@ from typing import Final, Self
 
 import numpy as np
 
-from privrl._shown import shown
 from privrl.accounting.journal import USUAL_DELTA
 from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
+from privrl.files.shown import shown
 from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 

@@ -24,8 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from privrl import _sharing
-from privrl._plain import parse_json
+from privrl.files import sharing
+from privrl.files.plain import parse_json
 
 try:
     import fcntl
@@ -154,9 +154,9 @@ def save_all(
         if statement is not None:
             about, data = statement
             digests = {name: _digest((scratch / name).read_bytes()) for name in files}
-            stated = _sharing.stated(data | {"versions": _versions()}, digests)
+            stated = sharing.stated(data | {"versions": _versions()}, digests)
             _write(scratch / about, bytes_writer(statement_text(stated)))
-            for gone in (about, *_sharing.PAGES):  # pages are of what was there before
+            for gone in (about, *sharing.PAGES):  # pages are of what was there before
                 (out / gone).unlink(missing_ok=True)
             names.append(about)
         paths = [(scratch / name).replace(out / name) for name in names]
@@ -394,8 +394,8 @@ def figure_writer(figure: "Figure", kind: Literal["png", "svg"] = "png") -> Writ
     stamps = {"Date": None} if kind == "svg" else {}
 
     def write(file: BinaryIO) -> None:
-        import_module("privrl._ticks").plain_ticks(figure)  # they load matplotlib
-        import_module("privrl._edges").mark_edges(figure)
+        import_module("privrl.files.ticks").plain_ticks(figure)  # they load matplotlib
+        import_module("privrl.files.edges").mark_edges(figure)
         with import_module("matplotlib").rc_context({"svg.hashsalt": "privrl"}):
             figure.savefig(file, format=kind, dpi=150, metadata=stamps)
 

@@ -1,4 +1,4 @@
-"""Copies of what may be shared, of folders that commands wrote: `privrl._sharing` says what."""
+"""Copies of the shareable files in an output folder; `privrl.files.sharing` decides which."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privrl import _files, _sharing
-from privrl._plain import parse_json
-from privrl._sharing import STATEMENTS, Verdict
+from privrl.files import sharing
+from privrl.files.files import check_folder, read_own, statement_text
+from privrl.files.plain import parse_json
+from privrl.files.sharing import STATEMENTS, Verdict
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,19 @@ def copy_of(folder: Path) -> Copy:
     whole = True
     for name in about:
         with _named(name):
-            said = parse_json(_files.read_own(folder / name).decode())
-            here = _sharing.verdicts_of(said)
+            said = parse_json(read_own(folder / name).decode())
+            here = sharing.verdicts_of(said)
             names = [each for each, verdict in here.items() if verdict.shareable]
             if names:
                 guarantees[name] = said["guarantee"]
-                statements[name] = _files.statement_text(_sharing.shared(name, said, names))
+                statements[name] = statement_text(sharing.shared(name, said, names))
         for each in names:
             with _named(each):
-                files[each] = _files.read_own(folder / each, said["sha256"][each])
+                files[each] = read_own(folder / each, said["sha256"][each])
         verdicts |= {each: verdict for each, verdict in here.items() if each in there}
-        verdicts[name] = _sharing.judge_statement(of_shared=bool(names))
-        whole &= _sharing.is_copy(said)
-    others = {each: _sharing.judge_alone(each) for each in there if each not in verdicts}
+        verdicts[name] = sharing.judge_statement(of_shared=bool(names))
+        whole &= sharing.is_copy(said)
+    others = {each: sharing.judge_alone(each) for each in there if each not in verdicts}
     files |= statements
     return Copy(files, verdicts | others, guarantees, is_whole=whole and set(there) == set(files))
 
@@ -91,7 +92,7 @@ def check_place(to: Path, folder: Path, *, force: bool) -> None:
         If it is in the folder, a file, the folder that this process is in, or holds something; with
         ``force`` it may hold such a copy, and nothing else.
     """
-    _files.check_folder(to, "to")
+    check_folder(to, "to")
     place, source = to.resolve(), folder.resolve()
     if place == source or source in place.parents:
         raise ValueError(

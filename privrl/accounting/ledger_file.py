@@ -12,6 +12,7 @@ thread that goes on, and a file that another process replaced is not held on to.
 
 import contextlib
 import hashlib
+import hmac
 import json
 import os
 import sqlite3
@@ -22,8 +23,9 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import Any, Final
 
-from privrl._files import sync_folder
 from privrl.costs.conversion import DEFAULT_ORDERS
+from privrl.costs.relations import Relation
+from privrl.files.files import sync_folder
 
 _APPLICATION: Final = 0x5072_4C47  # "PrLG", in the header of the file
 _SCHEMA: Final = 1
@@ -308,3 +310,51 @@ def _code(error: sqlite3.Error) -> str:
     """Return SQLite's name of an error, without what only its developers need."""
     name = getattr(error, "sqlite_errorname", None) or ""
     return "_".join(name.split("_")[:2])
+
+
+_BLOCK = 1 << 20
+
+
+def content_of(data: Path, salt: bytes) -> str:
+    """Return the keyed digest of all bytes of a file, or of all files in a folder with their names.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it can be read only once, such as a pipe.
+    """
+    if not data.is_dir():
+        return _file(data, salt)
+    whole = hmac.new(salt, digestmod=hashlib.sha256)
+    for path in sorted(path for path in data.rglob("*") if path.is_file()):
+        name = path.relative_to(data).as_posix()
+        whole.update(f"{digest_of(name.encode())} {_file(path, salt)}\n".encode())
+    return whole.hexdigest()
+
+
+def _file(path: Path, salt: bytes) -> str:
+    whole = hmac.new(salt, digestmod=hashlib.sha256)
+    with path.open("rb") as file:
+        if not path.is_file():
+            raise ValueError(
+                f"data must be a file or folder to be known again by, got {str(path)!r}, which can "
+                "be read only once; say which data set it is: --dataset NAME."
+            )
+        while block := file.read(_BLOCK):
+            whole.update(block)
+    return whole.hexdigest()
+
+
+def relation_key(relation: Relation) -> str:
+    """Return a digest of all that a relation says, for two of one name may differ."""
+    said = (
+        relation.name,
+        relation.tables,
+        relation.covers_arrival,
+        sorted(relation.norm_only),
+        relation.convex_from,
+        sorted(relation.sum_only),
+    )
+    return digest_of(repr(said).encode())

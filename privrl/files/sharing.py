@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from privrl._shown import shown
+from privrl.files.shown import shown
 
 #: What is said of randomness; `privrl.numerics.randomness` tells which it is.
 SECRET: Final = "secret"
