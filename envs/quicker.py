@@ -7,7 +7,7 @@ from privrl.envs.flows import Flows
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.walkers import Walkers
-from privrl.numerics.abreast import generators
+from privrl.numerics.randomness import generators
 
 
 class Quicker(Rollouts):

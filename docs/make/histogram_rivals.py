@@ -14,12 +14,9 @@ from scipy.special import expit
 
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting import ApproxDP
-from privrl.mechanisms import (
-    DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
-    ReleasedTable,
-)
+from privrl.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from privrl.mechanisms.additive import AdditiveMechanism
+from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates import row_probabilities
 from privrl.models.estimates.frequencies import frequencies, noise_deviation, noise_size
 

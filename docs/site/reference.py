@@ -28,7 +28,6 @@ PACKAGES = (
     "privrl.accounting",
     "privrl.ledger",
     "privrl.costs",
-    "privrl.accuracy",
     "privrl.audit",
     "privrl.data",
     "privrl.data.schema",

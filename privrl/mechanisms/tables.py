@@ -26,13 +26,13 @@ from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Target, check_target
-from privrl.accuracy.design import typical_loss
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
+from privrl.mechanisms.design import typical_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.scipy_lazily import optimize
 from privrl.numerics.special import FloatArray
@@ -338,7 +338,7 @@ def _designed(
     factors: FloatArray,
     relation: Relation,
 ) -> float:
-    """Return the prior of least expected divergence, as `privrl.accuracy.design` has it."""
+    """Return the prior of least expected divergence, as `privrl.mechanisms.design` has it."""
     kinds = Counter(zip(factors.tolist(), shapes, strict=True))
 
     def loss(log_alpha: float) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.samplers import buffered, stack
+from privrl.samplers import buffered
+from privrl.samplers.base import stack
 from privrl.samplers.buffered import BufferedFactorisation
 from privrl.samplers.factorisations import factorise
 from privrl.samplers.innovations import Innovations

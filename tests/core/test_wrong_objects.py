@@ -12,16 +12,6 @@ import pytest
 
 from privrl._checks import check_between, check_count, check_positive, check_rng
 from privrl.accounting import PldAccountant, RdpAccountant, RenyiDP
-from privrl.accuracy import (
-    design,
-    dirichlet_kl,
-    expected_loss,
-    expected_posterior_kl,
-    gaussian_l2_quantile,
-    kl_quantile,
-    kl_tail,
-    typical_loss,
-)
 from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
 from privrl.audit import law_test, separation
 from privrl.costs import (
@@ -54,11 +44,21 @@ from privrl.envs import (
 )
 from privrl.experiments import run_sweep, run_training, suites
 from privrl.ledger import Budget, DataSet, Ledger
-from privrl.mechanisms import LaplaceMechanism, normalise
+from privrl.mechanisms import LaplaceMechanism, design
+from privrl.mechanisms.additive import normalise
+from privrl.mechanisms.design import expected_loss, typical_loss
+from privrl.mechanisms.errors import (
+    dirichlet_kl,
+    expected_posterior_kl,
+    gaussian_l2_quantile,
+    kl_quantile,
+    kl_tail,
+)
 from privrl.models import discretise, histogram
 from privrl.models.estimates import row_totals
 from privrl.offline import fit_policy, plan_for
-from privrl.samplers import Diffuse, NoisyCounts, stack
+from privrl.samplers import Diffuse, NoisyCounts
+from privrl.samplers.base import stack
 
 BIG = 10**400
 RECORD = ReplaceRecord()

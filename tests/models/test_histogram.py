@@ -24,8 +24,8 @@ from privrl.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
-    normalise,
 )
+from privrl.mechanisms.additive import normalise
 from privrl.models.estimates.frequencies import (
     frequencies,
     noise_deviation,

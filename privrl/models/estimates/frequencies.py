@@ -1,7 +1,7 @@
 """The frequencies behind one row of noisy counts: post-processing, which is free.
 
 `frequencies` is the best guess if nothing is known of a histogram but its sum: all histograms are
-equally likely, as in `privrl.accuracy.design`, and the guess is the mean of what the noisy counts
+equally likely, as in `privrl.mechanisms.design`, and the guess is the mean of what the noisy counts
 leave of them. It is nowhere negative or zero, and asks for no constant such as a floor.
 `typical_loss` tells beforehand how good it will be, which is how a mechanism is chosen.
 
@@ -35,13 +35,13 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_count, check_numbers, check_positive
 from privrl._shown import shown
 from privrl._typing import FloatArray
-from privrl.accuracy.design import Loss
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
+from privrl.mechanisms.design import Loss
 from privrl.numerics.roots import brentq
 from privrl.numerics.scipy_lazily import special
 
@@ -154,7 +154,7 @@ def typical_loss(
     n_cells : int
         Number of cells, >= 2.
     loss : {"kl", "l2", "l1"}
-        As for `privrl.accuracy.design`.
+        As for `privrl.mechanisms.design`.
     is_sum_known : bool
         Whether `frequencies` is told the number of records.
 

@@ -10,8 +10,6 @@ from privrl._plain import listed
 from privrl._shown import shown
 from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
-from privrl.accuracy.design import Loss
-from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
 from privrl.mechanisms.additive import (
@@ -21,6 +19,8 @@ from privrl.mechanisms.additive import (
     GaussianMechanism,
     LaplaceMechanism,
 )
+from privrl.mechanisms.design import Loss
+from privrl.mechanisms.design import typical_loss as typical_draw_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import noise_deviation, typical_loss

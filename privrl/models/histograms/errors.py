@@ -6,8 +6,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from privrl._typing import FloatArray
-from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
-from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
@@ -15,6 +13,7 @@ from privrl.mechanisms.additive import (
     GaussianMechanism,
 )
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.mechanisms.errors import VERTEX_ALPHA, gaussian_l2_quantile, kl_quantile, l2_quantile
 from privrl.models.estimates.frequencies import noise_size
 from privrl.models.histograms.choice import HistogramMechanism, noise_of
 from privrl.numerics.scipy_lazily import special

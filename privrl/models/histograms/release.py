@@ -13,10 +13,10 @@ from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
-from privrl.accuracy.design import Loss
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
+from privrl.mechanisms.design import Loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import block_starts
@@ -67,7 +67,7 @@ def histogram(
         ``"auto"``, which is `choose_mechanism`'s choice; bins are taken to be ordered, categories
         not.
     loss : {"kl", "l2", "l1"}
-        The loss that is to be small, as for `privrl.accuracy.design`.
+        The loss that is to be small, as for `privrl.mechanisms.design`.
     relation : Relation, optional
         Which data sets are neighbours; by default `ReplaceRecord`, where the number of records is
         public. Where it is not, as with `AddRemoveRecord`, it is estimated from what is released.
