@@ -20,7 +20,6 @@ from privrl.mechanisms.design import Loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import block_starts
-from privrl.models.estimates.frequencies import noise_deviation
 from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keeps_size, noise_of
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
@@ -131,7 +130,7 @@ def histogram(
         released, sums = (table.values[0] for table in tables)
     else:
         released = used.release(cells, rng, accountant=accountant)
-    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_deviation(noise_of(used))
+    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_of(used).deviation
     warn_of_others(called, column, released, deviation)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None
