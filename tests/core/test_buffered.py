@@ -150,7 +150,7 @@ def test_factors_are_shared_and_cannot_be_changed() -> None:
 def test_an_update_that_is_interrupted_is_the_last(
     name: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though nobody spoils it: half of the noise has been drawn, and the counts are in the sums."""
+    """Half of the noise has been drawn, and the counts are in the sums."""
     sampler, rng = NoisyCounts(sigma=1.0, updates=5, factorisation=name), rng_of(0)
     sampler.update(np.ones((4, 3)), rng)
     with monkeypatch.context() as patch:
