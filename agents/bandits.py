@@ -200,7 +200,7 @@ class _ArmSums(PaidSampler):
 
     def check(self, counts: FloatArray) -> None:
         """Check a batch of sums, shape (runs, A)."""
-        self._check_unspoiled()
+        self.check_usable()
         check_batch(counts, (), None)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:

@@ -6,8 +6,10 @@ from privrl.envs.flows import Flows
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.support import Support
 from privrl.envs.walkers import Walkers
-from privrl.numerics.abreast import generators
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.numerics.randomness import generators
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 
 class Quicker(Rollouts):

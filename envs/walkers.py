@@ -12,9 +12,11 @@ import numpy as np
 from privrl.envs.rollouts import Rollouts
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
-from privrl.numerics.abreast import columns
 from privrl.numerics.compiled import Compiled
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.numerics.randomness import columns
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 _DRAWS_AT_ONCE = 2**20
 """Uniform draws held in memory at a time; more walkers go in several groups."""

@@ -15,15 +15,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP
-from privrl.audit import (
-    DirichletLaw,
-    GaussianLaw,
-    LaplaceLaw,
-    Law,
-    audit_mechanism,
-    draws_needed,
-    law_test,
-)
+from privrl.audit import audit_mechanism, law_test
+from privrl.audit.laws import DirichletLaw, GaussianLaw, LaplaceLaw, Law, draws_needed
 from privrl.costs import ReplaceRecord
 from privrl.experiments import Method
 from privrl.experiments.palette import BLACK, GREEN, ORANGE, VERMILION

@@ -8,12 +8,12 @@ import pages
 from matplotlib.figure import Figure
 
 from privrl.accounting import ApproxDP, PldAccountant, RdpAccountant
-from privrl.accuracy import design, expected_loss
 from privrl.audit import audit_dirichlet
 from privrl.costs import Bound, DirichletCost, ReplaceRecord, SimplexCost
 from privrl.costs.conversion import rdp_to_epsilon
 from privrl.experiments.palette import colour
-from privrl.mechanisms import DirichletMechanism
+from privrl.mechanisms import DirichletMechanism, design
+from privrl.mechanisms.design import expected_loss
 from privrl.mechanisms.papers import dkl_approximate_dp
 from privrl.samplers import Diffuse
 

@@ -13,15 +13,13 @@ from histogram_priors import averaged_splits, gammas, splits, sums_of
 from scipy.special import expit
 
 from privrl.accounting import ApproxDP
-from privrl.mechanisms import (
-    DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
-    ReleasedTable,
-)
+from privrl.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from privrl.mechanisms.additive import AdditiveMechanism
+from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates import row_probabilities
-from privrl.models.estimates.frequencies import frequencies, noise_deviation, noise_size
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.models.estimates.frequencies import frequencies
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 _BLOCKS = 10  # cells to a block, and blocks to a block of blocks
 _TREES = 30  # cells from which on there are trees
@@ -30,7 +28,7 @@ _LARGER = {2: (0.25,), 3: (0.15, 0.1)}  # of a budget in unequal parts: of block
 
 def flat(z: FloatArray, noise: AdditiveMechanism[Any], n: float) -> dict[str, FloatArray]:
     """Return the estimates of rivals from noisy counts of all cells."""
-    deviation = max(noise_deviation(noise), 0.5)
+    deviation = max(noise.deviation, 0.5)
     penalty = 2 * deviation**2 * math.log(max(z.size, 3))
     laplace = isinstance(noise, DiscreteLaplaceMechanism)
     kind = "laplace" if laplace else "gaussian"
@@ -44,8 +42,8 @@ def flat(z: FloatArray, noise: AdditiveMechanism[Any], n: float) -> dict[str, Fl
         "rows": row_probabilities(ReleasedTable(z[None], kind, deviation), [n])[0],
         "neighbours merged": _floored(_merged(z, penalty), deviation / 10),
         "like cells merged": _floored(merged, deviation / 10),
-        "gamma laws": gammas(z, n, noise_size(noise), kind)[0],
-        "splits": averaged_splits(z, n, noise_deviation(noise))[0],
+        "gamma laws": gammas(z, n, noise.size, kind)[0],
+        "splits": averaged_splits(z, n, noise.deviation)[0],
     }
 
 
@@ -62,7 +60,7 @@ def others(
     even = min(
         DiscreteLaplaceMechanism(scale=2 * depth / target.epsilon),
         DiscreteGaussianMechanism(sigma=gaussian.sigma * math.sqrt(depth)),
-        key=noise_deviation,
+        key=lambda noise: noise.deviation,
     )
     larger = _LARGER[depth]
     parts = (1 - sum(larger), *larger)
@@ -87,7 +85,7 @@ def _trees(
         noise.release(np.add.reduceat(counts, np.arange(0, counts.size, width)), rng).astype(float)
         for width, noise in zip(widths, noises, strict=True)
     ]
-    spreads = [noise_deviation(noise) ** 2 for noise in noises]
+    spreads = [noise.deviation**2 for noise in noises]
     means, variances = [released[0]], [np.full(counts.size, spreads[0])]
     for each, variance in zip(released[1:], spreads[1:], strict=True):
         starts = np.arange(0, means[-1].size, _BLOCKS)  # upwards: two estimates, weighed

@@ -17,7 +17,6 @@ from scipy.special import betaln, xlogy
 from scipy.stats import beta
 
 from privrl.accounting import ApproxDP, RenyiDP, Target
-from privrl.accuracy import KlBound, expected_loss, kl_quantile, kl_sample_size
 from privrl.costs import SimplexCost
 from privrl.experiments.palette import LOOKS, colour, look
 from privrl.mechanisms import (
@@ -29,10 +28,12 @@ from privrl.mechanisms import (
     NoisyPosteriorMechanism,
     PosteriorExponentialMechanism,
     SimplexMechanism,
-    hellinger_sensitivity,
-    normalise,
 )
+from privrl.mechanisms.additive import normalise
+from privrl.mechanisms.design import expected_loss
+from privrl.mechanisms.errors import KlBound, kl_quantile, kl_sample_size
 from privrl.mechanisms.posterior_exponential import Sensitivity
+from privrl.mechanisms.posteriors import hellinger_sensitivity
 from privrl.numerics.special import FloatArray
 
 DELTA = 1e-5

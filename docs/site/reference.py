@@ -27,7 +27,6 @@ PACKAGES = (
     "privrl.samplers",
     "privrl.accounting",
     "privrl.costs",
-    "privrl.accuracy",
     "privrl.audit",
     "privrl.data",
     "privrl.data.schema",

@@ -6,10 +6,11 @@ from matplotlib.figure import Figure as Picture
 from scipy.special import rel_entr
 
 from privrl.accounting.targets import RenyiDP
-from privrl.accuracy.design import design
 from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.palette import LOOKS
-from privrl.mechanisms import LaplaceMechanism, normalise
+from privrl.mechanisms import LaplaceMechanism
+from privrl.mechanisms.additive import normalise
+from privrl.mechanisms.design import design
 from privrl.numerics.dirichlet_rows import dirichlet_rows
 from privrl.numerics.special import FloatArray
 

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.accuracy.design import design, expected_loss
 from privrl.costs.conversion import epsilon_by_order
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.profiles import Factor, Shape
@@ -18,6 +17,7 @@ from privrl.costs.relations import ReplaceRecord
 from privrl.costs.simplex import SimplexCost
 from privrl.experiments.figures.base import Figure, legend, panels
 from privrl.experiments.palette import BLACK, GREY, OLIVE, ORANGE, PURPLE, WINE
+from privrl.mechanisms.design import design, expected_loss
 from privrl.mechanisms.papers import dkl_algorithm_1
 from privrl.numerics.printing import up_to_places as up
 

@@ -12,11 +12,12 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from privrl.accounting.targets import RenyiDP
-from privrl.accuracy.design import design, expected_loss
 from privrl.costs.relations import ReplaceRecord
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.palette import look
-from privrl.mechanisms import GaussianMechanism, LaplaceMechanism, normalise
+from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
+from privrl.mechanisms.additive import normalise
+from privrl.mechanisms.design import design, expected_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.special import FloatArray
 

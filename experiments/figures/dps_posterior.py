@@ -14,11 +14,11 @@ from scipy.optimize import brentq
 from scipy.special import polygamma
 
 from privrl.accounting.targets import RenyiDP
-from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl
 from privrl.experiments.figures.base import Figure, legend, note, panels
 from privrl.experiments.figures.dps_histogram import EPSILONS, RECORD, sizes
 from privrl.experiments.palette import shades
 from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.mechanisms.errors import dirichlet_kl, expected_posterior_kl
 
 ETAS = (0.1, 1.0, 10.0)
 _D = 20

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
-from privrl.accuracy.posterior import simplex_variance
 from privrl.experiments.figures.base import Figure
 from privrl.experiments.figures.drawn_table import draw_table
 from privrl.experiments.figures.sim_average import PRINTED_AVERAGES, collections, draws
+from privrl.mechanisms.errors import simplex_variance
 
 #: Of both collections: the average, then means and variances of the output.
 PRINTED = {

@@ -27,7 +27,7 @@ from privrl.experiments import memory
 from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
-from privrl.numerics.abreast import Abreast
+from privrl.numerics.randomness import VectorisedGenerator
 from privrl.numerics.special import FloatArray
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts
@@ -197,7 +197,7 @@ def run_abreast(
     began = perf_counter()
     job, jobs = todo.jobs[0], todo.jobs
     agent_rng, env_rng = (
-        each[0] if len(jobs) == 1 else Abreast(each)
+        each[0] if len(jobs) == 1 else VectorisedGenerator(each)
         for each in zip(
             *(map(np.random.default_rng, job.seed_sequence().spawn(2)) for job in jobs),
             strict=True,

@@ -126,7 +126,7 @@ class Place(Protocol):
 class Invalidated(Protocol):
     """What takes part in a release and remembers it."""
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Refuse all further releases."""
 
 
@@ -220,7 +220,7 @@ class Release(Generic[Released]):
     def _fail(self, error: BaseException) -> None:
         was, self.state = self.state, "failed"
         for each in self._parts:
-            each.spoil()
+            each.invalidate()
         if self._accountant is None:
             return
         spent = "was" if was == "charged" else "may have been"

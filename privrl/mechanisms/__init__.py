@@ -5,17 +5,16 @@ from privrl.mechanisms.additive import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
-    normalise,
 )
 from privrl.mechanisms.base import Mechanism
 from privrl.mechanisms.choice import ExponentialMechanism
-from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
-from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism, laplace_l1_bound
+from privrl.mechanisms.design import design
+from privrl.mechanisms.dirichlet import DirichletMechanism
+from privrl.mechanisms.noisy_posterior import NoisyPosteriorMechanism
 from privrl.mechanisms.posterior_exponential import PosteriorExponentialMechanism
-from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
 from privrl.mechanisms.simplex import SimplexMechanism
 from privrl.mechanisms.sums import SumsMechanism
-from privrl.mechanisms.tables import ReleasedTable, TablesMechanism, least_noise_shares
+from privrl.mechanisms.tables import TablesMechanism
 
 __all__ = [
     "DirichletMechanism",
@@ -27,14 +26,8 @@ __all__ = [
     "Mechanism",
     "NoisyPosteriorMechanism",
     "PosteriorExponentialMechanism",
-    "ReleasedTable",
     "SimplexMechanism",
     "SumsMechanism",
     "TablesMechanism",
-    "hellinger_sensitivity",
-    "laplace_l1_bound",
-    "least_noise_shares",
-    "normalise",
-    "smooth_beta",
-    "synthetic_counts",
+    "design",
 ]

@@ -60,6 +60,7 @@ from privrl.mechanisms.base import Mechanism, check_counts
 from privrl.numerics.checks import as_floats, check_between, check_count, check_positive
 from privrl.numerics.discrete_gaussian import discrete_gaussian, gaussian_on_grid
 from privrl.numerics.discrete_noise import SMALLEST, IntArray, check_drawable, discrete_laplace
+from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
 Noisy = TypeVar("Noisy", bound=NDArray[Any])
@@ -69,9 +70,10 @@ _GRID = 2.0**-30  # of the size of the noise
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
-    """What mechanisms share that add independent noise to every cell.
+    """Base class of mechanisms that add independent noise to every cell.
 
-    A subclass is a frozen dataclass with the size of its noise.
+    A subclass is a frozen dataclass with the size of its noise. It declares the distribution of
+    the noise, so estimates from the released counts need not know its class.
 
     Parameters
     ----------
@@ -85,7 +87,10 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
     _costs: ClassVar[Callable[..., NoiseCost]]
     _least: ClassVar[float] = 0.0  # of the size of the noise
-    _whole: ClassVar[bool] = False  # whether the noise, and so the counts, are whole numbers
+    is_gaussian: ClassVar[bool]
+    """Whether the noise is Gaussian; otherwise it is Laplace noise."""
+    is_whole: ClassVar[bool] = False
+    """Whether the noise, and so the counts, are whole numbers."""
     _off: ClassVar[float] = 1e-9  # by what share a guess at the size is wrong
 
     def __post_init__(self) -> None:
@@ -101,6 +106,28 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
     def cost(self) -> NoiseCost:
         """What one release costs."""
         return type(self)._costs(**vars(self))
+
+    @property
+    def size(self) -> float:
+        """The sigma or scale of the noise."""
+        return float(self._size)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of a count."""
+        return self.size if self.is_gaussian else math.sqrt(2) * self.size
+
+    def reach(self, tail: float) -> float:
+        """Return a number that the noise exceeds, in size, with probability ``tail`` at most.
+
+        Discrete noise exceeds a whole number ``k`` at most as often as continuous noise of the
+        same size does (for the Gaussian: Canonne, Kamath and Steinke, 2020).
+        """
+        if self.is_gaussian:
+            reach = -self.size * float(special.ndtri(tail / 2))
+        else:
+            reach = -self.size * math.log(tail)
+        return float(math.ceil(reach)) if self.is_whole else reach
 
     @classmethod
     def calibrated(
@@ -157,7 +184,7 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
             If they are not, not whole where noise is discrete, or between two points of the grid
             that noise on the real line is on; nothing is spent then.
         """
-        return check_counts(data, whole=self._whole)
+        return check_counts(data, whole=self.is_whole)
 
     @staticmethod
     @abstractmethod
@@ -199,7 +226,7 @@ class _Continuous(AdditiveMechanism[FloatArray]):
 
 class _Discrete(AdditiveMechanism[IntArray]):
     _least = SMALLEST
-    _whole = True
+    is_whole = True
     _off = 1e-3
 
     def __post_init__(self) -> None:
@@ -215,6 +242,7 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
     scale: float
 
     _named = "scale"
+    is_gaussian = False
 
     @staticmethod
     def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
@@ -258,6 +286,7 @@ class _Normal(AdditiveMechanism[Noisy], Generic[Noisy]):
     sigma: float
 
     _named = "sigma"
+    is_gaussian = True
 
     @staticmethod
     def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
@@ -368,6 +397,11 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
     _costs = DiscreteLaplaceCost
     _off = 1e-5
     _noise = staticmethod(discrete_laplace)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of a count; at least 1e-3, where there is hardly any."""
+        return max(1 / (math.sqrt(2) * math.sinh(min(1 / (2 * self.size), 300.0))), 1e-3)
 
 
 def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:

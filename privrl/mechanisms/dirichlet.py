@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate, dirichlet_alpha, dirichlet_weight
 from privrl.accounting.targets import RenyiDP, Target, check_target
-from privrl.accuracy.design import Loss, design
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.files.shown import shown
 from privrl.mechanisms.base import Mechanism, check_counts
+from privrl.mechanisms.design import Loss, design
 from privrl.mechanisms.papers import dkl_algorithm_1, dkl_approximate_dp
 from privrl.numerics.checks import as_floats, check_count, check_positive
 from privrl.numerics.exact_dirichlet import posterior_rows
@@ -198,7 +198,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
     ) -> Self:
         """Return the mechanism that meets ``target`` with the least expected loss.
 
-        The arguments are those of `privrl.accuracy.design`: public facts, and no data.
+        The arguments are those of `privrl.mechanisms.design`: public facts, and no data.
         """
         relation = check_relation(relation, ReplaceRecord())
         best = design(

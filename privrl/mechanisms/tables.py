@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from privrl.accounting.calibration import calibrate, gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, Target, check_target
-from privrl.accuracy.design import typical_loss
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square
@@ -31,6 +30,7 @@ from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from privrl.mechanisms.base import Mechanism, check_counts
+from privrl.mechanisms.design import typical_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.numerics.checks import check_count, check_numbers, check_positive
 from privrl.numerics.scipy_lazily import optimize
@@ -337,7 +337,7 @@ def _designed(
     factors: FloatArray,
     relation: Relation,
 ) -> float:
-    """Return the prior of least expected divergence, as `privrl.accuracy.design` has it."""
+    """Return the prior of least expected divergence, as `privrl.mechanisms.design` has it."""
     kinds = Counter(zip(factors.tolist(), shapes, strict=True))
 
     def loss(log_alpha: float) -> float:

@@ -32,10 +32,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from privrl.numerics.abreast import by_row, generators
 from privrl.numerics.compiled import Compiled
 from privrl.numerics.dirichlet_rows import row_maxima, row_sums
 from privrl.numerics.discrete_noise import BoolArray, IntArray
+from privrl.numerics.randomness import by_row, generators
 from privrl.numerics.special import FloatArray, expm1mx
 
 BITS: Final = 30

@@ -9,17 +9,22 @@ import hashlib
 import os
 import secrets
 import weakref
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from privrl.files.sharing import SECRET, SEEDED
+from privrl.files.sharing import SECRET
+from privrl.files.sharing import SEEDED
 from privrl.files.shown import shown
-from privrl.numerics.processes import check_made_here, from_elsewhere, this_process
+from privrl.numerics.processes import check_made_here
+from privrl.numerics.processes import from_elsewhere
+from privrl.numerics.processes import this_process
+from privrl.numerics.special import FloatArray
 
-__all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "as_rng", "derived_rng", "randomness_of",
-           "secret_rng"]  # fmt: skip
+__all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "VectorisedGenerator", "as_rng", "by_row",
+           "columns", "derived_rng", "generators", "randomness_of", "secret_rng"]  # fmt: skip
 
 #: What every public ``rng`` may be, see `as_rng`.
 Rng = np.random.Generator | int | None
@@ -169,3 +174,101 @@ def _disown() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_disown)
+
+
+class VectorisedGenerator(np.random.Generator):
+    """Independent generators for the rows of an array: row i has the numbers of the i-th alone.
+
+    A row's numbers do not depend on the other rows. The rows are the first axis of each drawn
+    array; methods that have no such axis are refused.
+
+    Parameters
+    ----------
+    each : sequence of numpy.random.Generator
+        One for each row.
+    """
+
+    def __init__(self, each: Sequence[np.random.Generator]) -> None:
+        super().__init__(each[0].bit_generator)
+        self.each = tuple(each)
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        """Return uniform numbers, shape (rows, ...)."""
+        return self._of_size("random", size)
+
+    def standard_exponential(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        """Return exponential numbers, shape (rows, ...)."""
+        return self._of_size("standard_exponential", size)
+
+    def standard_normal(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        """Return normal numbers, shape (rows, ...)."""
+        return self._of_size("standard_normal", size)
+
+    def standard_gamma(self, shape: Any, *_: Any, **__: Any) -> Any:
+        """Return gamma numbers for shapes (rows, ...)."""
+        return by_row(lambda own, rng: rng.standard_gamma(own), self, shape)
+
+    def binomial(self, n: Any, p: Any, *_: Any, **__: Any) -> Any:
+        """Return successes in n trials, shape (rows, ...); all rows share the probabilities."""
+        return by_row(lambda own, rng: rng.binomial(own, p), self, n)
+
+    def _of_size(self, name: str, size: tuple[int, ...]) -> FloatArray:
+        rows, *own = size
+        if rows != len(self.each):
+            raise _no_rows(name)
+        return np.stack([getattr(each, name)(own) for each in self.each])
+
+
+def by_row(
+    draw: Callable[..., FloatArray], rng: np.random.Generator, *arrays: FloatArray
+) -> FloatArray:
+    """Return ``draw(*arrays, rng)``, row by row if the generator is vectorised.
+
+    Parameters
+    ----------
+    draw : callable
+        Takes arrays and a generator, returns an array.
+    rng : numpy.random.Generator
+        Source of randomness.
+    *arrays : array, shape (rows, ...)
+        Arguments of ``draw``.
+    """
+    if not isinstance(rng, VectorisedGenerator):
+        return draw(*arrays, rng)
+    if any(len(array) != len(rng.each) for array in arrays):
+        raise _no_rows("an array")
+    return np.stack([draw(*own, each) for *own, each in zip(*arrays, rng.each, strict=True)])
+
+
+def columns(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """Return uniform numbers, shape (m, n); each row of a vectorised generator has a block."""
+    if not isinstance(rng, VectorisedGenerator):
+        return rng.random(shape)
+    part, left = divmod(shape[1], len(rng.each))
+    if left:
+        raise _no_rows("columns")
+    return np.concatenate([each.random((shape[0], part)) for each in rng.each], axis=1)
+
+
+def generators(rng: np.random.Generator) -> tuple[np.random.Generator, ...]:
+    """Return the generators of all rows, or the only one."""
+    return rng.each if isinstance(rng, VectorisedGenerator) else (rng,)
+
+
+def _no_rows(what: str) -> ValueError:
+    return ValueError(f"{what} must have a row for each generator.")
+
+
+_KNOWN: Final = {name for name in vars(VectorisedGenerator) if not name.startswith("_")}
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(self: VectorisedGenerator, *_: Any, **__: Any) -> Any:
+        raise _no_rows(name)
+
+    return refuse
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in {*_KNOWN, "bit_generator"}:
+        setattr(VectorisedGenerator, _name, _refusing(_name))

@@ -6,21 +6,15 @@ checks the counts, charges the accountant and updates, in one call; `stack` puts
 side.
 """
 
-from privrl.samplers.base import PaidSampler, Posterior, Sampler, draw, stack
-from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
-from privrl.samplers.factorisations import LocalNoise
+from privrl.samplers.base import Sampler, draw
+from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 __all__ = [
     "Concentrated",
     "Diffuse",
-    "DirichletSampler",
-    "LocalNoise",
     "NoisyCounts",
     "NonPrivate",
-    "PaidSampler",
-    "Posterior",
     "Sampler",
     "draw",
-    "stack",
 ]

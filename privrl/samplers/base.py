@@ -1,12 +1,11 @@
 """Samplers: new counts in, a private posterior out.
 
-A sampler is updated with each new batch of counts and returns a `Posterior`; drawing from
-that is free. The sampler tells what its next update costs, and `draw` is the one call that charges
-the accountant first and updates after (`privrl.accounting.releases`). Raw counts stop here.
+Each update adds a batch of counts and returns a `Posterior`; sampling it is free. The sampler
+knows the cost of its next update. `draw` charges the accountant first and updates afterwards
+(`privrl.accounting.releases`). Raw counts stop here.
 """
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, ClassVar, Protocol, Self, SupportsIndex, TypeVar
@@ -26,15 +25,18 @@ from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import secret_rng
 from privrl.numerics.special import FloatArray
 
-#: Counts are multiples of this, and sum to less than `LARGEST_TOTAL` in every cell: floats hold
-#: all such sums, so that one record's change is the change of every sum that it is in. Sums that
-#: are rounded can change by more than what was put in.
+#: Counts are multiples of this, and their sum is below `LARGEST_TOTAL` in every cell. Floats hold
+#: all such sums exactly, so one record changes each sum by its own amount. A rounded sum can change
+#: by more.
 GRID = 2.0**-16
 LARGEST_TOTAL = 2.0**53 * GRID
-_SMALL = 2**12  # cells: all of them are looked at as quickly as those are found that are filled
-_AT_ONCE = 2**18  # cells that are checked at a time: a check needs no table of its own
+_SMALL = 2**12  # cells: in smaller tables, checking all is as quick as finding the filled ones
+_AT_ONCE = 2**18  # cells that are checked at a time, so that a check needs little memory
 _drawing = RLock()
-if hasattr(os, "register_at_fork"):  # not to be held for ever where its holder is not
+_current: list[list[bool] | None] = [None]  # whether the draw being made is complete
+if hasattr(
+    os, "register_at_fork"
+):  # or a child could wait for a lock that no thread of its own holds
     os.register_at_fork(
         before=_drawing.acquire,
         after_in_parent=_drawing.release,
@@ -43,7 +45,7 @@ if hasattr(os, "register_at_fork"):  # not to be held for ever where its holder 
 
 
 class Posterior(Protocol):
-    """What an update releases; everything done with it is post-processing."""
+    """The result of an update; all its uses are post-processing."""
 
     @property
     def mean(self) -> FloatArray:
@@ -54,7 +56,10 @@ class Posterior(Protocol):
 
 
 class Sampler(Protocol):
-    """Turn new counts into a private posterior, and say what that costs."""
+    """Turn new counts into a private posterior, at a known cost.
+
+    `PaidSampler` implements all of it but ``cost``, ``check`` and ``update``.
+    """
 
     @property
     def cost(self) -> Cost | None:
@@ -64,28 +69,28 @@ class Sampler(Protocol):
         """Return a sampler with the same settings that has seen nothing."""
 
     def check(self, counts: FloatArray) -> None:
-        """Raise ValueError if these counts cannot be an update; change nothing."""
+        """Raise ValueError if an update cannot take these counts; change nothing."""
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Refuse all further updates."""
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> Posterior:
-        """Add a batch of counts, shape (..., K), to those before and release the posterior.
+        """Add a batch of counts, shape (..., K), to the previous ones and release the posterior.
 
-        Call it through `draw`, which checks the counts and tells the accountant.
+        Call it through `draw`, which checks the counts and charges the accountant.
         """
 
 
 class Register(Protocol):
-    """Where the draws of a run are entered: none is made twice of other data."""
+    """The record of the draws of a run, so that none is repeated on other data."""
 
     def place_of(self, batches: Sequence[FloatArray]) -> Place:
-        """Return the place of the next draw, which is of these batches.
+        """Return the place of the next draw, made from these batches.
 
         Raises
         ------
         OSError
-            If it was entered of other data, or cannot be looked up.
+            If the record has other data at this place, or cannot be read.
         """
 
 
@@ -94,17 +99,17 @@ def draw(
     updates: Sequence[tuple[Sampler, ArrayLike]],
     rng: np.random.Generator | None = None,
 ) -> list[Posterior]:
-    """Release several tables of the same data: check, tell the accountant, then update.
+    """Release several tables of the same data: check, charge the accountant, then update.
 
     Parameters
     ----------
     accountant : Accountant
-        Is charged for all updates at once, before any of them is made.
+        Charged for all updates at once, before the first one.
     updates : sequence of (sampler, counts)
         Each sampler with its new batch of counts, shape (..., K).
     rng : numpy.random.Generator or None
-        Where the randomness comes from; None is secret. A seed is refused: each draw of a run would
-        have the noise of the one before.
+        Source of randomness; None is secret. A seed is refused, because every draw would then have
+        the same noise.
 
     Returns
     -------
@@ -116,31 +121,32 @@ def draw(
     BudgetExceeded
         If the accountant's budget does not cover the updates; then none is made.
     ValueError
-        If a sampler refuses its counts or is named twice, or ``rng`` is neither of these; then
+        If a sampler refuses its counts or is listed twice, or ``rng`` has another type; then
         nothing is spent and no update is made.
 
     Notes
     -----
-    If anything else interrupts the draw, out of memory, say, or Ctrl-C, the samplers of the call
-    are invalidated: what was paid is lost, and they refuse all further updates.
+    Any other exception, such as MemoryError or Ctrl-C, invalidates the samplers of the call: they
+    refuse all further updates, and the budget charged is lost. This also holds if a second
+    exception interrupts the handling of the first.
 
-    One thread at a time draws: what a sampler says that it costs is still so when it is updated.
+    One thread draws at a time, so the cost of a sampler cannot change between charge and update.
     """
     return Draw(accountant, updates, rng).make()
 
 
 class Draw:
-    """What `draw` does, for those who need to know how far it came.
+    """A call of `draw` whose progress can be read afterwards.
 
     Parameters
     ----------
     accountant, updates, rng
         As for `draw`.
     register : Register, optional
-        Where the draw is entered before it is made, and where its randomness comes from then.
+        Records the draw before it is made, and then provides its randomness.
     note : callable, optional
-        Is told what will be charged, just before it is; None if nothing is. What a sampler costs
-        is asked once: who asks again may hear something else.
+        Called with the cost just before it is charged; None if the draw is free. The cost of a
+        sampler is read once, because a second call could return another one.
     """
 
     def __init__(
@@ -166,15 +172,30 @@ class Draw:
         """Charge and draw; see `draw`."""
         check_rng(self._rng)
         with _drawing:
-            self._release = self._prepared()
-            return self._release.make()
+            _current[0] = None  # an interrupt may have left an earlier one
+            self._release = release = self._prepared()
+            holders = [_holder(sampler) for sampler, _ in self._updates]
+            paid = [holder for holder in holders if isinstance(holder, PaidSampler)]
+            # Invalid until the draw is complete or refused, however often it is interrupted.
+            _current[0] = complete = [False]
+            for sampler in paid:
+                sampler._complete = complete
+            try:
+                released = release.make()
+            except (ValueError, OSError):  # a refusal, unless it came after the charge
+                complete[0] = self.is_untouched
+                raise
+            finally:
+                _current[0] = None
+            complete[0] = True
+            return released
 
     def _prepared(self) -> Release[list[Posterior]]:
         checked = [(sampler, _owned(counts)) for sampler, counts in self._updates]
         if len({id(_holder(sampler)) for sampler, _ in checked}) < len(checked):
             raise ValueError(
-                "updates must name each sampler once, also where a reward model holds it: its "
-                "first update may refuse the second one, when all are paid; draw once for each."
+                "updates must name each sampler once, including samplers inside reward models, "
+                "because one update may make the next one invalid; draw once for each."
             )
         for sampler, batch in checked:
             sampler.check(batch)
@@ -212,7 +233,7 @@ def _holder(sampler: object) -> object:
 
 
 def _owned(counts: ArrayLike) -> FloatArray:
-    """Return numbers that nobody writes to: a copy, unless they are their own and read-only."""
+    """Return numbers that no other code can write to: a copy, unless they are read-only."""
     if (
         isinstance(counts, np.ndarray)
         and type(counts) is np.ndarray  # none that is masked
@@ -224,32 +245,43 @@ def _owned(counts: ArrayLike) -> FloatArray:
     return check_numbers("counts", counts)
 
 
-class PaidSampler(ABC):
-    """What samplers share that go on with what they have been paid for.
+class PaidSampler:
+    """Base class of samplers: refuses copies, and updates after a failed draw.
 
-    ``_done`` counts the updates; a subclass sets everything that it remembers in ``_forget``, and
-    in ``_cost`` what is charged.
+    A subclass implements ``cost``, ``check`` and ``update`` (see `Sampler`). It calls
+    `check_usable` in ``check``, adds 1 to ``_done`` in each update, and initialises all that
+    changes in ``_forget``, which its constructor calls. To take part in `stack` it also sets
+    ``_cost`` and `settings`, and implements ``_goes_with``.
+
+    Attributes
+    ----------
+    settings : tuple of str
+        Names of its public numbers, such as ``("sigma", "alpha")``: attributes with one number, or
+        one for each run. Tables of results have a column for each.
     """
 
-    remembered: ClassVar[tuple[str, ...]] = ("_done", "_spoiled")
-    _numbers: ClassVar[tuple[str, ...]]  # the arrays of which each run has an entry of its own
+    remembered: ClassVar[tuple[str, ...]] = ("_done", "_invalid")
+    derived: ClassVar[tuple[str, ...]] = ("_complete",)
+    settings: ClassVar[tuple[str, ...]] = ()
     _alpha: FloatArray
     _cost: Cost
     _done: int
     _used_in: tuple[int, int]
-    _spoiled: bool
+    _invalid: bool
+    _complete: list[bool] | None  # whether its last draw is; all samplers of the draw share it
 
     @property
     def alpha(self) -> FloatArray:
         """Prior pseudo-count of every cell, one number or one for each run; read-only."""
         return self._alpha
 
-    @abstractmethod
     def _goes_with(self, other: "PaidSampler") -> bool:
-        """Whether runs of both can be side by side: all but their numbers is the same."""
+        """Whether `stack` can combine both: only their `settings` differ."""
+        del other
+        return False
 
     def _forget(self) -> None:
-        self._done, self._spoiled = 0, False
+        self._done, self._invalid, self._complete = 0, False, None
 
     def fresh(self) -> Self:
         """Return a sampler with the same settings that has seen nothing."""
@@ -258,35 +290,41 @@ class PaidSampler(ABC):
         other._forget()
         return other
 
-    def spoil(self) -> None:
-        """Refuse all further updates: one of a draw that they belonged to has failed."""
-        self._spoiled = True
+    def invalidate(self) -> None:
+        """Refuse all further updates, because a draw has failed."""
+        self._invalid = True
 
     def restored(self) -> None:
-        """Go on in this process, from where a checkpoint was made."""
+        """Resume in this process from a checkpoint."""
         self._used_in = this_process()
 
-    def _check_unspoiled(self) -> None:
+    def check_usable(self) -> None:
+        """Check that no draw has failed, and that this is the process of the first update.
+
+        Raises
+        ------
+        ValueError
+            If not.
+        """
         if not self._done:
-            self._used_in = this_process()  # until then it is settings alone
+            self._used_in = this_process()  # an unused sampler has only settings
         elif self._used_in != this_process():
             raise ValueError(
                 f"sampler must be used in one process, got {shown(self)} after {self._done} "
-                "updates in "
-                "another: two that go on from there share their noise. sampler.fresh() has its "
-                "settings, and pays anew."
+                "updates in another: two processes that continue from there share their noise. "
+                "Use sampler.fresh(), which has the same settings and pays again."
             )
-        if self._spoiled:
+        if self._invalid or (self._complete == [False] and self._complete is not _current[0]):
             raise ValueError(
                 f"sampler must not be used after a draw that failed midway, got {shown(self)}; "
-                "start again with sampler.fresh(), which pays anew."
+                "start again with sampler.fresh(), which pays again."
             )
 
     def __copy__(self) -> Self:
         if self._done:
             raise ValueError(
                 f"sampler must not be copied after its first update, got {shown(self)} after "
-                f"{self._done}; sampler.fresh() has its settings, and pays anew."
+                f"{self._done}; sampler.fresh() has the same settings, and pays again."
             )
         return self.fresh()
 
@@ -294,10 +332,10 @@ class PaidSampler(ABC):
         return self.__copy__()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        if self._done:  # two that go on from one pickle would share their noise
+        if self._done:  # two that continue from one pickle would share their noise
             raise ValueError(
                 f"sampler must not be pickled after its first update, got {shown(self)} after "
-                f"{self._done}; sampler.fresh() has its settings, and pays anew."
+                f"{self._done}; sampler.fresh() has the same settings, and pays again."
             )
         return super().__reduce_ex__(protocol)
 
@@ -306,24 +344,24 @@ Paid = TypeVar("Paid", bound=PaidSampler)
 
 
 def stack(samplers: Sequence[Paid]) -> Paid:
-    """Put samplers side by side on a leading axis: independent runs in one array program.
+    """Combine samplers on a leading axis: independent runs in one array program.
 
     Parameters
     ----------
     samplers : sequence of samplers
-        One for each row, unused: all of them Dirichlet samplers of one window, or all of them
-        `NoisyCounts` that differ in sigma and alpha only.
+        One for each row, unused: Dirichlet samplers of one window, or `NoisyCounts` that differ in
+        sigma and alpha only.
 
     Returns
     -------
     sampler
-        Of the first one's kind, for counts of shape ``(len(samplers), ..., K)``; its cost is a
+        Of the first one's class, for counts of shape ``(len(samplers), ..., K)``; its cost is a
         `BatchCost`.
 
     Raises
     ------
     ValueError
-        If there is none, one has been used or is itself a stack, or they do not go together.
+        If there is none, one has been used or is itself a stack, or they differ in more.
     """
     for each in samplers:
         check_is("samplers", each, PaidSampler)
@@ -341,8 +379,9 @@ def stack(samplers: Sequence[Paid]) -> Paid:
                 "samplers must be of one kind, with one window, one number of updates, one "
                 f"factorisation, one threshold and the same loops, got {shown(samplers)}."
             )
-    for name in made._numbers:
-        setattr(made, name, frozen(np.array([getattr(sampler, name) for sampler in samplers])))
+    for name in made.settings:
+        values = np.array([getattr(sampler, name) for sampler in samplers])
+        setattr(made, f"_{name}", frozen(values))
     made._cost = BatchCost([sampler._cost for sampler in samplers])
     return made
 
@@ -364,13 +403,13 @@ def check_batch(
     before : tuple of int, optional
         Shape of the batches before, if there were any.
     past : sequence of arrays
-        Batches, or their sum, to which this one will be added.
+        Previous batches, or their sum.
 
     Raises
     ------
     ValueError
-        If a count is negative, not finite or between two multiples of the grid, a sum too large
-        to be exact, or the shape not that of the runs or of the batches before.
+        If a count is negative, not finite or no multiple of the grid, a sum too large to be exact,
+        or the shape wrong for the runs or the previous batches.
     """
     if type(counts) is not np.ndarray or counts.dtype.kind not in "biuf":  # nor masked
         raise ValueError(f"counts must be an array of numbers, got {type(counts).__name__}.")
@@ -381,18 +420,18 @@ def check_batch(
         )
     if before is not None and counts.shape != before:
         raise ValueError(
-            f"counts must have the same shape as the batches before, {before}, got {counts.shape}."
+            f"counts must have the shape of the previous batches, {before}, got {counts.shape}."
         )
     _checked(counts, past, GRID, LARGEST_TOTAL)
 
 
 def _check_cells(counts: FloatArray, past: Sequence[FloatArray], grid: float, total: float) -> bool:
-    """Check what is added to cells, and what was before, see `check_batch`; return True."""
-    del grid, total  # its compiled twin is told of them
+    """Check new and previous counts of all cells, see `check_batch`; return True."""
+    del grid, total  # for the compiled twin
     flat = [table.reshape(-1) for table in (counts, *past)]
     for start in range(0, counts.size, _AT_ONCE):
         parts = [table[start : start + _AT_ONCE] for table in flat]
-        if counts.size > _SMALL:  # where few are filled; an empty cell changes no sum
+        if counts.size > _SMALL:  # an empty cell changes no sum
             filled = np.flatnonzero(parts[0] != 0)
             parts = [part[filled] for part in parts]
         _check_amounts(*parts)
@@ -403,7 +442,7 @@ _checked = Compiled(_check_cells, "fit")
 
 
 def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
-    """Check what is added to some cells, and what was before, see `check_batch`."""
+    """Check new and previous counts of some cells, see `check_batch`."""
     if not new.size:
         return
     new = np.asarray(new, np.float64)  # float16 does not hold the limits below
@@ -415,19 +454,19 @@ def _check_amounts(new: FloatArray, *past: FloatArray) -> None:
     if (steps != np.rint(steps)).any():
         raise ValueError(
             "counts must be multiples of 2**-16 everywhere, so that their sums are exact; round "
-            "what each record adds to them."
+            "the contribution of each record."
         )
     if past:
         check_total(sum(past, start=new).max())
 
 
 def check_total(largest: float) -> None:
-    """Check that the largest of some counts is within what floats add up exactly.
+    """Check that the largest count is so small that sums are exact.
 
     Raises
     ------
     ValueError
-        If it is not below `LARGEST_TOTAL`, which a sum that is too large may be rounded to.
+        If it is not below `LARGEST_TOTAL`; a larger sum may be rounded to that.
     """
     if not largest < LARGEST_TOTAL:
         raise ValueError(
@@ -442,21 +481,21 @@ def check_sampler(name: str, sampler: object) -> None:
 
 
 def check_table(name: str, sampler: Sampler, table: str) -> None:
-    """Check that what a sampler's updates cost is stated for the table it is used for.
+    """Check that a sampler's cost is stated for the table that it is used for.
 
     Raises
     ------
     ValueError
-        If its cost is of another table of the relation.
+        If its cost is for another table of the relation.
     """
     check_sampler(name, sampler)
-    cost = sampler.fresh().cost  # a used one may not tell what it has paid for
+    cost = sampler.fresh().cost  # a used one may be free
     stated = tables_released(cost) if cost is not None else set()
     damped = stated & {DAMPED, DAMPED_REWARDS}
     if damped and getattr(sampler, "loops", None) is None:
         raise ValueError(
-            f"{name} must damp the self-loops if its cost is stated for the table "
-            f"{shown(damped.pop())}; NoisyCounts does where it is given loops."
+            f"{name} must damp the self-loops, since its cost is for the table "
+            f"{shown(damped.pop())}; pass loops to NoisyCounts."
         )
     if table == "transitions":
         stated -= {DAMPED}
@@ -475,7 +514,7 @@ def lead(values: FloatArray, ndim: int) -> FloatArray:
 
 
 def frozen(values: FloatArray) -> FloatArray:
-    """Return a read-only copy: what was accounted for is what is drawn."""
+    """Return a read-only copy, so that the draw has the settings that were charged."""
     copied = values.copy()
     copied.flags.writeable = False
     return copied

@@ -3,7 +3,7 @@
 After Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, section 5.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
@@ -47,7 +47,7 @@ class Solve(Protocol):
         """Return the mechanism."""
 
 
-class DirichletSampler(PaidSampler):
+class DirichletSampler(PaidSampler, ABC):
     """A Dirichlet mechanism over time: one draw ``Dirichlet(weight * counts + alpha)`` an update.
 
     `Diffuse` and `Concentrated` differ in what `calibrated` solves for.
@@ -74,7 +74,7 @@ class DirichletSampler(PaidSampler):
     """
 
     remembered = ("_shape", "_past")
-    _numbers = ("_weight", "_alpha")
+    settings = ("weight", "alpha")
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class DirichletSampler(PaidSampler):
 
     def check(self, counts: FloatArray) -> None:
         """Check a batch of counts, shape (..., K); see `privrl.samplers.base.check_batch`."""
-        self._check_unspoiled()
+        self.check_usable()
         check_batch(counts, self._weight.shape, self._shape, self._past)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:

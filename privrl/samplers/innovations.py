@@ -12,9 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from privrl.numerics.abreast import Abreast
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
-from privrl.numerics.randomness import SECRET, randomness_of
+from privrl.numerics.randomness import SECRET, VectorisedGenerator, randomness_of
 from privrl.numerics.special import FloatArray
 from privrl.numerics.typing import BoolArray
 from privrl.samplers.base import GRID
@@ -68,7 +67,7 @@ class Innovations:
         rng : numpy.random.Generator
             Where the randomness comes from; of rows that are abreast, those of the runs.
         """
-        if isinstance(rng, Abreast):
+        if isinstance(rng, VectorisedGenerator):
             rows = [
                 Innovations(own[None], self._loudest, (1, *self.shape[1:]), self._loops)
                 for own in self._deviation

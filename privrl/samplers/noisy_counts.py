@@ -124,7 +124,7 @@ class NoisyCounts(PaidSampler):
     """
 
     remembered = ("_total", "_grain", "_noise")
-    _numbers = ("_sigma", "_alpha")
+    settings = ("sigma", "alpha")
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class NoisyCounts(PaidSampler):
             As `privrl.samplers.base.check_batch` does, if all planned updates have been made, and
             if there are counts where no users were planned.
         """
-        self._check_unspoiled()
+        self.check_usable()
         if self._done == self.updates:
             raise ValueError(
                 f"updates must cover all that are made, got {self.updates}, and they are used "
@@ -263,7 +263,7 @@ class NoisyCounts(PaidSampler):
         check_rng(rng)
         # Until all is done. What follows changes noise and sums in place: half of it, done again,
         # would be two releases with less noise between them than is paid for.
-        self._spoiled = True
+        self._invalid = True
         if self._total is None or self._noise is None:
             self._total = np.zeros(counts.shape)
             self._begin(counts.shape)
@@ -281,7 +281,7 @@ class NoisyCounts(PaidSampler):
             released, deviation, lead(self._alpha, counts.ndim), self._threshold
         )
         self._done += 1
-        self._spoiled = False
+        self._invalid = False
         return posterior
 
     def _begin(self, shape: tuple[int, ...]) -> None:
@@ -379,7 +379,7 @@ class NonPrivate:
         """Return a sampler with the same settings that has seen nothing."""
         return type(self)(alpha=self._alpha, relation=self._relation)
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Do nothing: no claim is made."""
 
     def check(self, counts: FloatArray) -> None:

@@ -340,8 +340,8 @@ def test_what_cannot_be_saved_is_named(tmp_path) -> None:
         def check(self, counts) -> None:
             self.inner.check(counts)
 
-        def spoil(self) -> None:
-            self.inner.spoil()
+        def invalidate(self) -> None:
+            self.inner.invalidate()
 
         def update(self, counts, rng):
             return self.inner.update(counts, rng)
@@ -368,8 +368,8 @@ class Mine:
     def check(self, counts) -> None:
         self.inner.check(counts)
 
-    def spoil(self) -> None:
-        self.inner.spoil()
+    def invalidate(self) -> None:
+        self.inner.invalidate()
 
     def update(self, counts, rng):
         return self.inner.update(counts, rng)
@@ -538,7 +538,7 @@ def test_an_accountant_of_another_ledger_is_refused(book, tmp_path) -> None:
 
 
 def test_after_a_load_that_failed_the_agent_is_of_no_use(tmp_path) -> None:
-    """Of no kind: samplers without privacy do not know what it is to be spoiled."""
+    """Of no kind: samplers without privacy do not know what it is to be invalid."""
     path = tmp_path / "agent"
     kinds = [Method(sampler=name, schedule="every-episode") for name in SAMPLERS]
     for method in kinds:

@@ -108,7 +108,7 @@ class Journal:
 
     def _noting(self, sampler: Any, update: Any, table: Any) -> Any:
         def noting(counts: Any, rng: Any) -> Any:
-            sampler.check(counts)  # refuses if the sampler is spoiled: then nothing enters
+            sampler.check(counts)  # refuses if the sampler is invalid: then nothing enters
             table[...] += counts
             self.owed[sampler.cost] += 1  # what this update costs, None where it is paid for
             return update(counts, rng)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from privrl.accounting.targets import RenyiDP
-from privrl.audit import GaussianLaw, LawResult, law_test, separation
+from privrl.audit import law_test, separation
+from privrl.audit.laws import GaussianLaw, LawResult
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep
 from privrl.samplers import factorisations
 from privrl.samplers.factorisations import LocalNoise, factorise

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.audit import (
-    AuditResult,
+from privrl.audit import audit_mechanism, audit_scores, law_test, separation
+from privrl.audit.black_box import AuditResult
+from privrl.audit.laws import (
     DirichletLaw,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
@@ -25,12 +26,8 @@ from privrl.audit import (
     LaplaceLaw,
     Law,
     LawResult,
-    SeparationResult,
-    audit_mechanism,
-    audit_scores,
-    law_test,
-    separation,
 )
+from privrl.audit.separations import SeparationResult
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.bayes_net import PrivateBayesNet

@@ -16,16 +16,10 @@ import numpy as np
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.targets import RenyiDP
 from privrl.agents import TabularAgent
-from privrl.audit import (
-    AuditResult,
-    DirichletLaw,
-    GaussianLaw,
-    LawResult,
-    SeparationResult,
-    audit_scores,
-    law_test,
-    separation,
-)
+from privrl.audit import audit_scores, law_test, separation
+from privrl.audit.black_box import AuditResult
+from privrl.audit.laws import DirichletLaw, GaussianLaw, LawResult
+from privrl.audit.separations import SeparationResult
 from privrl.costs.base import together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep

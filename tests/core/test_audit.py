@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from privrl.audit import AuditResult, audit_dirichlet, audit_mechanism, audit_scores
+from privrl.audit import audit_dirichlet, audit_mechanism, audit_scores
+from privrl.audit.black_box import AuditResult
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.profiles import Factor, Shape, factor_log_delta
 from privrl.costs.relations import (

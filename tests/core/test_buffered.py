@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privrl.samplers import buffered, stack
+from privrl.samplers import buffered
+from privrl.samplers.base import stack
 from privrl.samplers.buffered import BufferedFactorisation
 from privrl.samplers.factorisations import factorise
 from privrl.samplers.innovations import Innovations
@@ -149,7 +150,7 @@ def test_factors_are_shared_and_cannot_be_changed() -> None:
 def test_an_update_that_is_interrupted_is_the_last(
     name: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though nobody spoils it: half of the noise has been drawn, and the counts are in the sums."""
+    """Half of the noise has been drawn, and the counts are in the sums."""
     sampler, rng = NoisyCounts(sigma=1.0, updates=5, factorisation=name), rng_of(0)
     sampler.update(np.ones((4, 3)), rng)
     with monkeypatch.context() as patch:

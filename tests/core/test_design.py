@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.accuracy.design import Loss, design, expected_loss, typical_loss
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import AddRemoveRecord, ReplaceEpisode, ReplaceRecord
+from privrl.mechanisms.design import Loss, design, expected_loss, typical_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
 HISTOGRAM = np.array([119, 74, 618, 272, 13, 187])  # of DKL's Figure 3

@@ -11,7 +11,8 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceEpisode, ReplaceRecord
-from privrl.mechanisms import DirichletMechanism, synthetic_counts
+from privrl.mechanisms import DirichletMechanism
+from privrl.mechanisms.dirichlet import synthetic_counts
 from privrl.mechanisms.papers import dkl_algorithm_1, dps_prior
 
 FALSE_ALARM = 1e-6

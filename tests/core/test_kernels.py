@@ -16,8 +16,8 @@ from privrl.envs import TabularMDP, plan, riverswim
 from privrl.envs.planning import best_actions
 from privrl.envs.walkers import Walkers
 from privrl.numerics import compiled, exact_dirichlet
-from privrl.numerics.abreast import Abreast
 from privrl.numerics.exact_dirichlet import rounded_log_gammas
+from privrl.numerics.randomness import VectorisedGenerator
 from privrl.samplers import Diffuse
 from privrl.samplers.base import GRID, LARGEST_TOTAL, check_batch
 
@@ -126,7 +126,7 @@ def test_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn() -> np.ndarray:
         rng = np.random.default_rng(6)
         alone = rounded_log_gammas(shapes, lambda i: Fraction(shapes[i]), rng)
-        rows = Abreast([rng, np.random.default_rng(7)])
+        rows = VectorisedGenerator([rng, np.random.default_rng(7)])
         abreast = rounded_log_gammas(shapes[:500], lambda i: Fraction(shapes[i]), rows)
         return np.concatenate([alone, abreast, rng.random(1)])
 

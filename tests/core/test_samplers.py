@@ -2,11 +2,16 @@
 
 import copy
 import pickle
+from collections import Counter
+from itertools import count
+from typing import NoReturn
 
 import numpy as np
 import pytest
+from interrupts import Interrupter
 from scipy import stats
 
+from privrl.accounting import releases
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.rewards import BetaRewards
@@ -21,7 +26,7 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.samplers.base import GRID, LARGEST_TOTAL, Sampler, check_table, draw, stack
+from privrl.samplers.base import GRID, LARGEST_TOTAL, PaidSampler, Sampler, check_table, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.factorisations import LocalNoise
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
@@ -408,7 +413,7 @@ def test_a_sampler_in_use_is_not_copied(sampler: Sampler) -> None:
 
 
 @pytest.mark.parametrize("sampler", ALL_SAMPLERS[:-1], ids=repr)
-def test_a_draw_that_fails_midway_spoils_its_samplers(sampler: Sampler, monkeypatch) -> None:
+def test_a_draw_that_fails_midway_invalidates_its_samplers(sampler: Sampler, monkeypatch) -> None:
     first, second = sampler.fresh(), Diffuse(weight=0.1)
 
     def broken(counts, rng):
@@ -420,10 +425,67 @@ def test_a_draw_that_fails_midway_spoils_its_samplers(sampler: Sampler, monkeypa
     second._cost = NoPrivacy(cost.relation)
     with pytest.raises(MemoryError):
         draw(RdpAccountant(), [(first, COUNTS), (second, COUNTS)], rng())
-    for spoiled in (first, second):
+    for invalid in (first, second):
         with pytest.raises(ValueError, match="after a draw that failed midway"):
-            draw(RdpAccountant(), [(spoiled, COUNTS)], rng())
+            draw(RdpAccountant(), [(invalid, COUNTS)], rng())
     assert first.fresh().cost == cost
+
+
+class Plain:
+    """A sampler that derives from no class of the library."""
+
+    cost, usable = GaussianCost(sigma=1.0, relation=ReplaceStep()), True
+
+    def fresh(self) -> "Plain":
+        return Plain()
+
+    def check(self, counts: object) -> None:
+        pass
+
+    def update(self, counts: object, rng: object) -> NoReturn:
+        raise MemoryError
+
+    def invalidate(self) -> None:
+        self.usable = False
+
+
+def test_a_failed_draw_invalidates_samplers_of_any_class() -> None:
+    sampler = Plain()
+    with pytest.raises(MemoryError):
+        draw(RdpAccountant(), [(sampler, COUNTS)], rng())
+    assert not sampler.usable
+
+
+@pytest.mark.parametrize("second", ["_fail", "invalidate"])
+def test_two_interrupts_leave_samplers_invalid_or_untouched(
+    second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first at each line of a draw, the second when the failure is handled."""
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    owner = releases.Release if second == "_fail" else PaidSampler
+    monkeypatch.setattr(owner, second, interrupted)
+    ends = Counter[str]()
+    for at in count(1):
+        accountant = RdpAccountant(orders=[2.0, 8.0])
+        pair = NoisyCounts(sigma=2.0, updates=2), Diffuse(weight=0.1, alpha=2.0)
+        updates = [(sampler, COUNTS) for sampler in pair]
+        interrupt = Interrupter(at, each=False)
+        if interrupt(lambda: draw(accountant, updates, rng())) is None:  # noqa: B023
+            break
+        for sampler in pair:
+            try:
+                sampler.check(COUNTS)
+            except ValueError:
+                ends["invalid"] += 1
+            else:
+                ends[f"{sampler._done} updates, {len(accountant.journal)} charges"] += 1
+    invalid, untouched = ends.pop("invalid"), ends.pop("0 updates, 0 charges")
+    assert invalid > 200
+    assert untouched > 20
+    assert ends == {"1 updates, 1 charges": 4}  # both, at two lines that return a complete draw
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -457,7 +519,7 @@ def test_batches_keep_their_shape() -> None:
     """A batch of another shape would be broadcast: each record counted many times."""
     for sampler in (Diffuse(weight=0.1), NoisyCounts(sigma=1.0, updates=3)):
         sampler.update(COUNTS, rng())
-        with pytest.raises(ValueError, match="same shape as the batches before"):
+        with pytest.raises(ValueError, match="shape of the previous batches"):
             sampler.check(COUNTS[:1])
 
 

@@ -17,12 +17,21 @@ from scipy.special import betainc, betaincinv, gammaln, xlogy
 from scipy.stats import beta, binom, chi2, multinomial
 
 from privrl.accounting.targets import RenyiDP
-from privrl.accuracy import kl as the_module
-from privrl.accuracy.design import expected_loss
-from privrl.accuracy.kl import VERTEX_ALPHA, KlBound, kl_quantile, kl_sample_size, kl_tail
-from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
-from privrl.accuracy.posterior import dirichlet_kl, expected_posterior_kl, simplex_variance
 from privrl.costs.relations import ReplaceRecord
+from privrl.mechanisms import errors as the_module
+from privrl.mechanisms.design import expected_loss
+from privrl.mechanisms.errors import (
+    VERTEX_ALPHA,
+    KlBound,
+    dirichlet_kl,
+    expected_posterior_kl,
+    gaussian_l2_quantile,
+    kl_quantile,
+    kl_sample_size,
+    kl_tail,
+    l2_quantile,
+    simplex_variance,
+)
 from privrl.mechanisms.papers import dkl_algorithm_1, dps_prior
 
 BOUNDS: tuple[KlBound, ...] = ("vertex", "lambert", "dkl")

@@ -10,18 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.accounting import Budget, Ledger, PldAccountant, RdpAccountant, RenyiDP
+from privrl.accounting import Budget
+from privrl.accounting import Ledger
+from privrl.accounting import PldAccountant
+from privrl.accounting import RdpAccountant
+from privrl.accounting import RenyiDP
 from privrl.accounting.ledger import DataSet
-from privrl.accuracy import (
-    design,
-    dirichlet_kl,
-    expected_loss,
-    expected_posterior_kl,
-    gaussian_l2_quantile,
-    kl_quantile,
-    kl_tail,
-    typical_loss,
-)
 from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
 from privrl.audit import law_test, separation
 from privrl.costs import (
@@ -53,12 +47,22 @@ from privrl.envs import (
     worth,
 )
 from privrl.experiments import run_sweep, run_training, suites
-from privrl.mechanisms import LaplaceMechanism, normalise
+from privrl.mechanisms import LaplaceMechanism
+from privrl.mechanisms import design
+from privrl.mechanisms.additive import normalise
+from privrl.mechanisms.design import expected_loss
+from privrl.mechanisms.design import typical_loss
+from privrl.mechanisms.errors import dirichlet_kl
+from privrl.mechanisms.errors import expected_posterior_kl
+from privrl.mechanisms.errors import gaussian_l2_quantile
+from privrl.mechanisms.errors import kl_quantile
+from privrl.mechanisms.errors import kl_tail
 from privrl.models import discretise, histogram
 from privrl.models.estimates import row_totals
 from privrl.numerics.checks import check_between, check_count, check_positive, check_rng
 from privrl.offline import fit_policy, plan_for
-from privrl.samplers import Diffuse, NoisyCounts, stack
+from privrl.samplers import Diffuse, NoisyCounts
+from privrl.samplers.base import stack
 
 BIG = 10**400
 RECORD = ReplaceRecord()

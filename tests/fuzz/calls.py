@@ -16,7 +16,7 @@ import pandas as pd
 from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
-    "accounting", "accuracy", "agents", "audit", "costs", "data", "data.datasets", "data.logs",
+    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs",
     "data.schema", "envs", "experiments", "experiments.logs", "experiments.suites",
     "experiments.sweeps", "experiments.training", "ledger", "mechanisms", "models",
     "models.bayes_net", "models.estimates", "models.histograms", "models.logistic_regression",
@@ -37,20 +37,20 @@ _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kin
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "Accountant", "ChangeVector", "Cost", "DirichletSampler", "Law", "Mechanism",
-            "PaidSampler", "PairsCost", "Posterior", "RewardModel", "Sampler", "Schedule",
+            "Accountant", "ChangeVector", "Cost", "Mechanism",
+            "PairsCost", "RewardModel", "Sampler", "Schedule",
             "TabularAgent", "HistogramMechanism", "Callback",
         ),
         _PROTOCOL,
     ),
     **dict.fromkeys(
         (
-            "Account", "Amount", "AuditResult", "Benchmark", "BudgetExceeded", "Design", "Entry",
-            "Estimate", "LawResult", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
+            "Account", "Amount", "Benchmark", "BudgetExceeded", "Entry",
+            "Estimate", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
             "PaperStepWarning", "PartitionedLog", "PartitionedRecords",
             "PolicyValue", "Receipt", "ReleasedPolicy",
-            "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
-            "SweepResult", "TrainResult", "Worth", "Log", "ReleasedTable", "Transition", "LogSpace",
+            "suites.SuiteResult", "SweepProgress",
+            "SweepResult", "TrainResult", "Worth", "Log", "Transition", "LogSpace",
             "BayesNet", "Documentation", "NoHeader", "Stretch", "Written", "Dataset",
         ),
         _RESULT,
@@ -92,7 +92,6 @@ def table() -> dict[str, Valid]:
     """Return a valid call of each name, and of what else users call."""
     from privrl import (
         accounting,
-        accuracy,
         agents,
         audit,
         costs,
@@ -105,10 +104,20 @@ def table() -> dict[str, Valid]:
         offline,
         samplers,
     )
+    from privrl.audit import laws
     from privrl.data import logs, schema
     from privrl.experiments import logs as worlds
     from privrl.experiments import suites, sweeps
+    from privrl.mechanisms import errors
+    from privrl.mechanisms.additive import normalise
+    from privrl.mechanisms.design import expected_loss, typical_loss
+    from privrl.mechanisms.dirichlet import synthetic_counts
+    from privrl.mechanisms.noisy_posterior import laplace_l1_bound
+    from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
+    from privrl.mechanisms.tables import least_noise_shares
     from privrl.models import estimates, histograms, logistic_regression
+    from privrl.samplers.base import stack
+    from privrl.samplers.factorisations import LocalNoise
 
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
     target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.RenyiDP(2.0, 1.0)
@@ -300,11 +309,11 @@ def table() -> dict[str, Valid]:
         add(f"{kind}.delta", cost.delta, epsilon=1.0)
         add(f"{kind}.epsilon", cost.epsilon, delta=1e-5)
 
-    # accuracy
+    # accuracy of draws
     cells = {"weight": 0.5, "alpha": 2.0}
     add(
         "design",
-        accuracy.design,
+        mechanisms.design,
         target=target,
         n_records=100.0,
         n_cells=4,
@@ -312,28 +321,28 @@ def table() -> dict[str, Valid]:
         relation=record,
         count=1,
     )
-    add("typical_loss", accuracy.typical_loss, **cells, n_records=100.0, n_cells=4, loss="kl")
-    add("expected_loss", accuracy.expected_loss, histogram=counts, **cells, loss="kl")
+    add("typical_loss", typical_loss, **cells, n_records=100.0, n_cells=4, loss="kl")
+    add("expected_loss", expected_loss, histogram=counts, **cells, loss="kl")
     sized = {"total_weight": 50.0, "alpha": 2.0, "n_cells": 4}
-    add("kl_tail", accuracy.kl_tail, eta=0.1, **sized, bound="vertex")
-    add("kl_quantile", accuracy.kl_quantile, failure=0.1, **sized, bound="vertex")
+    add("kl_tail", errors.kl_tail, eta=0.1, **sized, bound="vertex")
+    add("kl_quantile", errors.kl_quantile, failure=0.1, **sized, bound="vertex")
     add(
         "kl_sample_size",
-        accuracy.kl_sample_size,
+        errors.kl_sample_size,
         **cells,
         n_cells=4,
         eta=0.1,
         failure=0.1,
         bound="vertex",
     )
-    add("l2_quantile", accuracy.l2_quantile, failure=0.1, **sized)
+    add("l2_quantile", errors.l2_quantile, failure=0.1, **sized)
     _from_signature(
-        add, accuracy, "gaussian_l2_quantile", failure=0.1, sigma=2.0, n_cells=4, n_records=100.0
+        add, errors, "gaussian_l2_quantile", failure=0.1, sigma=2.0, n_cells=4, n_records=100.0
     )
-    _from_signature(add, accuracy, "dirichlet_kl", u=[2.0, 3.0], v=[1.0, 4.0])
+    _from_signature(add, errors, "dirichlet_kl", u=[2.0, 3.0], v=[1.0, 4.0])
     _from_signature(
         add,
-        accuracy,
+        errors,
         "expected_posterior_kl",
         p=[0.5, 0.5],
         weight=2.0,
@@ -342,7 +351,7 @@ def table() -> dict[str, Valid]:
         n_records=9,
         total_weight=9.0,
     )
-    _from_signature(add, accuracy, "simplex_variance", p=[0.5, 0.5], weight=2.0, alpha=1.0)
+    _from_signature(add, errors, "simplex_variance", p=[0.5, 0.5], weight=2.0, alpha=1.0)
 
     # mechanisms
     add(
@@ -461,14 +470,14 @@ def table() -> dict[str, Valid]:
         mechanism="auto",
         relation=record,
     )
-    add("hellinger_sensitivity", mechanisms.hellinger_sensitivity, prior=(1.0, 1.0), n=5)
-    add("laplace_l1_bound", mechanisms.laplace_l1_bound, n_cells=4, gamma=0.1, epsilon=1.0)
-    add("least_noise_shares", mechanisms.least_noise_shares, shapes=shapes)
-    add("normalise", mechanisms.normalise, noisy=[3.0, -1.0], floor=0.1)
-    add("smooth_beta", mechanisms.smooth_beta, epsilon=1.0, delta=1e-5, n_candidates=6)
+    add("hellinger_sensitivity", hellinger_sensitivity, prior=(1.0, 1.0), n=5)
+    add("laplace_l1_bound", laplace_l1_bound, n_cells=4, gamma=0.1, epsilon=1.0)
+    add("least_noise_shares", least_noise_shares, shapes=shapes)
+    add("normalise", normalise, noisy=[3.0, -1.0], floor=0.1)
+    add("smooth_beta", smooth_beta, epsilon=1.0, delta=1e-5, n_candidates=6)
     add(
         "synthetic_counts",
-        mechanisms.synthetic_counts,
+        synthetic_counts,
         lambda: {"probabilities": [0.5, 0.5], "n_records": 9, "rng": rng()},
     )
 
@@ -496,7 +505,7 @@ def table() -> dict[str, Valid]:
         threshold=1.5,
     )
     add("NonPrivate", samplers.NonPrivate, alpha=1.0, relation=step)
-    add("LocalNoise", samplers.LocalNoise, users=[1, 2])
+    add("LocalNoise", LocalNoise, users=[1, 2])
     add(
         "Diffuse.calibrated",
         samplers.Diffuse.calibrated,
@@ -535,7 +544,7 @@ def table() -> dict[str, Valid]:
     )
     add(
         "stack",
-        samplers.stack,
+        stack,
         lambda: {"samplers": [samplers.Diffuse(relation=step), samplers.Diffuse(relation=step)]},
     )
 
@@ -878,12 +887,12 @@ def table() -> dict[str, Valid]:
             "confidence": 0.9,
         },
     )
-    law = audit.GaussianLaw(sigma=2.0, centre=[0.0, 1.0])
-    add("GaussianLaw", audit.GaussianLaw, sigma=2.0, centre=[0.0, 1.0], covariance=np.eye(2))
-    add("DiscreteGaussianLaw", audit.DiscreteGaussianLaw, sigma=2.0, centre=[0.0, 1.0])
+    law = laws.GaussianLaw(sigma=2.0, centre=[0.0, 1.0])
+    add("GaussianLaw", laws.GaussianLaw, sigma=2.0, centre=[0.0, 1.0], covariance=np.eye(2))
+    add("DiscreteGaussianLaw", laws.DiscreteGaussianLaw, sigma=2.0, centre=[0.0, 1.0])
     for name in ("LaplaceLaw", "DiscreteLaplaceLaw"):
-        add(name, getattr(audit, name), scale=2.0, centre=[0.0, 1.0])
-    _from_signature(add, audit, "DirichletLaw", weight=1.0, counts=[3.0, 4.0], alpha=2.0)
+        add(name, getattr(laws, name), scale=2.0, centre=[0.0, 1.0])
+    _from_signature(add, laws, "DirichletLaw", weight=1.0, counts=[3.0, 4.0], alpha=2.0)
     add(
         "law_test",
         audit.law_test,
@@ -895,7 +904,7 @@ def table() -> dict[str, Valid]:
             "false_alarm": 1e-3,
         },
     )
-    add("draws_needed", audit.draws_needed, law=law, error=0.2, power=0.9, false_alarm=1e-3)
+    add("draws_needed", laws.draws_needed, law=law, error=0.2, power=0.9, false_alarm=1e-3)
     add(
         "separation",
         audit.separation,

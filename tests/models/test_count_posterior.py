@@ -16,7 +16,7 @@ from privrl.mechanisms import (
     LaplaceMechanism,
 )
 from privrl.models.estimates.exchangeable import families, fitted
-from privrl.models.estimates.frequencies import frequencies, noise_deviation
+from privrl.models.estimates.frequencies import frequencies
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.mixture import _shortest, fit
 from privrl.models.estimates.ordered import Chains
@@ -39,7 +39,7 @@ def noise_of(kind, size: float):
 @pytest.mark.parametrize("size", [0.3, 4.0, 15.0, 60.0, 1e4])
 def test_levels_are_not_told_apart_by_noise_or_chance(kind, size: float) -> None:
     """Gaps are at most 0.7 of what blurs a level, up to ten variances of the noise; or 0.06."""
-    deviation = noise_deviation(noise_of(kind, size))
+    deviation = noise_of(kind, size).deviation
     levels = levels_of(1e5, 100, deviation, 2e4)
     assert levels[0] == 0
     assert levels[1] <= 1000 / 8
@@ -64,7 +64,7 @@ def test_levels_are_not_told_apart_by_noise_or_chance(kind, size: float) -> None
 @pytest.mark.parametrize("tilt", [0.0, 0.05])
 def test_likelihoods_are_sums_over_whole_counts(noise, z: float, tilt: float) -> None:
     """Poisson counts where noise blurs levels, of gamma means where it does not: one by one."""
-    levels = levels_of(500, 10, noise_deviation(noise), 60)
+    levels = levels_of(500, 10, noise.deviation, 60)
     found = Likelihoods(np.array([z]), noise, levels)
     log, mean, variance = (part[0] for part in found(tilt))
     x = np.arange(4000)
@@ -109,7 +109,7 @@ def test_a_fitted_law_is_the_more_likely_the_more_cells_there_are() -> None:
     """Half the cells at 30 records, half at 300: between is less than a tenth of the law."""
     noise, generator = DiscreteLaplaceMechanism(scale=2), rng(1)
     z = noise.release(generator.poisson(np.repeat([30, 300], 500)), generator)
-    levels = levels_of(float(z.sum()), 1000, noise_deviation(noise), z.max())
+    levels = levels_of(float(z.sum()), 1000, noise.deviation, z.max())
     log, *_ = Likelihoods(z.astype(float), noise, levels)()
     even = np.full(levels.size, 1 / levels.size)
     law = fitted(log, np.ones(1000), even)

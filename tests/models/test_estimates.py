@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import rel_entr
 
-from privrl.mechanisms import ReleasedTable
+from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates import (
     clipped_rows,
     row_probabilities,

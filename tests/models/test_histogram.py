@@ -24,11 +24,10 @@ from privrl.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     LaplaceMechanism,
-    normalise,
 )
+from privrl.mechanisms.additive import normalise
 from privrl.models.estimates.frequencies import (
     frequencies,
-    noise_deviation,
     total_records,
     typical_loss,
 )
@@ -261,7 +260,7 @@ def test_noise_has_the_law_that_is_paid_for(mechanism: str) -> None:
     else:
         law = stats.laplace(0, used.scale)
     if mechanism.startswith("discrete"):  # sizes are above 10, so that uniform noise hides steps
-        assert noise_deviation(used) > 10
+        assert used.deviation > 10
         noise = noise + rng(2).uniform(-0.5, 0.5, noise.size)
     assert stats.kstest(noise, law.cdf).pvalue > 1e-6
     assert stats.kstest(0.8 * noise, law.cdf).pvalue < 1e-6
@@ -286,9 +285,7 @@ def test_a_private_number_of_records_is_estimated() -> None:
     estimates = [histogram(values, 5, (-2, 2), rng=g, **options) for g in rng(1).spawn(400)]
     numbers = np.array([each.n_records for each in estimates])
     assert abs(numbers.mean() - 300) < 5 * numbers.std() / 20
-    assert numbers.std() == pytest.approx(
-        math.sqrt(5) * noise_deviation(estimates[0].mechanism), rel=0.2
-    )
+    assert numbers.std() == pytest.approx(math.sqrt(5) * estimates[0].mechanism.deviation, rel=0.2)
     first = estimates[0]
     expected = fit(first.noisy, first.mechanism).counts
     assert first.n_records == expected.sum()
@@ -441,7 +438,7 @@ def test_deviation_of_discrete_laplace_noise() -> None:
         x = np.arange(-400, 401)
         mass = np.exp(-np.abs(x) / scale)
         exact = math.sqrt(mass @ x**2 / mass.sum())
-        made = noise_deviation(DiscreteLaplaceMechanism(scale=scale))
+        made = DiscreteLaplaceMechanism(scale=scale).deviation
         assert made == pytest.approx(exact, rel=1e-9)
 
 

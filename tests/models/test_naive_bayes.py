@@ -34,8 +34,8 @@ from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.base import NoPrivacy
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
-from privrl.mechanisms.tables import least_noise_shares
+from privrl.mechanisms import DirichletMechanism, TablesMechanism
+from privrl.mechanisms.tables import ReleasedTable, least_noise_shares
 from privrl.models import PrivateClassifier, PrivateLogisticRegression
 from privrl.models.naive_bayes import TEMPERATURES, PrivateNaiveBayes
 from privrl.models.naive_bayes import temperature as measuring

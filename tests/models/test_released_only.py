@@ -11,7 +11,8 @@ import pytest
 from privrl.accounting.targets import RenyiDP
 from privrl.costs.relations import AddRemoveRecord
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.mechanisms import ReleasedTable, TablesMechanism
+from privrl.mechanisms import TablesMechanism
+from privrl.mechanisms.tables import ReleasedTable
 from privrl.models import discretise
 from privrl.models.bayes_net import PrivateBayesNet
 from privrl.models.histograms import histogram, value_counts

@@ -15,7 +15,8 @@ from privrl.audit import audit_mechanism
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import AddRemoveRecord
-from privrl.mechanisms import DirichletMechanism, TablesMechanism, least_noise_shares
+from privrl.mechanisms import DirichletMechanism, TablesMechanism
+from privrl.mechanisms.tables import least_noise_shares
 
 SHAPES = [(1, 2), (2, 3), (2, 10)]
 DATA = [np.array([[3.0, 4]]), np.array([[1.0, 1, 1], [2, 2, 0]]), np.arange(20.0).reshape(2, 10)]

@@ -1,7 +1,7 @@
 """The frequencies behind one row of noisy counts: post-processing, which is free.
 
 `frequencies` is the best guess if nothing is known of a histogram but its sum: all histograms are
-equally likely, as in `privrl.accuracy.design`, and the guess is the mean of what the noisy counts
+equally likely, as in `privrl.mechanisms.design`, and the guess is the mean of what the noisy counts
 leave of them. It is nowhere negative or zero, and asks for no constant such as a floor.
 `typical_loss` tells beforehand how good it will be, which is how a mechanism is chosen.
 
@@ -32,15 +32,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl.accuracy.design import Loss
 from privrl.files.shown import shown
-from privrl.mechanisms.additive import (
-    AdditiveMechanism,
-    DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
-    GaussianMechanism,
-)
-from privrl.numerics.checks import check_count, check_numbers, check_positive
+from privrl.mechanisms.additive import AdditiveMechanism
+from privrl.mechanisms.design import Loss
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_numbers
+from privrl.numerics.checks import check_positive
 from privrl.numerics.roots import brentq
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray
@@ -85,7 +82,7 @@ def frequencies(
     n = check_positive("n_records", n_records, "the public number of records")
     size, means = _law(noise)
     # Sums of means fall with the tilt, which for Laplace noise is above −1 (in sizes).
-    gaussian = is_gaussian(noise)
+    gaussian = noise.is_gaussian
     tilt = (lambda s: s) if gaussian else math.expm1
     least, most = (-1e9, 1e9) if gaussian else (-16.0, 256.0)
 
@@ -113,26 +110,8 @@ def total_records(noisy: ArrayLike, noise: AdditiveMechanism[Any]) -> float:
     counts; its noise is taken as Gaussian.
     """
     z = check_noisy(noisy)
-    deviation = math.sqrt(z.size) * noise_deviation(noise)
+    deviation = math.sqrt(z.size) * noise.deviation
     return deviation * float(_gaussian_means(z.sum() / deviation, 0.0))
-
-
-def noise_deviation(noise: AdditiveMechanism[Any]) -> float:
-    """Return the standard deviation of the noise of a count.
-
-    Of whole noise at least 1e-3, where it is none.
-    """
-    size = noise_size(noise)
-    if is_gaussian(noise):
-        return size
-    if isinstance(noise, DiscreteLaplaceMechanism):
-        return max(1 / (math.sqrt(2) * math.sinh(min(1 / (2 * size), 300.0))), 1e-3)
-    return math.sqrt(2) * size
-
-
-def noise_size(noise: AdditiveMechanism[Any]) -> float:
-    """Return the sigma or scale of a mechanism."""
-    return float(getattr(noise, "sigma" if is_gaussian(noise) else "scale"))
 
 
 def typical_loss(
@@ -154,7 +133,7 @@ def typical_loss(
     n_cells : int
         Number of cells, >= 2.
     loss : {"kl", "l2", "l1"}
-        As for `privrl.accuracy.design`.
+        As for `privrl.mechanisms.design`.
     is_sum_known : bool
         Whether `frequencies` is told the number of records.
 
@@ -184,12 +163,12 @@ def typical_loss(
     else:
         size, known = size * math.sqrt(known), 1.0
         whole, at = p * n, np.arange(p.size)
-    if size < _COARSE and isinstance(noise, DiscreteGaussianMechanism | DiscreteLaplaceMechanism):
+    if size < _COARSE and noise.is_whole:
         most = math.ceil(_WIDTH * size)
         steps = np.arange(-most, most + 1) / size
     else:
         steps = np.linspace(-_WIDTH, _WIDTH, 97)
-    chances = np.exp(-(steps**2) / 2 if is_gaussian(noise) else -np.abs(steps))
+    chances = np.exp(-(steps**2) / 2 if noise.is_gaussian else -np.abs(steps))
     chances /= chances.sum()
     guesses = means(whole[:, None] / size + steps, d * size / n) * size
     # Far from 0 a guess moves as its count does.
@@ -215,20 +194,15 @@ def check_noisy(noisy: ArrayLike) -> FloatArray:
     return z
 
 
-def is_gaussian(noise: AdditiveMechanism[Any]) -> bool:
-    """Whether a mechanism's noise is Gaussian, not Laplace's."""
-    return isinstance(noise, GaussianMechanism | DiscreteGaussianMechanism)
-
-
 def _law(noise: AdditiveMechanism[Any]) -> tuple[float, Means]:
     """Return the size of the noise, and the means of counts with a noisy one and a tilt given.
 
     All in units of that size.
     """
-    size = noise_size(noise)
+    size = noise.size
     if size < _COARSE:
-        return size, lambda z, tilt: _whole_means(z, tilt, size, is_gaussian(noise))
-    return size, _gaussian_means if is_gaussian(noise) else _laplace_means
+        return size, lambda z, tilt: _whole_means(z, tilt, size, noise.is_gaussian)
+    return size, _gaussian_means if noise.is_gaussian else _laplace_means
 
 
 def _gaussian_means(z: ArrayLike, tilt: float) -> FloatArray:

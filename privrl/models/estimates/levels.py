@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from privrl.mechanisms.additive import AdditiveMechanism
-from privrl.models.estimates.frequencies import is_gaussian, noise_deviation, noise_size
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -81,8 +80,8 @@ class Likelihoods:
 
     def __init__(self, noisy: FloatArray, noise: AdditiveMechanism[Any], levels: FloatArray):
         self._noisy, self._levels = noisy, levels
-        self._gaussian, self.size = is_gaussian(noise), noise_size(noise)
-        self._deviation = noise_deviation(noise)
+        self._gaussian, self.size = noise.is_gaussian, noise.size
+        self._deviation = noise.deviation
         self._whole = self._deviation < _WHOLE
         self._step = 1.0 if self._whole else _STEP * self._deviation
         reach = math.ceil(_REACH[self._gaussian] * self.size / self._step) + 1

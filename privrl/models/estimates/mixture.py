@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates.blocks import Sums, Weigh, settle
 from privrl.models.estimates.exchangeable import families, fitted
-from privrl.models.estimates.frequencies import check_noisy, noise_deviation, total_records
+from privrl.models.estimates.frequencies import check_noisy, total_records
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.ordered import Chains
 from privrl.numerics.checks import check_positive
@@ -139,7 +139,7 @@ def fit(
     else:  # equal counts weigh differently in different blocks
         values, rows, numbers = z, np.arange(z.size), np.ones(z.size, np.intp)
     times = numbers.astype(np.float64)
-    levels = levels_of(n, z.size, noise_deviation(noise), float(z.max()))
+    levels = levels_of(n, z.size, noise.deviation, float(z.max()))
     likelihoods = Likelihoods(values, noise, levels)
     total = n if is_public else None
 

@@ -7,8 +7,6 @@ from typing import Any, Literal, get_args
 
 from privrl.accounting.calibration import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
-from privrl.accuracy.design import Loss
-from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
 from privrl.files.plain import listed
@@ -20,9 +18,11 @@ from privrl.mechanisms.additive import (
     GaussianMechanism,
     LaplaceMechanism,
 )
+from privrl.mechanisms.design import Loss
+from privrl.mechanisms.design import typical_loss as typical_draw_loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
-from privrl.models.estimates.frequencies import noise_deviation, typical_loss
+from privrl.models.estimates.frequencies import typical_loss
 from privrl.models.estimates.mixture import ORDERED
 from privrl.numerics.checks import check_count, check_positive, check_truth
 from privrl.numerics.discrete_noise import LARGEST
@@ -145,7 +145,7 @@ def _choose(
 
     def lost(noise: AdditiveMechanism[Any]) -> float:
         if n_records is None:
-            return noise_deviation(noise)
+            return noise.deviation
         return expected_loss(noise, n_records=n_records, n_cells=n_cells, loss=loss)
 
     # Laplace's are calibrated in a moment. Gaussian noise of about the size that it would have to
@@ -166,7 +166,7 @@ def _choose(
     best = noises[min((name for name in names if name in noises), key=losses.__getitem__)]
     if n_records is None or not is_ordered or not _is_of_sums(relation):
         return best
-    is_faint = _FAINT[0] <= n_records / (n_cells * noise_deviation(best)) <= _FAINT[1]
+    is_faint = _FAINT[0] <= n_records / (n_cells * best.deviation) <= _FAINT[1]
     is_long = _CELLS <= n_cells <= ORDERED
     return _blocks(target, n_cells, relation) if is_faint and is_long else best
 

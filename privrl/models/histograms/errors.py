@@ -5,16 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from privrl.accuracy.kl import VERTEX_ALPHA, kl_quantile
-from privrl.accuracy.l2 import gaussian_l2_quantile, l2_quantile
-from privrl.mechanisms.additive import (
-    AdditiveMechanism,
-    DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
-    GaussianMechanism,
-)
 from privrl.mechanisms.dirichlet import DirichletMechanism
-from privrl.models.estimates.frequencies import noise_size
+from privrl.mechanisms.errors import VERTEX_ALPHA, gaussian_l2_quantile, kl_quantile, l2_quantile
 from privrl.models.histograms.choice import HistogramMechanism, noise_of
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray
@@ -49,7 +41,7 @@ def count_bounds(released: Released, tail: float) -> tuple[FloatArray, FloatArra
     used, n, d = released.mechanism, released.n_records, released.probabilities.size
     if not isinstance(used, DirichletMechanism):
         assert released.noisy is not None
-        reach = _reach(noise_of(used), tail)
+        reach = noise_of(used).reach(tail)
         most = n if released.is_size_public else math.inf
         return np.clip(released.noisy - reach, 0, most), np.clip(released.noisy + reach, 0, most)
     if not released.is_size_public:
@@ -95,23 +87,22 @@ def l2_error(released: Released, tail: float) -> float:
     """Return what the Euclidean distance exceeds with probability ``tail`` at most."""
     n, d = released.n_records, released.probabilities.size
     used = released.mechanism
-    if not isinstance(used, DirichletMechanism):
-        used = noise_of(used)
-    if isinstance(used, DirichletMechanism) and released.is_size_public:
-        total_weight = used.weight * n
-        return float(l2_quantile(tail, total_weight=total_weight, alpha=used.cost.alpha, n_cells=d))
-    if (
-        isinstance(used, GaussianMechanism | DiscreteGaussianMechanism)
+    if isinstance(used, DirichletMechanism):
+        if released.is_size_public:
+            weight, alpha = used.weight * n, used.cost.alpha
+            return float(l2_quantile(tail, total_weight=weight, alpha=alpha, n_cells=d))
+    elif (
+        (noise := noise_of(used)).is_gaussian
         and released.noisy is not None
         and released.is_size_public
     ):
-        if isinstance(used, GaussianMechanism):
-            noise = float(gaussian_l2_quantile(tail, n_records=n, n_cells=d, sigma=used.sigma))
-        else:
+        if noise.is_whole:
             t = -math.log(tail)
-            noise = used.sigma / n * math.sqrt(d + 2 * math.sqrt(d * t) + 2 * t)
+            far = noise.size / n * math.sqrt(d + 2 * math.sqrt(d * t) + 2 * t)
+        else:
+            far = float(gaussian_l2_quantile(tail, n_records=n, n_cells=d, sigma=noise.size))
         moved = float(np.linalg.norm(released.probabilities - released.noisy / n))
-        return min(moved + noise, math.sqrt(2))
+        return min(moved + far, math.sqrt(2))
     ends = [(p - released.probabilities) ** 2 for p in _frequency_bounds(released, tail)]
     return min(math.sqrt(np.maximum(*ends).sum()), math.sqrt(2))
 
@@ -125,22 +116,6 @@ def _frequency_bounds(released: Released, tail: float) -> tuple[FloatArray, Floa
     with np.errstate(invalid="ignore"):
         first, last = low / (low + others_high), high / (high + others_low)
     return np.nan_to_num(first, nan=0.0), np.nan_to_num(last, nan=1.0)
-
-
-def _reach(noise: AdditiveMechanism[Any], tail: float) -> float:
-    """Return a number that noise exceeds, in either direction, with probability ``tail`` at most.
-
-    Discrete noise is above a whole number ``k`` no more often than noise on the line of the same
-    size is (for the Gaussian: Canonne, Kamath and Steinke, 2020, who bound its tails so).
-    """
-    size = noise_size(noise)
-    if isinstance(noise, GaussianMechanism | DiscreteGaussianMechanism):
-        reach = -size * float(special.ndtri(tail / 2))
-    else:
-        reach = -size * math.log(tail)
-    if isinstance(noise, DiscreteGaussianMechanism | DiscreteLaplaceMechanism):
-        return float(math.ceil(reach))
-    return reach
 
 
 def _bisect(holds: Any, n: float, n_cells: int) -> FloatArray:

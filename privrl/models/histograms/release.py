@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
-from privrl.accuracy.design import Loss
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
 from privrl.data.schema import Bins, Categories, Column
 from privrl.data.schema.entries import entries_of
 from privrl.files.shown import shown
+from privrl.mechanisms.design import Loss
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import block_starts
-from privrl.models.estimates.frequencies import noise_deviation
 from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keeps_size, noise_of
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
@@ -67,7 +66,7 @@ def histogram(
         ``"auto"``, which is `choose_mechanism`'s choice; bins are taken to be ordered, categories
         not.
     loss : {"kl", "l2", "l1"}
-        The loss that is to be small, as for `privrl.accuracy.design`.
+        The loss that is to be small, as for `privrl.mechanisms.design`.
     relation : Relation, optional
         Which data sets are neighbours; by default `ReplaceRecord`, where the number of records is
         public. Where it is not, as with `AddRemoveRecord`, it is estimated from what is released.
@@ -131,7 +130,7 @@ def histogram(
         released, sums = (table.values[0] for table in tables)
     else:
         released = used.release(cells, rng, accountant=accountant)
-    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_deviation(noise_of(used))
+    deviation = 0.0 if isinstance(used, DirichletMechanism) else noise_of(used).deviation
     warn_of_others(called, column, released, deviation)
     if isinstance(used, DirichletMechanism):
         assert n_records is not None

@@ -9,13 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl.accuracy.design import Loss
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
 from privrl.files.html import table
-from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.sharing import Verdict
+from privrl.files.sharing import check_said
+from privrl.files.sharing import judge
 from privrl.files.shown import shown
+from privrl.mechanisms.design import Loss
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import Sums
@@ -284,9 +286,9 @@ class PrivateHistogram(Saved):
         -------
         float
             In nats; not exceeded with at least this probability, whatever the data are. For a
-            Dirichlet draw `privrl.accuracy.kl_quantile`; otherwise the worst frequencies that
-            lie in all cells' intervals at once, which is a few times the divergence to be expected
-            (`typical_loss`).
+            Dirichlet draw `privrl.mechanisms.errors.kl_quantile`; otherwise the worst frequencies
+            that lie in all cells' intervals at once, which is a few times the divergence to be
+            expected (`typical_loss`).
 
         Raises
         ------
@@ -315,10 +317,10 @@ class PrivateHistogram(Saved):
 
         Notes
         -----
-        For a Dirichlet draw `privrl.accuracy.l2_quantile`. For Gaussian noise the distance from
-        the noisy frequencies, which is known, and theirs from the true ones: by
-        `privrl.accuracy.gaussian_l2_quantile`, or for discrete noise, which is sub-Gaussian, by
-        the bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
+        For a Dirichlet draw `privrl.mechanisms.errors.l2_quantile`. For Gaussian noise the distance
+        from the noisy frequencies, which is known, and theirs from the true ones: by
+        `privrl.mechanisms.errors.gaussian_l2_quantile`, or for discrete noise, which is
+        sub-Gaussian, by the bound of Hsu, Kakade and Zhang (2012). Otherwise as `kl_error`.
         """
         return l2_error(self, 1 - check_between("confidence", confidence, 0, 1, "0.95 is usual"))
 
@@ -328,7 +330,7 @@ class PrivateHistogram(Saved):
         Parameters
         ----------
         loss : {"kl", "l2", "l1"}
-            Between the frequencies and `probabilities`, as for `privrl.accuracy.design`.
+            Between the frequencies and `probabilities`, as for `privrl.mechanisms.design`.
 
         Returns
         -------

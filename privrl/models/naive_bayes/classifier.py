@@ -82,12 +82,12 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         What a fit may spend; None for ``mechanism="none"`` only.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` is described in `privrl.models.naive_bayes`. The others are for comparison: one
-        Dirichlet draw of each row, weight and prior by `privrl.accuracy.design`'s criterion or,
+        Dirichlet draw of each row, weight and prior by `privrl.mechanisms.design`'s criterion or,
         with ``"dkl"``, by DKL's Algorithm 1; noisy counts of which small ones are raised to a
         floor; or exact counts, without any privacy.
     shares : {"optimised", "uniform"}
         Parts of the budget for the tables: those with the least variance in all
-        (`privrl.mechanisms.least_noise_shares`), or equal ones; ``"dkl"`` has equal ones.
+        (`privrl.mechanisms.tables.least_noise_shares`), or equal ones; ``"dkl"`` has equal ones.
     alpha : float, optional
         Pseudo-counts, > 0, for the mechanisms other than ``"auto"`` and ``"dkl"``: the prior of
         Dirichlet draws (by default designed), the floor of noisy counts (by default the noise's

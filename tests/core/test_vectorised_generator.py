@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from privrl.numerics.abreast import Abreast, by_row, columns, generators
+from privrl.numerics.randomness import VectorisedGenerator, by_row, columns, generators
 
 N = np.arange(12).reshape(2, 6)
 WAYS: dict[str, Callable[[np.random.Generator, slice], Any]] = {
@@ -26,23 +26,23 @@ def each() -> list[np.random.Generator]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_are_those_of_each_alone(way: str) -> None:
-    drawn, alone = WAYS[way](Abreast(each()), slice(None)), each()
+    drawn, alone = WAYS[way](VectorisedGenerator(each()), slice(None)), each()
     for i in range(2):
         want = WAYS[way](alone[i], slice(i, i + 1))
         assert_array_equal(drawn[i], want[0])
 
 
 def test_columns_are_divided() -> None:
-    drawn, (first, second) = columns(Abreast(each()), (3, 4)), each()
+    drawn, (first, second) = columns(VectorisedGenerator(each()), (3, 4)), each()
     assert_array_equal(drawn, np.hstack([first.random((3, 2)), second.random((3, 2))]))
     with pytest.raises(ValueError, match="columns must have a row for each generator"):
-        columns(Abreast(each()), (3, 5))
+        columns(VectorisedGenerator(each()), (3, 5))
 
 
 def test_one_generator_is_itself() -> None:
     (rng,) = generators(np.random.default_rng(3))
     assert columns(rng, (2, 2)).shape == (2, 2)
-    assert len(generators(Abreast(each()))) == 2
+    assert len(generators(VectorisedGenerator(each()))) == 2
 
 
 REFUSED = ("integers", "multinomial", "choice", "spawn", "gamma", "permuted")
@@ -51,10 +51,10 @@ REFUSED = ("integers", "multinomial", "choice", "spawn", "gamma", "permuted")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_rows_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must have a row for each generator"):
-        getattr(Abreast(each()), name)(2)
+        getattr(VectorisedGenerator(each()), name)(2)
 
 
 def test_other_numbers_of_rows_are_refused() -> None:
     for draw in (lambda rng: rng.random((3, 2)), lambda rng: rng.standard_gamma(np.ones((3, 2)))):
         with pytest.raises(ValueError, match="must have a row for each generator"):
-            draw(Abreast(each()))
+            draw(VectorisedGenerator(each()))
