@@ -47,7 +47,7 @@ def register_envs() -> None:
     if _TABULAR not in gym.registry:
         gym.register(_TABULAR, entry_point="privrl.envs.tabular_env:TabularEnv")
     if _RELEASED not in gym.registry:
-        gym.register(_RELEASED, entry_point="privrl.envs.released_env:ReleasedEnv")
+        gym.register(_RELEASED, entry_point="privrl.envs.tabular_env:ReleasedEnv")
 
 
 def _register_wrapped(

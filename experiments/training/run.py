@@ -17,9 +17,8 @@ from privrl.agents.policies import Policy
 from privrl.agents.resuming import Checkpoint
 from privrl.agents.training import Callback
 from privrl.envs import TabularMDP
-from privrl.envs.arrival import tables_hold
 from privrl.envs.bins import check_bins
-from privrl.envs.facts import PublicFacts, public_facts
+from privrl.envs.facts import PublicFacts, public_facts, tables_hold
 from privrl.envs.labels import grid_of
 from privrl.envs.support import Support
 from privrl.envs.toy_text import read_support

@@ -155,7 +155,7 @@ class PublicLog:
     action_names: tuple[str, ...] | None
 
     @contextmanager
-    def read(self, data: Path, where: "Where") -> Iterator["Log | PartitionedLog"]:
+    def read(self, data: Path, where: "ReadOptions") -> Iterator["Log | PartitionedLog"]:
         """Have the log itself."""
         from privrl.data.logs import read_log, read_partitions
         from privrl.data.logs.sources import parquet_files
@@ -174,7 +174,7 @@ class PublicLog:
 
 
 @dataclass(frozen=True)
-class Where:
+class ReadOptions:
     """How a log is to be read: here, or on a cluster."""
 
     separator: str
@@ -207,7 +207,7 @@ def public_log(
     import numpy as np
 
     from privrl.data.logs import LogSchema
-    from privrl.data.logs.labels import cell_labels
+    from privrl.data.logs.schema import cell_labels
     from privrl.offline.support import check_support
 
     chosen = LogSchema.load(schema)

@@ -14,7 +14,7 @@ import numpy as np
 
 from privrl._checks import check_is
 from privrl._typing import FloatArray, IntArray
-from privrl.data.cluster import OnCluster
+from privrl.data.logs.partitions import OnCluster
 from privrl.data.logs.sources import parquet_files, parquet_table
 from privrl.data.schema import Column, Schema
 

@@ -3,8 +3,8 @@
 from privrl.data.logs.episodes import from_buffer, from_minari
 from privrl.data.logs.log import CUT, Log, LogSpace
 from privrl.data.logs.partitions import PartitionedLog, read_partitions
-from privrl.data.logs.reading import read_log
 from privrl.data.logs.schema import LogSchema
+from privrl.data.logs.sources import read_log
 
 __all__ = [
     "CUT",

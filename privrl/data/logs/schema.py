@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from privrl._checks import check_between, check_count
 from privrl._plain import listed
@@ -13,6 +14,7 @@ from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.plain import check_name, column_of, dump, plain, read
 
+MOST_LABELS: Final = 1000
 _MOST_CELLS = 2**31 - 1
 _KEYS = {
     *("person", "episode", "order", "consecutive", "most_steps", "most_episodes"),
@@ -359,3 +361,29 @@ def _number(name: str, value: Any) -> float:
     number = check_between(name, value, -1e100, 1e100)
     check_reward(name, number)
     return number
+
+
+def cell_labels(cells: Schema | None) -> tuple[str, ...] | None:
+    """Return a label for each state, or action, such as ``"glucose [4, 8), ward medical"``.
+
+    Parameters
+    ----------
+    cells : Schema or None
+        The columns that it is made of, as `LogSchema` has them.
+
+    Returns
+    -------
+    tuple of str or None
+        In the order of numbers. None where a number says as much: there are more than
+        `MOST_LABELS`, two would be alike, or a line cannot show one.
+    """
+    if cells is None:
+        return ("any",)
+    if math.prod(cells.sizes) > MOST_LABELS:
+        return None
+    of_columns = (
+        [f"{name} {label}" for label in column.labels] for name, column in cells.columns.items()
+    )
+    labels = tuple(map(", ".join, product(*of_columns)))
+    told_apart = len(set(labels)) == len(labels)
+    return labels if told_apart and all(map(str.isprintable, labels)) else None
