@@ -1,6 +1,6 @@
-"""Finite environments: the mathematical object, and Gymnasium environments made from it.
+"""Finite environments: exact tables, planning in them, and Gymnasium environments made from them.
 
-Importing this registers them with Gymnasium, as does the id ``privrl.envs:privrl/RiverSwim-v0``.
+``import privrl`` registers the environments with Gymnasium, see `privrl.envs.RiverSwimEnv`.
 """
 
 from privrl.envs.bins import CARTPOLE_BINS, PUBLIC_BINS
@@ -12,7 +12,6 @@ from privrl.envs.labels import grid_of
 from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.planning import evaluate, plan, plan_support
 from privrl.envs.random_tables import dense, garnet
-from privrl.envs.registration import register_envs
 from privrl.envs.released import Released, privacy_statement
 from privrl.envs.released_files import load_released, save_released
 from privrl.envs.riverswim import RiverSwimEnv, riverswim
@@ -71,5 +70,3 @@ __all__ = [
     "six_arms",
     "worth",
 ]
-
-register_envs()

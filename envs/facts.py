@@ -19,8 +19,8 @@ from gymnasium.wrappers import vector
 
 from privrl._checks import check_count, check_is
 from privrl._html import InHtml
+from privrl._registration import LONGEST_HAND
 from privrl._shown import shown
-from privrl.envs.blackjack import LONGEST_HAND
 from privrl.envs.minigrid import Position
 from privrl.envs.tabular import TabularMDP
 from privrl.envs.toy_text import episode_limit

@@ -31,7 +31,7 @@ class TabularEnv(gym.Env[np.int64, np.int64]):
     path : str or path-like, optional
         Where its tables are instead, see `privrl.envs.load_tables`::
 
-            gymnasium.make("privrl.envs:privrl/Tabular-v0", path="tables.npz")
+            gymnasium.make("privrl/Tabular-v0", path="tables.npz")
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class ReleasedEnv(TabularEnv):
     path : str or path-like, optional
         Folder that `privrl.envs.save_released` wrote::
 
-            gymnasium.make("privrl.envs:privrl/Released-v0", path="model/")
+            gymnasium.make("privrl/Released-v0", path="model/")
 
     released : Released, optional
         The model itself instead.

@@ -6,8 +6,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from oracle_tabular import FALSE_ALARM, p_value
 
+from privrl._registration import register_envs
 from privrl.envs import RiverSwimEnv, TabularMDP, evaluate, riverswim
-from privrl.envs.registration import register_envs
 
 register_envs()
 

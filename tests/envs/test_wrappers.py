@@ -9,6 +9,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.utils.env_checker import check_env
 
+from privrl._registration import register_envs
 from privrl.envs import (
     CARTPOLE_BINS,
     PUBLIC_BINS,
@@ -18,7 +19,6 @@ from privrl.envs import (
     numbered,
 )
 from privrl.envs.bins import edges_of
-from privrl.envs.registration import register_envs
 
 register_envs()
 
