@@ -24,7 +24,7 @@ from privrl._shown import shown
 from privrl.envs.minigrid import Position
 from privrl.envs.tabular import TabularMDP
 from privrl.envs.toy_text import episode_limit
-from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, InRange
+from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, InRange, clipped
 
 DEFAULT_HORIZON: Final = 100
 """Steps of an episode where nothing limits them."""
@@ -149,7 +149,7 @@ def public_facts(
     outcomes, known = _outcomes(env), _well_known(env)
     if outcomes and reward_range:
         low, high = _range_of_tables(outcomes)
-        if not reward_range[0] <= low <= high <= reward_range[1]:
+        if not clipped([low, high], *reward_range)[1].all():
             raise ValueError(
                 f"reward_range must hold all rewards of {env}, from {low:g} to {high:g}, got "
                 f"{reward_range[0]:g},{reward_range[1]:g}."
