@@ -321,6 +321,7 @@ def test_points_that_are_paid_nowhere_are_told_from_those_that_are() -> None:
         (np.float16(-1.2), -1.2, 1.0),
         (np.float32(-1.1), -1.1, 1.0),
         (np.float64(np.float32(-1.1)), -1.1, 1.0),  # as arrays of float64 hold it
+        (np.float64(np.float32(-1000.4)), -1000.4, -999.4),
         (np.float32(0.3), -1.1, 0.3),
         (np.float64(0.1 * 3), 0.0, 0.3),
     ],
