@@ -259,7 +259,7 @@ def _edited(text: str, there: Mapping[str, Any], data: dict[str, Any]) -> str | 
     for path, table in _tables(data):
         block = old.get(path, "")
         if not block or before.get(path) != table:
-            comments = re.search(r"([ \t]*(#.*)?\n)*\Z", block)
+            comments = re.search(r"(?<=\n)([ \t]*(#.*)?\n)*\Z", block)
             block = tomli_w.dumps(nested(path, table)) + (comments[0] if comments and block else "")
             if path not in old:
                 made, block = made.rstrip("\n") + "\n\n", block + "\n"
