@@ -177,7 +177,7 @@ class ReleasedEnv(TabularEnv):
     released : Released
         The model behind the environment: labels, admissible actions, what noise leaves.
     statement : dict
-        What protects whom, see `privrl.envs.privacy_statement`.
+        What protects whom, see `privrl.envs.released.privacy_statement`.
 
     Raises
     ------

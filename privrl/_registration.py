@@ -30,8 +30,8 @@ Learning Control Problems.
 def register_envs() -> None:
     """Register the environments once; a second call changes nothing.
 
-    - ``privrl/RiverSwim-v0``: see `privrl.envs.RiverSwimEnv`; for `gymnasium.make_vec`, see
-      `privrl.envs.RiverSwimVectorEnv`.
+    - ``privrl/RiverSwim-v0``: see `privrl.envs.riverswim.RiverSwimEnv`, and
+      `privrl.envs.vector.RiverSwimVectorEnv` for `gymnasium.make_vec`.
     - ``privrl/RiverSwimDPS-v0``: its variant ``"dps"``.
     - ``privrl/Blackjack-v0``: Gymnasium's Blackjack-v1 with its 704 observations numbered, and
       with the time limit that follows from its rules.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from privrl._checks import check_count, plain_array
 from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.envs import icu_sepsis, icu_sepsis_choices
+from privrl.envs.icu_sepsis import icu_sepsis, icu_sepsis_choices
 
 Behaviour = Literal["uniform", "half-expert"]
 

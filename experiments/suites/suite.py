@@ -12,7 +12,8 @@ import pandas as pd
 from privrl._checks import check_count, check_is
 from privrl._html import InHtml
 from privrl._shown import shown
-from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
+from privrl.envs import SUITE, TabularMDP, benchmark
+from privrl.envs.suite import Benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison

@@ -52,7 +52,7 @@ class TrainSpec(Spec):
         What it is made with, each ``name=value``.
     bins : str, optional
         What each coordinate of continuous observations is cut into, see
-        `privrl.envs.bins.edges_of`; by default the bins of `privrl.envs.PUBLIC_BINS`.
+        `privrl.envs.bins.edges_of`; by default the bins of `privrl.envs.bins.PUBLIC_BINS`.
     method : Method
         How the agent learns.
     episodes : int

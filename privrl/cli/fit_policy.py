@@ -21,7 +21,8 @@ from privrl.numerics.printing import up
 if TYPE_CHECKING:
     import numpy as np
 
-    from privrl.data.logs import Log, PartitionedLog
+    from privrl.data.logs import Log
+    from privrl.data.logs.partitions import PartitionedLog
     from privrl.ledger import LedgerAccountant
     from privrl.offline import ReleasedPolicy
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
-    from privrl.data.logs import Log, LogSchema, LogSpace, PartitionedLog
+    from privrl.data.logs import Log, LogSchema
+    from privrl.data.logs.log import LogSpace
+    from privrl.data.logs.partitions import PartitionedLog
     from privrl.ledger import LedgerAccountant
 
 LOG: Final = typer.Argument(

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +13,9 @@ from privrl.cli.released import Separator, check_name
 from privrl.cli.terminal import OUT, app, friendly, print_files, words
 
 if TYPE_CHECKING:
-    from privrl.data.schema import Documentation, Written
+    from privrl.data.schema.documentation import Documentation
     from privrl.data.schema.entries import Value
-    from privrl.data.schema.templates import Bounds
+    from privrl.data.schema.templates import Bounds, Written
 
 _MOST_NAMES = 20  # that are told
 
@@ -100,12 +99,9 @@ def schema_command(
     with friendly(), answering(as_json) as answer:
         from privrl.data.logs.templates import write_log_template
         from privrl.data.records import check_separator
-        from privrl.data.schema import (
-            parse_bounds,
-            parse_categories,
-            read_documentation,
-            write_template,
-        )
+        from privrl.data.schema import read_documentation, write_template
+        from privrl.data.schema.documentation import parse_categories
+        from privrl.data.schema.templates import parse_bounds
 
         if columns is None and csv is None and from_documentation is None:
             raise ValueError("give --columns or --csv, or --from-documentation.")
@@ -145,8 +141,11 @@ def schema_command(
             "rest": _rest(rest, names, documented),
             "bins": bins,
         }
-        write = partial(write_log_template, **roles) if log else write_template
-        written = write(out, names, **said)
+        written = (
+            write_log_template(out, names, **roles, **said)
+            if log
+            else write_template(out, names, **said)
+        )
         print_files([out])
         inferred = _inferences(bounds, values, bins, {outcome, reward})
         for sentence in inferred:
@@ -190,8 +189,8 @@ def _names_of(
 
     ``known`` are names that the user gave, None where the user says that there is a header.
     """
-    from privrl.data.schema import NoHeader, read_header
-    from privrl.data.schema.headers import with_names
+    from privrl.data.schema import read_header
+    from privrl.data.schema.headers import NoHeader, with_names
 
     if known is not None and documented is not None:
         known = known.union(documented.names)

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from privrl._typing import BoolArray, FloatArray
-from privrl.data.logs import Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

@@ -9,7 +9,8 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.agents.rewards import HatPosterior
 from privrl.agents.sparse_model import SparseModel
 from privrl.costs.noise import LaplaceCost
-from privrl.data.logs import CUT, Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT, LogSpace
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

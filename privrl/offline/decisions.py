@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 
 
 @dataclass(frozen=True, eq=False)

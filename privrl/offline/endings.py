@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from privrl._typing import BoolArray, FloatArray
-from privrl.data.logs import CUT, Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT, LogSpace
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

@@ -31,7 +31,9 @@ from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.offline.budget import person_cost

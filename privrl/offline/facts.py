@@ -8,7 +8,8 @@ import numpy as np
 
 from privrl._html import InHtml
 from privrl._typing import FloatArray, IntArray
-from privrl.data.logs import Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

@@ -15,7 +15,9 @@ from typing import Final, Literal
 import numpy as np
 
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.offline.behaviour import positive
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate

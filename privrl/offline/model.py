@@ -9,7 +9,9 @@ from privrl._checks import check_is
 from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
 from privrl.numerics.randomness import Rng, as_rng, randomness_of

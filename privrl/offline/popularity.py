@@ -13,7 +13,8 @@ from typing import Final, Literal
 import numpy as np
 
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.data.logs import Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
 from privrl.offline.behaviour import (
     Behaviour,
     estimated_behaviour,

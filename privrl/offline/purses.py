@@ -15,7 +15,8 @@ import numpy as np
 
 from privrl._checks import check_is
 from privrl._typing import FloatArray, IntArray
-from privrl.data.logs import Log, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.partitions import PartitionedLog
 
 PURSE: Final = 2.0**24  # grains of a purse
 FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted

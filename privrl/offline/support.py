@@ -7,7 +7,7 @@ import numpy as np
 from privrl._checks import as_floats, check_between, check_is, plain_array
 from privrl._shown import shown
 from privrl._typing import BoolArray, FloatArray
-from privrl.data.logs import LogSpace
+from privrl.data.logs.log import LogSpace
 
 
 def check_support(

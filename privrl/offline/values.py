@@ -7,7 +7,7 @@ import numpy as np
 
 from privrl._typing import FloatArray, IntArray
 from privrl.agents.sparse_model import SparseModel
-from privrl.data.logs import LogSpace
+from privrl.data.logs.log import LogSpace
 from privrl.numerics.scipy_lazily import special
 from privrl.offline.counts import ReleasedCounts
 from privrl.offline.estimates import CHOSEN, DEVIATIONS, Estimate, estimate

@@ -19,7 +19,8 @@ from oracle_tabular import (
 )
 from scipy.stats import norm
 
-from privrl.envs import RiverSwimEnv, Support, TabularMDP, riverswim
+from privrl.envs import Support, TabularMDP, riverswim
+from privrl.envs.riverswim import RiverSwimEnv
 from privrl.envs.rollouts import CountSimulator, StepSimulator
 
 SAMPLERS = [StepSimulator, CountSimulator]

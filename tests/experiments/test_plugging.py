@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from privrl.agents import Policy
 from privrl.cli import app
-from privrl.envs import garnet, save_tables
+from privrl.envs import save_tables
+from privrl.envs.random_tables import garnet
 from privrl.experiments import Method, TrainSpec, run_training
 from privrl.experiments.names import PACKAGES, make_env, named_values
 from privrl.experiments.training import run as training

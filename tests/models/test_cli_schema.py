@@ -14,15 +14,14 @@ from privrl.data.records import read_records
 from privrl.data.schema import (
     Bins,
     Categories,
-    NoHeader,
     Schema,
-    parse_categories,
     read_documentation,
     read_header,
-    template,
     write_template,
 )
-from privrl.data.schema.templates import merged
+from privrl.data.schema.documentation import parse_categories
+from privrl.data.schema.headers import NoHeader
+from privrl.data.schema.templates import merged, template
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 

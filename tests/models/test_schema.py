@@ -17,16 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.data.schema import (
-    Bins,
-    Categories,
-    Schema,
-    parse_bounds,
-    read_header,
-    template,
-    write_template,
-)
+from privrl.data.schema import Bins, Categories, Schema, read_header, write_template
 from privrl.data.schema.plain import check_names
+from privrl.data.schema.templates import parse_bounds, template
 
 NAN, INF = math.nan, math.inf
 SECRET = "Xanthippe-7531"  # what no message may show

@@ -600,7 +600,7 @@ def test_policies_are_kept(tmp_path: Path) -> None:
 
 
 def load_statement() -> dict[str, object]:
-    from privrl.envs import privacy_statement  # noqa: PLC0415
+    from privrl.envs.released import privacy_statement  # noqa: PLC0415
 
     return privacy_statement(unit="a person", relation="r", epsilon=1, delta=0, released="it")
 

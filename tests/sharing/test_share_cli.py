@@ -18,7 +18,8 @@ from privrl._copies import copy_of
 from privrl._sharing import ARTEFACTS, SECRET, SEEDED, STATEMENTS, judge, judge_by
 from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.envs import Released, privacy_statement, save_released
+from privrl.envs import Released, save_released
+from privrl.envs.released import privacy_statement
 from privrl.envs.released_files import load_released
 from privrl.envs.tabular import TabularMDP
 from privrl.models.histograms import PrivateHistogram

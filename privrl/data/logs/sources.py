@@ -42,9 +42,9 @@ def read_log(
     ----------
     source : str, pathlib.Path, pandas.DataFrame, polars.DataFrame or pyarrow.Table
         The rows, in any order; those of a person need not be together. A path is of a text file
-        (``.csv``, ``.tsv`` or ``.txt``, perhaps with ``.gz``) with a header row, read as
-        `privrl.data.read_records` does; of a Parquet file (``.parquet``, ``.pq``); or of a folder
-        of those, which are read in the order of their names.
+        (``.csv``, ``.tsv`` or ``.txt``, perhaps with ``.gz``) with a header row, see
+        `privrl.data.records.read_records`; of a Parquet file (``.parquet``, ``.pq``); or of a
+        folder of Parquet files, which are read in the order of their names.
     schema : LogSchema
         What the columns mean; others are ignored.
     separator : str

@@ -37,7 +37,7 @@ _ADVICE: Final = """\
 
 """
 
-_EMPTY: Final = (None, "", [])
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [])
 
 
 def write_log_template(

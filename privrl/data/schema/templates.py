@@ -361,6 +361,6 @@ def _even(name: str, bounds: Any, bins: int, *, missing: bool) -> Bins:
             f"{shown(bounds)}."
         )
     try:
-        return Bins.even(*bounds[:2], bins, missing=missing, whole=whole)
+        return Bins.even(bounds[0], bounds[1], bins, missing=missing, whole=whole)
     except ValueError as error:
         raise ValueError(f"numeric of {shown(name)}: {error}") from None
