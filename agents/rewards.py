@@ -17,9 +17,12 @@ from privrl.costs.base import BatchCost, Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import DAMPED_REWARDS, Relation
+from privrl.envs.wrappers import clipped
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats, check_count, check_is
+from privrl.numerics.checks import as_floats
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_is
 from privrl.numerics.dirichlet_rows import row_sums
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import GRID, Posterior, Sampler, check_sampler, check_table
@@ -251,8 +254,8 @@ class BetaRewards:
         return counts, self._chance(np.where(happened, reward, self._low))
 
     def _chance(self, reward: FloatArray) -> FloatArray:
-        wrong = reward[~((reward >= self._low) & (reward <= self._high))]
-        if wrong.size:
+        reward, inside = clipped(reward, self._low, self._high)
+        if not inside.all():
             raise ValueError(
                 f"reward must be within the declared range [{self._low:g}, {self._high:g}], and "
                 "one is not; declare the least and the greatest that the rules allow, in an "

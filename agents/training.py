@@ -18,7 +18,7 @@ from privrl.agents.q_learning import QLearning
 from privrl.agents.resuming import Checkpoint, Keeper, Record
 from privrl.agents.stretches import play
 from privrl.agents.tabular import TabularAgent
-from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
+from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival
 from privrl.envs.steps import any_action
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown

@@ -10,23 +10,12 @@ from typing import Any, Final
 import numpy as np
 from gymnasium.spaces import Space
 
+from privrl._registration import CARTPOLE_BINS
 from privrl.envs.spaces import parts_of
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_is
 
 Edges = tuple[float, ...]
-
-CARTPOLE_BINS: Final = (
-    (-0.8, 0.8),
-    (-0.5, 0.5),
-    (math.radians(-6), math.radians(-1), 0.0, math.radians(1), math.radians(6)),
-    (math.radians(-50), math.radians(50)),
-)
-"""Edges that make 162 states of CartPole's position (m), speed, angle (rad) and angular speed.
-
-Barto, Sutton and Anderson (1983), Neuronlike Adaptive Elements That Can Solve Difficult
-Learning Control Problems.
-"""
 
 
 def even_edges(low: float, high: float, bins: int) -> Edges:

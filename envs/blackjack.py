@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from privrl._registration import LONGEST_HAND
 from privrl.envs.tabular import TabularMDP
 
 STICK, HIT = 0, 1
@@ -16,9 +17,6 @@ _CARDS = {card: (4 if card == 10 else 1) / 13 for card in range(1, 11)}
 _HIT_21 = 32 * 11 * 2
 """Where the states begin that are 21 with an ace but no natural; those shown come before."""
 _LOST, _DRAWN, _WON = range(_HIT_21 + 10, _HIT_21 + 13)
-
-LONGEST_HAND = 20
-"""Steps of an episode: from two aces, which count as 2, to more than 21 by drawing only aces."""
 
 
 def blackjack() -> TabularMDP:

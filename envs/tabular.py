@@ -9,8 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from privrl.envs import planning
-from privrl.envs.quicker import Quicker
-from privrl.envs.rollouts import Rollouts
+from privrl.envs.rollouts import AutomaticSimulator, Simulator
 from privrl.envs.support import Support
 from privrl.envs.toy_text import episode_limit, read_tables
 from privrl.numerics.checks import as_floats, check_count
@@ -265,7 +264,7 @@ class TabularMDP:
         counts = self._rollouts(support).counts(runs, episodes, as_rng(rng), free=free)
         return counts.reshape(*batch, *counts.shape[1:])
 
-    def _rollouts(self, support: Support | None) -> Rollouts:
+    def _rollouts(self, support: Support | None) -> Simulator:
         if support is None:
             return self._dense_rollouts
         if support.next_states.shape[:2] != self.transition.shape[:2]:
@@ -274,15 +273,17 @@ class TabularMDP:
                 f"{support.next_states.shape[:2]}; TabularMDP.support fits."
             )
         if support not in self._compact_rollouts:
-            self._compact_rollouts[support] = Quicker(self.transition, self.start, support)
+            self._compact_rollouts[support] = AutomaticSimulator(
+                self.transition, self.start, support
+            )
         return self._compact_rollouts[support]
 
     @cached_property
-    def _dense_rollouts(self) -> Rollouts:
-        return Quicker(self.transition, self.start)
+    def _dense_rollouts(self) -> Simulator:
+        return AutomaticSimulator(self.transition, self.start)
 
     @cached_property
-    def _compact_rollouts(self) -> WeakKeyDictionary[Support, Rollouts]:
+    def _compact_rollouts(self) -> WeakKeyDictionary[Support, Simulator]:
         return WeakKeyDictionary()
 
     def _check_free(self, free: BoolArray, batch: list[int]) -> BoolArray:

@@ -6,10 +6,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privrl.envs.arrival import tables_hold
+from privrl.envs.facts import tables_hold
 from privrl.files.html import InHtml
-from privrl.numerics.checks import check_is, plain_array
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.numerics.checks import check_is
+from privrl.numerics.checks import plain_array
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def worth(env: gym.Env[Any, Any], policy: IntArray) -> Worth | None:
     Parameters
     ----------
     env : gymnasium.Env
-        See `privrl.envs.arrival.tables_hold`, and `privrl.envs.toy_text.read_tables` for what its
+        See `privrl.envs.facts.tables_hold`, and `privrl.envs.toy_text.read_tables` for what its
         tables are.
     policy : array of int, shape (H, S)
         Action at each step and state; -1 for any, uniformly at random.

@@ -12,6 +12,8 @@ from gymnasium.spaces import Dict, Discrete, Space
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
+from privrl._typing import BoolArray
+from privrl._typing import FloatArray
 from privrl.envs.bins import PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
@@ -180,8 +182,39 @@ class Discretised(
         return np.int64(number)
 
 
+def clipped(reward: ArrayLike, low: float, high: float) -> tuple[FloatArray, BoolArray]:
+    """Return rewards put into their public range, and which ones left it by rounding at most.
+
+    An operation on numbers of the range, in a type with machine epsilon ``e``, rounds by at most
+    ``e / 2 * max(|low|, |high|)``. Eight such errors are tolerated: ``np.float32(-1.1)`` is less
+    than -1.1, and ``0.1 * 3`` is more than 0.3. The rewards returned never leave the range, so
+    sensitivity does not depend on the tolerance.
+
+    Parameters
+    ----------
+    reward : array_like of numbers, shape (...)
+        Numbers that float32 holds exactly count as float32: environments compute in float32, and
+        arrays convert. NaN is outside.
+    low, high : float
+        The range.
+
+    Returns
+    -------
+    rewards : array of float, shape (...)
+    inside : array of bool, shape (...)
+    """
+    given = np.asarray(reward)
+    values = given.astype(np.float64)
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32) == values
+    epsilon = np.finfo(np.float16 if given.dtype == np.float16 else np.float32).eps
+    slack = 4 * np.where(single, epsilon, np.finfo(np.float64).eps) * max(abs(low), abs(high))
+    inside: BoolArray = (values >= low - slack) & (values <= high + slack)
+    return np.clip(values, low, high), inside
+
+
 class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
-    """Refuse the first reward that lies outside a declared range, and change nothing else.
+    """Refuse the first reward outside a declared range; put what rounding moved out back in.
 
     Parameters
     ----------
@@ -197,20 +230,23 @@ class InRange(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
         self._low, self._high = low, high
 
     def reward(self, reward: SupportsFloat) -> SupportsFloat:
-        """Return the reward.
+        """Return the reward; see `clipped` for the rounding that is tolerated.
 
         Raises
         ------
         ValueError
             If it lies outside.
         """
-        if not self._low <= float(reward) <= self._high:
+        if self._low <= float(reward) <= self._high:
+            return reward
+        near, inside = clipped(reward, self._low, self._high)  # type: ignore[arg-type] # a number
+        if not inside:
             raise ValueError(
                 f"reward_range must hold every reward, and {self.env} paid one outside "
                 f"{self._low:g},{self._high:g}; give the least and the greatest that it can ever "
                 "pay by its rules, as --reward-range=LOW,HIGH, and never what was seen."
             )
-        return reward
+        return float(near)
 
 
 def numbered(env: gym.Env[Any, Any], bins: str | None = None) -> gym.Env[Any, Any]:

@@ -1,10 +1,11 @@
 """Private reinforcement learning and Bayesian counting models, exactly accounted.
 
-Importing `privrl.envs` registers its environments with Gymnasium.
+Importing this registers the environments: ``gymnasium.make("privrl/RiverSwim-v0")``.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from privrl._registration import register_when_imported
 from privrl._version import __version__
 
 if TYPE_CHECKING:
@@ -20,3 +21,6 @@ def __getattr__(name: str) -> Any:
 
         return secret_rng
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+register_when_imported()

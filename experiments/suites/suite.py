@@ -9,7 +9,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from privrl.envs import SUITE, Benchmark, TabularMDP, benchmark
+from privrl.envs import SUITE
+from privrl.envs import TabularMDP
+from privrl.envs import benchmark
+from privrl.envs.suite import Benchmark
 from privrl.experiments.methods import Method
 from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison

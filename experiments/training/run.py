@@ -14,9 +14,8 @@ from privrl.agents.policies import Policy
 from privrl.agents.resuming import Checkpoint
 from privrl.agents.training import Callback
 from privrl.envs import TabularMDP
-from privrl.envs.arrival import tables_hold
 from privrl.envs.bins import check_bins
-from privrl.envs.facts import PublicFacts, public_facts
+from privrl.envs.facts import PublicFacts, public_facts, tables_hold
 from privrl.envs.labels import grid_of
 from privrl.envs.support import Support
 from privrl.envs.toy_text import read_support
@@ -53,7 +52,7 @@ class TrainSpec(Spec):
         What it is made with, each ``name=value``.
     bins : str, optional
         What each coordinate of continuous observations is cut into, see
-        `privrl.envs.bins.edges_of`; by default the bins of `privrl.envs.PUBLIC_BINS`.
+        `privrl.envs.bins.edges_of`; by default the bins of `privrl.envs.bins.PUBLIC_BINS`.
     method : Method
         How the agent learns.
     episodes : int

@@ -10,6 +10,8 @@ from privrl.cli.answers import AsJson, amount, answering
 from privrl.cli.terminal import OUT, app, friendly, numbers
 from privrl.numerics.printing import down, up
 
+_ORDERS = "1.5,2,4,8,16,32,64"
+
 
 @app.command()
 def account(
@@ -34,7 +36,10 @@ def account(
         str | None, typer.Option(help="The relation's table, such as transitions or rewards.")
     ] = None,
     count: Annotated[int, typer.Option(help="How many releases.")] = 1,
-    orders: Annotated[str, typer.Option(help="Rényi orders to print.")] = "1.5,2,4,8,16,32,64",
+    orders: Annotated[
+        list[str] | None,
+        typer.Option(help="Rényi orders to print.", show_default=_ORDERS),
+    ] = None,
     delta: Annotated[float, typer.Option(help="For (epsilon, delta).")] = 1e-5,
     bound: Annotated[str, typer.Option(help="exact, or dps: Ponnoprat's bound.")] = "exact",
     epsilon: Annotated[
@@ -63,7 +68,7 @@ def account(
         steps = 1 if horizon is None else horizon
         unit = lookup("relation", relation, RELATIONS)(steps, arrival_rewards)
         common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
-        printed = numbers("orders", orders)
+        printed = numbers("orders", orders or _ORDERS)
         if (weight is None) + (alpha is None) > 1:
             raise ValueError("give --weight or --alpha, or both; one of them can be solved for.")
         if weight is None or alpha is None:

@@ -57,7 +57,7 @@ def fit_model_command(
 
         budget = logs.budget_of(epsilon, delta, order, relation, seed)
         rng = rng_of(seed, reproducible=reproducible)
-        where = logs.Where(separator, workers, address)
+        where = logs.ReadOptions(separator, workers, address)
         where.check()
         public = logs.public_log(
             schema,

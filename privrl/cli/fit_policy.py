@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privrl.accounting.ledger import LedgerAccountant
-    from privrl.data.logs import Log, PartitionedLog
+    from privrl.data.logs import Log
+    from privrl.data.logs.partitions import PartitionedLog
     from privrl.offline import ReleasedPolicy
 
 _FILES = ("policy.json", "release.json")
@@ -90,7 +91,7 @@ def fit_policy_command(
         else:
             budget = logs.budget_of(epsilon, delta, order, relation, seed)
             rng = rng_of(seed, reproducible=reproducible)
-            where = logs.Where(separator, workers, address)
+            where = logs.ReadOptions(separator, workers, address)
             where.check()
             public = logs.public_log(
                 schema,

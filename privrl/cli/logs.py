@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from privrl.accounting.ledger import LedgerAccountant
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
-    from privrl.data.logs import Log, LogSchema, LogSpace, PartitionedLog
+    from privrl.data.logs import Log
+    from privrl.data.logs import LogSchema
+    from privrl.data.logs.log import LogSpace
+    from privrl.data.logs.partitions import PartitionedLog
 
 LOG: Final = typer.Argument(
     help="The private log: a file .csv, .csv.gz or .parquet, or a folder of the latter."
@@ -155,7 +158,7 @@ class PublicLog:
     action_names: tuple[str, ...] | None
 
     @contextmanager
-    def read(self, data: Path, where: "Where") -> Iterator["Log | PartitionedLog"]:
+    def read(self, data: Path, where: "ReadOptions") -> Iterator["Log | PartitionedLog"]:
         """Have the log itself."""
         from privrl.data.logs import read_log, read_partitions
         from privrl.data.logs.sources import parquet_files
@@ -174,7 +177,7 @@ class PublicLog:
 
 
 @dataclass(frozen=True)
-class Where:
+class ReadOptions:
     """How a log is to be read: here, or on a cluster."""
 
     separator: str
@@ -207,7 +210,7 @@ def public_log(
     import numpy as np
 
     from privrl.data.logs import LogSchema
-    from privrl.data.logs.labels import cell_labels
+    from privrl.data.logs.schema import cell_labels
     from privrl.offline.support import check_support
 
     chosen = LogSchema.load(schema)

@@ -86,7 +86,7 @@ def options_of(
         name, default = field.name, None if overrides else defaults.get(field.name, field.default)
         common: dict[str, Any] = {"rich_help_panel": panel, "show_default": told.get(name, True)}
         if name in several:
-            name, kind, sentence = f"{name}s", str, f"Comma-separated: {sentence}"
+            name, kind, sentence = f"{name}s", list[str], f"Comma-separated: {sentence}"
         option = typer.Option(help=sentence, **common)
         if kind == tuple[str, ...]:  # one at a time, and there may be commas in them
             option = typer.Option(repeated(name), help=sentence, **common)
@@ -133,14 +133,17 @@ def values_of(spec: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, kind: Any, given: Any) -> Any:
-    if isinstance(given, list):
+    if kind == tuple[str, ...]:
         return tuple(given)
     return numbers(name.replace("_", "-"), given) if _is_list(kind) else given
 
 
 def _read_as(kind: Any) -> Any:
-    """Return the type as which the command line reads a field: names and numbers are texts."""
-    if kind == tuple[str, ...]:
+    """Return the type as which the command line reads a field: names and numbers are texts.
+
+    An option with a list of values may be given several times.
+    """
+    if kind == list[str] or _is_list(kind):
         return list[str]
     return next((one for one in (bool, int, float) if kind in (one, one | None)), str)
 

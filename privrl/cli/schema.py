@@ -1,7 +1,7 @@
 """privrl schema."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,9 @@ from privrl.cli.released import Separator, check_name
 from privrl.cli.terminal import OUT, app, friendly, print_files, words
 
 if TYPE_CHECKING:
-    from privrl.data.schema import Documentation, Written
+    from privrl.data.schema.documentation import Documentation
+    from privrl.data.schema.entries import Value
+    from privrl.data.schema.templates import Bounds, Written
 
 _MOST_NAMES = 20  # that are told
 
@@ -21,7 +23,8 @@ _MOST_NAMES = 20  # that are told
 @app.command("schema")
 def schema_command(
     columns: Annotated[
-        str | None, typer.Option(help="Comma-separated names of columns; of a file, those to use.")
+        list[str] | None,
+        typer.Option(help="Comma-separated names of columns; of a file, those to use."),
     ] = None,
     csv: Annotated[
         Path | None,
@@ -38,13 +41,13 @@ def schema_command(
     numeric: Annotated[
         list[str] | None,
         typer.Option(
-            help="COLUMN=LOW:HIGH, public bounds of a numeric column; may be repeated. It is cut "
-            "at whole numbers if both are, as in age=0:100, but not in 0.0:100.0."
+            help="COLUMN=LOW:HIGH, public bounds of a numeric column; COLUMN=LOW:HIGH:whole if it "
+            "has whole numbers. May be repeated."
         ),
     ] = None,
     categories: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=A,B,C, all that a column may hold; may be repeated."),
+        typer.Option(help="COLUMN=A,B,C, all values of a column. May be repeated."),
     ] = None,
     from_documentation: Annotated[
         Path | None,
@@ -54,10 +57,10 @@ def schema_command(
         ),
     ] = None,
     missing: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Comma-separated columns that get a cell for what is missing or not listed; all "
-            "is each but the classes of a documentation."
+            help="Comma-separated columns that get a cell for missing and unlisted values; all "
+            "is each but the classes of a documentation.",
         ),
     ] = None,
     bins: Annotated[int, typer.Option(help="Bins of every numeric column.")] = 10,
@@ -65,41 +68,62 @@ def schema_command(
         bool,
         typer.Option("--log", help="Of a log of persons, for privrl fit-model and fit-policy."),
     ] = False,
+    person: Annotated[
+        str | None, typer.Option(help="With --log: the column that identifies persons.")
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="With --log: the column of numbers that sorts rows.")
+    ] = None,
+    action: Annotated[
+        list[str] | None,
+        typer.Option(help="With --log: comma-separated columns that make up the action."),
+    ] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option(help="With --log: the column of how an episode ended; see --categories."),
+    ] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="With --log: the column of rewards; see --numeric.")
+    ] = None,
     separator: Separator = ",",
     out: Annotated[Path, typer.Option(help="File to write, .toml or .json.")] = Path("schema.toml"),
     as_json: AsJson = False,
 ) -> None:
     """Write a schema: what each column may hold, known without the data.
 
-    What is not said by options is left to be filled in, in the file or by the same command with
-    more of them: a file that is there is added to, and what is filled in stays.
+    Options fill it in. Fill in the rest in the file, or rerun the command with more options: it
+    completes an existing file, and keeps what is filled in.
 
     Example: privrl schema --columns age,job --numeric age=0:100 --categories job=clerk,smith
     """
     with friendly(), answering(as_json) as answer:
         from privrl.data.logs.templates import write_log_template
         from privrl.data.records import check_separator
-        from privrl.data.schema import (
-            parse_bounds,
-            parse_categories,
-            read_documentation,
-            write_template,
-        )
+        from privrl.data.schema import read_documentation, write_template
+        from privrl.data.schema.documentation import parse_categories
+        from privrl.data.schema.templates import parse_bounds
 
         if columns is None and csv is None and from_documentation is None:
             raise ValueError("give --columns or --csv, or --from-documentation.")
+        roles: dict[str, Any] = {
+            "person": person, "order": order, "actions": words(action or ()), "outcome": outcome,
+            "reward": reward,
+        }  # fmt: skip
+        of_roles = [each for each in (person, order, *roles["actions"], outcome, reward) if each]
+        if of_roles and not log:
+            raise ValueError("person, order, action, outcome and reward need --log.")
         documented = None
         if from_documentation is not None:
             documented = read_documentation(from_documentation)
         between = check_separator(separator)
-        names = words(columns or "")
+        names, rest = words(columns or ()), words(missing or ())
         if csv is not None:
-            said_of = (numeric, categories, missing)
-            typed = None if header else {*names, *_named(said_of), *_there(out)}
+            named_so = {*of_roles, *_named(numeric, categories, rest)}
+            typed = None if header else {*names, *named_so, *_there(out)}
             found = _names_of(csv, between, documented, typed)
-            for name in names:
+            for name in (*names, *of_roles):
                 check_name("columns", name, found)
-            names = names or _in_use(found, out, said_of)
+            names = names or _in_use(found, out, named_so)
         elif columns is None and documented is not None:
             names = documented.names
         bounds: dict[str, Any] = {**parse_bounds(numeric or ())}
@@ -114,33 +138,48 @@ def schema_command(
         said: dict[str, Any] = {
             "numeric": bounds,
             "categories": values,
-            "rest": _rest(missing, names, documented),
+            "rest": _rest(rest, names, documented),
             "bins": bins,
         }
-        if log:
-            try:
-                write_log_template(out, names, **said)
-            except FileExistsError:
-                raise ValueError(
-                    f"out must be a new file with --log, got {str(out)!r}, which exists; what was "
-                    "filled in is not overwritten."
-                ) from None
-            print_files([out])
-            OUT.print(
-                "Fill in whose a row is, what is state and what is action, and what is earned, as "
-                "the file says: from what everybody may know and not from the data."
-            )
-            answer["files"] = named([out])
-            return
-        written = write_template(out, names, **said)
+        written = (
+            write_log_template(out, names, **roles, **said)
+            if log
+            else write_template(out, names, **said)
+        )
         print_files([out])
-        _tell(written, has_rest=missing is not None)
+        inferred = _inferences(bounds, values, bins, {outcome, reward})
+        for sentence in inferred:
+            OUT.print(escape(sentence), soft_wrap=True)
+        _tell(written, has_rest=bool(rest), log=log)
         answer |= {
             "columns": list(names),
+            "inferred": inferred,
             "to_fill_in": list(written.unfilled),
             "kept": list(written.kept),
             "files": named([out]),
         }
+
+
+def _inferences(
+    bounds: "Mapping[str, Bounds]",
+    values: "Mapping[str, Sequence[Value]]",
+    bins: int,
+    roles: Collection[str | None],
+) -> list[str]:
+    """Return a sentence about each type that the options imply."""
+    told, kinds = [], dict[str, list[str]]()
+    for name, listed in values.items():
+        if listed and name not in roles:
+            kind = {int: "whole numbers", bool: "truth values"}.get(type(listed[0]), "texts")
+            kinds.setdefault(f"Categories are {kind} in", []).append(name)
+    for name, each in bounds.items():
+        if each is not None and name not in roles:
+            kind = f"{'Real' if len(each) == 2 else 'Whole'} numbers in {bins} bins:"
+            kinds.setdefault(kind, []).append(f"{name} from {each[0]:g} to {each[1]:g}")
+    for kind, names in kinds.items():
+        hint = " Add :whole to the bounds of whole numbers." if kind.startswith("Real") else ""
+        told.append(f"{kind} {_some(names)}.{hint}")
+    return told
 
 
 def _names_of(
@@ -150,8 +189,8 @@ def _names_of(
 
     ``known`` are names that the user gave, None where the user says that there is a header.
     """
-    from privrl.data.schema import NoHeader, read_header
-    from privrl.data.schema.headers import with_names
+    from privrl.data.schema import read_header
+    from privrl.data.schema.headers import NoHeader, with_names
 
     if known is not None and documented is not None:
         known = known.union(documented.names)
@@ -169,32 +208,35 @@ def _names_of(
     return documented.names
 
 
-_Said = tuple[list[str] | None, list[str] | None, str | None]  # numeric, categories, missing
-
-
-def _named(said: _Said) -> set[str]:
+def _named(
+    numeric: Sequence[str] | None, categories: Sequence[str] | None, rest: Sequence[str]
+) -> set[str]:
     """Return the columns that options name."""
-    numeric, categories, missing = said
-    named = {each.rpartition("=")[0] for each in (*(numeric or ()), *(categories or ()))}
-    return named if missing in (None, "all") else named.union(words(missing))
+    named = {each.rpartition("=")[0] for each in numeric or ()}
+    named |= {each.partition("=")[0].strip() for each in categories or ()}
+    return named.union(() if rest == ("all",) else rest)
 
 
 def _there(out: Path) -> set[str]:
-    """Return the columns of a schema that is there; none where there is no schema to add to."""
+    """Return the columns of an existing schema; none where there is no schema to complete."""
     from privrl.data.schema.plain import read
 
     try:
-        return set(read(out)["columns"].keys())
+        data = read(out)
+        tables = [data.get(key, {}) for key in ("columns", "state", "action")]
+        roles = [data.get(key) for key in ("person", "episode", "order")]
+        roles += [data.get(key, {}).get("column") for key in ("reward", "outcome")]
+        return {*filter(None, roles), *(name for table in tables for name in table)}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return set()  # what is there and is no schema is refused when it is to be added to
+        return set()  # any other file is refused when it is to be completed
 
 
-def _in_use(header: tuple[str, ...], out: Path, said: _Said) -> tuple[str, ...]:
+def _in_use(header: tuple[str, ...], out: Path, named_so: set[str]) -> tuple[str, ...]:
     """Return a file's columns, but those that were deleted from a schema which is there."""
     there = _there(out)
     if not there:
         return header
-    names = tuple(each for each in header if each in there | _named(said))
+    names = tuple(each for each in header if each in there | named_so)
     left = [each for each in header if each not in names]
     if left and names:
         OUT.print(
@@ -205,11 +247,11 @@ def _in_use(header: tuple[str, ...], out: Path, said: _Said) -> tuple[str, ...]:
 
 
 def _rest(
-    missing: str | None, names: tuple[str, ...], documented: "Documentation | None"
+    rest: tuple[str, ...], names: tuple[str, ...], documented: "Documentation | None"
 ) -> tuple[str, ...]:
     """Return the columns that get a cell for the rest; classes must all be known."""
-    if missing != "all":
-        return words(missing or "")
+    if rest != ("all",):
+        return rest
     classes = None if documented is None else documented.named(names).classes
     return tuple(name for name in names if name != classes)
 
@@ -227,8 +269,25 @@ def _tell_documented(documented: "Documentation", names: tuple[str, ...]) -> Non
         OUT.print(f"It has {more} more column{'s' * (more > 1)}, which the file has not.")
 
 
-def _tell(written: "Written", *, has_rest: bool) -> None:
-    """Say what is left to do, and how."""
+def _tell_log(written: "Written") -> None:
+    """Print which lines of a log's schema are left to fill in."""
+    if written.kept:
+        OUT.print(f"Kept as they were filled in: [bold]{escape(_some(written.kept))}[/].")
+    if written.unfilled:
+        OUT.print(
+            f"Fill in, from public knowledge and not from the data: "
+            f"[bold]{escape(_some(written.unfilled))}[/]. The comment at the top of the file "
+            "explains each entry."
+        )
+    else:
+        OUT.print("Nothing is left to fill in.")
+
+
+def _tell(written: "Written", *, has_rest: bool, log: bool) -> None:
+    """Print what is left to do, and how."""
+    if log:
+        _tell_log(written)
+        return
     if written.kept:
         OUT.print(
             f"Left as they were filled in: [bold]{escape(_some(written.kept))}[/]; to have one "

@@ -49,7 +49,7 @@ def _options() -> list[Parameter]:
 def suite(
     *,
     tasks: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Comma-separated: all, set, judged, names of tasks, other sizes and seeds such as "
             "DeepSea15 or Garnet30x3-11, and .npz files of tables.",
@@ -57,7 +57,7 @@ def suite(
         ),
     ] = None,
     epsilons: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Comma-separated budgets of a whole run, in nats; none is no privacy.",
             rich_help_panel=_PANEL,
@@ -148,9 +148,9 @@ def suite(
             answer.update(write_report(out))
 
 
-def _budgets(text: str) -> tuple[float | None, ...]:
-    """Return the numbers of a comma-separated list, and None for "none"."""
-    return tuple(None if w == "none" else numbers("epsilons", w)[0] for w in words(text))
+def _budgets(texts: list[str]) -> tuple[float | None, ...]:
+    """Return the numbers of comma-separated lists, and None for "none"."""
+    return tuple(None if w == "none" else numbers("epsilons", w)[0] for w in words(texts))
 
 
 def _print_suite(results: "pd.DataFrame") -> None:

@@ -4,7 +4,7 @@ import errno
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -174,16 +174,19 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str 
     )
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Return the words of a comma-separated list."""
+def words(texts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the words of comma-separated lists, one after the other."""
+    text = texts if isinstance(texts, str) else ",".join(texts)
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def numbers(name: str, text: str) -> tuple[float, ...]:
-    """Return the numbers of a comma-separated list; the name is the option's, for errors."""
+def numbers(name: str, texts: str | Sequence[str]) -> tuple[float, ...]:
+    """Return the numbers of comma-separated lists; the name is the option's, for errors."""
+    found = words(texts)
     try:
-        return tuple(float(word) for word in words(text))
+        return tuple(map(float, found))
     except ValueError as error:
+        text = ",".join(found)
         raise ValueError(f"{name} must be comma-separated numbers, got {shown(text)}.") from error
 
 
@@ -197,13 +200,13 @@ def command_line(verb: str, options: dict[str, Any]) -> str:
     parts = ["privrl", verb]
     for name, value in options.items():
         if value is not None:
-            if isinstance(value, list):
+            if name == "env_args":  # whose values may hold commas
                 parts += [f"{repeated(name)}={each}" for each in value]
                 continue
             option = name.replace("_", "-")
             if isinstance(value, bool):
                 parts.append(f"--{'' if value else 'no-'}{option}")
                 continue
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
             parts.append(f"--{option}={text}")
     return shlex.join(parts)

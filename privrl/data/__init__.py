@@ -4,7 +4,6 @@ What a column may hold stands in a `Schema`, which is never read from the data.
 `privrl.data.datasets` has real data sets with theirs.
 """
 
-from privrl.data.records import read_records
-from privrl.data.schema import MISSING, OTHER, Bins, Categories, Column, Schema
+from privrl.data.schema import Bins, Categories, Schema
 
-__all__ = ["MISSING", "OTHER", "Bins", "Categories", "Column", "Schema", "read_records"]
+__all__ = ["Bins", "Categories", "Schema"]

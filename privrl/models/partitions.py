@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privrl.data.cluster import OnCluster
+from privrl.data.logs.partitions import OnCluster
 from privrl.data.logs.sources import parquet_files, parquet_table
 from privrl.data.schema import Column, Schema
 from privrl.numerics.checks import check_is

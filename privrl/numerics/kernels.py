@@ -270,7 +270,7 @@ def _walk(
 def walked(
     policy: IntArray, draws: FloatArray, rows: Any, cell: IntArray, shape: tuple[int, int, int]
 ) -> IntArray:
-    """Return what `privrl.envs.walkers` counts, of as many walkers in each run."""
+    """Return what `privrl.envs.rollouts` counts, of as many walkers in each run."""
     counts = np.zeros((len(policy), *shape), np.int64)
     tables = rows.ends, rows.first, rows.next_state, cell
     begin = np.full(draws.shape[1], rows.start_row)

@@ -8,8 +8,12 @@ import numpy as np
 from privrl.agents.rewards import HatPosterior
 from privrl.agents.sparse_model import SparseModel
 from privrl.costs.noise import LaplaceCost
-from privrl.data.logs import CUT, Log, LogSpace
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
+from privrl.data.logs.log import LogSpace
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privrl.data.logs import CUT, Log
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 
 @dataclass(frozen=True, eq=False)

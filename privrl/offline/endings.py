@@ -11,8 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from privrl.data.logs import CUT, Log, LogSpace
-from privrl.numerics.typing import BoolArray, FloatArray
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
+from privrl.data.logs.log import LogSpace
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

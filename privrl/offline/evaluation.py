@@ -27,10 +27,14 @@ import numpy as np
 from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_is, plain_array
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_is
+from privrl.numerics.checks import plain_array
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray

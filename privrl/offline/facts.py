@@ -6,9 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from privrl.data.logs import Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
 from privrl.files.html import InHtml
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
 from privrl.offline.persons import PersonStream
 from privrl.offline.purses import Added

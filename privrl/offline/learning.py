@@ -14,8 +14,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from privrl.data.logs import Log, LogSpace, PartitionedLog
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.offline.behaviour import positive
 from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
 from privrl.offline.estimates import DEVIATIONS, Estimate, estimate

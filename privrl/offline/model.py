@@ -7,7 +7,9 @@ import numpy as np
 
 from privrl.accounting.base import Accountant
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is

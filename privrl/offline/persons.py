@@ -41,7 +41,8 @@ from privrl.accounting.base import Accountant
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
-from privrl.data.logs import Log, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.discrete_gaussian import gaussian_on_grid

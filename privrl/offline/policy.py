@@ -15,7 +15,9 @@ from privrl.accounting.base import Accountant
 from privrl.costs.base import Cost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import Relation
-from privrl.data.logs import Log, LogSpace, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng

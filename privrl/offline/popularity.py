@@ -12,8 +12,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from privrl.data.logs import Log, LogSpace
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.offline.behaviour import (
     Behaviour,
     estimated_behaviour,

@@ -13,9 +13,11 @@ from typing import Final, Literal, Protocol
 
 import numpy as np
 
-from privrl.data.logs import Log, PartitionedLog
+from privrl.data.logs import Log
+from privrl.data.logs.partitions import PartitionedLog
 from privrl.numerics.checks import check_is
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 PURSE: Final = 2.0**24  # grains of a purse
 FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted

@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from privrl.data.logs import Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
 from privrl.numerics.typing import FloatArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import PersonStream

@@ -57,7 +57,7 @@ class ReleasedPolicy(InHtml):
     kind : {"behaviour", "popular", "vote", "rounds", "counts", "plan"}
         How it was made, see `LoggedPolicy`; "plan" if for a released model.
     statement : dict
-        What protects whom, see `privrl.envs.privacy_statement`.
+        What protects whom, see `privrl.envs.released.privacy_statement`.
     state_names, action_names : sequence of str, optional
         Public labels.
     facts : LogFacts, optional

@@ -37,7 +37,7 @@ def statement_of(
     released : str
         What left, in words: sums, votes.
     randomness, caveats, details
-        As `privrl.envs.privacy_statement` takes them.
+        As `privrl.envs.released.privacy_statement` takes them.
 
     Returns
     -------

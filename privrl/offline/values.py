@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from privrl.agents.sparse_model import SparseModel
-from privrl.data.logs import LogSpace
+from privrl.data.logs.log import LogSpace
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray, IntArray
 from privrl.offline.counts import ReleasedCounts

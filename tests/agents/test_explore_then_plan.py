@@ -8,7 +8,8 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
 from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards, Once
 from privrl.agents.training import learn_counts
-from privrl.envs import Support, garnet, riverswim
+from privrl.envs import Support, riverswim
+from privrl.envs.random_tables import garnet
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

@@ -36,7 +36,8 @@ from privrl.agents import (
 from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep
-from privrl.envs import RiverSwimVectorEnv, Support, TabularVectorEnv, riverswim
+from privrl.envs import Support, TabularVectorEnv, riverswim
+from privrl.envs.vector import RiverSwimVectorEnv
 from privrl.experiments.training.loop import train
 from privrl.samplers.base import GRID, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse

@@ -313,3 +313,33 @@ def test_points_that_are_paid_nowhere_are_told_from_those_that_are() -> None:
     model = SparseModel(NoisyPosterior(nothing, ones, ones), rows, 6)
     chance = model._chance_paid[:, 0, 0]  # of the first state
     assert (chance[:, 0] > 2 * chance[:, 1:].max(axis=-1)).all()
+
+
+@pytest.mark.parametrize(
+    ("paid", "low", "high"),
+    [
+        (np.float16(-1.2), -1.2, 1.0),
+        (np.float32(-1.1), -1.1, 1.0),
+        (np.float64(np.float32(-1.1)), -1.1, 1.0),  # as arrays of float64 hold it
+        (np.float64(np.float32(-1000.4)), -1000.4, -999.4),
+        (np.float32(0.3), -1.1, 0.3),
+        (np.float64(0.1 * 3), 0.0, 0.3),
+    ],
+)
+def test_a_reward_that_rounding_moved_out_of_the_range_counts_as_its_end(
+    paid: np.floating, low: float, high: float
+) -> None:
+    """So one changed reward still moves at most one count."""
+    assert not low <= float(paid) <= high
+    sampler = NoisyCounts(sigma=1.0, updates=1, table="rewards")
+    for model in (
+        BetaRewards(NonPrivate(alpha=1.0), low=low, high=high),
+        NoisyRewards(sampler, low=low, high=high),
+        HatRewards(sampler, low=low, high=high, points=4),
+    ):
+        end = np.array([high if paid > 0 else low])
+        wanted = encoded(model, end, rng())
+        np.testing.assert_array_equal(encoded(model, np.array([paid]), rng()), wanted)
+        for wrong in (end * 1.01, end * (1 + 1e-9)):
+            with pytest.raises(ValueError, match="declared range"):
+                encoded(model, wrong, rng())

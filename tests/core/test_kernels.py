@@ -14,7 +14,7 @@ from privrl.agents import PSRL, BetaRewards
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, plan, riverswim
 from privrl.envs.planning import best_actions
-from privrl.envs.walkers import Walkers
+from privrl.envs.rollouts import StepSimulator
 from privrl.numerics import compiled, exact_dirichlet
 from privrl.numerics.exact_dirichlet import rounded_log_gammas
 from privrl.numerics.randomness import VectorisedGenerator
@@ -187,7 +187,7 @@ def test_walkers_go_the_same_ways(
     transition /= transition.sum(axis=-1, keepdims=True)
     start = transition[0, 0]
     mdp = TabularMDP(transition, np.zeros((n_states, 2)), start, 11)
-    walkers = Walkers(transition, start, mdp.support if support else None)
+    walkers = StepSimulator(transition, start, mdp.support if support else None)
     policy = rng.integers(2, size=(5, 11, n_states))
     policy.flags.writeable = False
     for episodes in (1, 30):

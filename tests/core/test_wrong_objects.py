@@ -32,20 +32,12 @@ from privrl.costs import (
     Together,
 )
 from privrl.costs.noise_pairs import DiscreteGaussianPair
-from privrl.data import Bins, Categories, read_records
-from privrl.data.schema import template
-from privrl.envs import (
-    TabularEnv,
-    benchmark,
-    inventory,
-    machine_replacement,
-    plan,
-    public_facts,
-    queue,
-    riverswim,
-    save_tables,
-    worth,
-)
+from privrl.data import Bins, Categories
+from privrl.data.records import read_records
+from privrl.data.schema.templates import template
+from privrl.envs import TabularEnv, benchmark, plan, public_facts, riverswim, save_tables
+from privrl.envs.operations import inventory, machine_replacement, queue
+from privrl.envs.worth import worth
 from privrl.experiments import run_sweep, run_training, suites
 from privrl.mechanisms import LaplaceMechanism
 from privrl.mechanisms import design

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl.cli import app
-from privrl.data import Bins, Schema, read_records
+from privrl.data import Bins, Schema
 from privrl.data.logs import LogSchema, read_log
+from privrl.data.records import read_records
 from privrl.data.schema import read_header
 from privrl.models import BayesNet
 from privrl.offline import load_policy

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.data.logs import CUT, from_buffer, from_minari
+from privrl.data.logs import from_minari
+from privrl.data.logs.episodes import from_buffer
+from privrl.data.logs.log import CUT
 
 SIZES = {"n_states": 5, "n_actions": 2, "reward_bounds": (0, 1), "most_steps": 4}
 FIELDS = ("state", "action", "next_state", "reward", "episode_starts", "person_starts")

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from privrl.audit import audit_replay
 from privrl.costs import AddRemoveRecord
 from privrl.data import Bins, Categories, Schema
-from privrl.data.logs import CUT, LogSchema, read_log, text
+from privrl.data.logs import LogSchema, read_log, text
+from privrl.data.logs.log import CUT
 from privrl.mechanisms import GaussianMechanism
 
 FIELDS = ("state", "action", "next_state", "reward", "episode_starts", "person_starts")

@@ -22,7 +22,8 @@ import pandas as pd
 import pytest
 
 from privrl.data import Bins, Categories
-from privrl.data.logs import Log, LogSchema, from_buffer, read_log, read_partitions, sources, text
+from privrl.data.logs import Log, LogSchema, read_log, read_partitions, sources, text
+from privrl.data.logs.episodes import from_buffer
 from privrl.data.schema import entries
 
 COLUMNS = ("who", "stay", "hour", "ward", "sugar", "dose", "score", "left")

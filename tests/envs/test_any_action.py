@@ -9,10 +9,8 @@ from oracle_tabular import FALSE_ALARM, random_mdp
 from scipy.stats import norm
 
 from privrl.envs import Support, TabularMDP, planning
-from privrl.envs.flows import Flows
-from privrl.envs.quicker import Quicker
+from privrl.envs.rollouts import AutomaticSimulator, CountSimulator, StepSimulator
 from privrl.envs.steps import any_action, rollout_steps
-from privrl.envs.walkers import Walkers
 
 RUNS, EPISODES = 2000, 25
 S, A, H = 4, 3, 4
@@ -41,9 +39,9 @@ def by(kind):
 
 
 WAYS = {
-    "walkers": by(Walkers),
-    "flows": by(Flows),
-    "quicker": by(Quicker),
+    "walkers": by(StepSimulator),
+    "flows": by(CountSimulator),
+    "quicker": by(AutomaticSimulator),
     "steps": by_steps,
     "method": lambda mdp, policy, episodes, rng, *, free=None, support=None: mdp.rollout_counts(
         policy, episodes, rng, free=free, support=support
@@ -121,12 +119,12 @@ def test_each_episode_draws_anew(name, rng):
 
 
 def test_few_and_many_episodes_take_both_ways(monkeypatch, rng):
-    """Quicker hands what is free to either."""
+    """AutomaticSimulator hands what is free to either."""
     mdp = random_mdp(rng, n_states=S, n_actions=A, horizon=H)
     free = np.zeros((1, S, A), np.bool_)
     free[..., 1] = True
     taken = []
-    for kind in (Walkers, Flows):
+    for kind in (StepSimulator, CountSimulator):
         whole = kind.counts
 
         def noting(self, *args, whole=whole, **options):
@@ -137,7 +135,7 @@ def test_few_and_many_episodes_take_both_ways(monkeypatch, rng):
     for episodes in (1, 100_000):
         counts = mdp.rollout_counts(np.full((1, H, S), -1), episodes, rng, free=free)
         assert not counts[:, :, [0, 2]].any()
-    assert taken == ["Walkers", "Flows"]
+    assert taken == ["StepSimulator", "CountSimulator"]
 
 
 @pytest.mark.parametrize("name", ["walkers", "flows", "quicker", "method"])

@@ -6,7 +6,7 @@ import pytest
 from oracle_tabular import FALSE_ALARM
 from scipy.stats import chi2
 
-from privrl.envs import blackjack
+from privrl.envs.blackjack import blackjack
 
 EPISODES = 5000
 STICK, HIT = 0, 1

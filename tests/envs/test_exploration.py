@@ -5,7 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from privrl.envs import deep_sea, double_chain, evaluate, key_and_door, plan, six_arms
+from privrl.envs import plan
+from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
+from privrl.envs.planning import evaluate
 
 
 def value(mdp, policy):

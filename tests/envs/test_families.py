@@ -5,7 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from privrl.envs import FAMILIES, SUITE, benchmark, deep_sea, garnet, queue, riverswim, save_tables
+from privrl.envs import SUITE, benchmark, riverswim, save_tables
+from privrl.envs.exploration import deep_sea
+from privrl.envs.operations import queue
+from privrl.envs.random_tables import garnet
+from privrl.envs.suite import FAMILIES
 
 SAME = {
     "RiverSwim50": "RiverSwim50",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fake_icu import ACTIONS, write_actions, write_tables, write_wheel
 
-from privrl.envs import icu_sepsis, icu_sepsis_choices
+from privrl.envs.icu_sepsis import icu_sepsis, icu_sepsis_choices
 from privrl.envs.suite import Benchmark
 
 WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")  # a path

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
-from privrl.envs import FlattenDiscrete, numbered
+from privrl.envs import numbered
 from privrl.envs.minigrid import Position
 from privrl.envs.toy_text import episode_limit
+from privrl.envs.wrappers import FlattenDiscrete
 
 pytestmark = pytest.mark.needs("minigrid")
 NAMES = {"MiniGrid-Empty-5x5-v0": 100, "MiniGrid-DoorKey-5x5-v0": 600}

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from privrl.envs import inventory, machine_replacement, plan, queue
+from privrl.envs import plan
+from privrl.envs.operations import inventory, machine_replacement, queue
 
 
 def test_the_stock_that_puterman_solves():

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 from oracle_tabular import all_policies, random_mdp, value_by_paths
 
-from privrl.envs import Support, TabularMDP, evaluate, plan, plan_support, planning
+from privrl.envs import Support, TabularMDP, plan, planning
+from privrl.envs.planning import evaluate, plan_support
 
 
 @pytest.fixture

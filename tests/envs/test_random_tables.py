@@ -5,7 +5,7 @@ import pytest
 from oracle_tabular import FALSE_ALARM
 from scipy.stats import chisquare, kstest
 
-from privrl.envs import dense, garnet
+from privrl.envs.random_tables import dense, garnet
 
 
 def test_a_garnet_branches():

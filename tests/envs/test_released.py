@@ -32,12 +32,12 @@ from privrl.envs import (
     TabularMDP,
     load_released,
     plan,
-    privacy_statement,
     riverswim,
     save_released,
 )
 from privrl.envs import released as released_module
 from privrl.envs import released_files as files_module
+from privrl.envs.released import privacy_statement
 from privrl.experiments import train
 
 ENV_ID = "privrl.envs:privrl/Released-v0"

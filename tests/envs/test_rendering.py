@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from privrl.envs import RiverSwimEnv, riverswim
+from privrl.envs import riverswim
+from privrl.envs.riverswim import RiverSwimEnv
 from privrl.envs.riverswim_render import ansi, rgb_array
 
 

@@ -6,8 +6,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from oracle_tabular import FALSE_ALARM, p_value
 
-from privrl.envs import RiverSwimEnv, TabularMDP, evaluate, riverswim
-from privrl.envs.registration import register_envs
+from privrl._registration import register_envs
+from privrl.envs import TabularMDP, riverswim
+from privrl.envs.planning import evaluate
+from privrl.envs.riverswim import RiverSwimEnv
 
 register_envs()
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from oracle_tabular import random_mdp
 
-from privrl.envs import deep_sea, load_tables, riverswim, save_tables
+from privrl.envs import load_tables, riverswim, save_tables
+from privrl.envs.exploration import deep_sea
 
 NAMES = ("transition", "reward", "start", "horizon")
 

@@ -19,11 +19,11 @@ from oracle_tabular import (
 )
 from scipy.stats import norm
 
-from privrl.envs import RiverSwimEnv, Support, TabularMDP, riverswim
-from privrl.envs.flows import Flows
-from privrl.envs.walkers import Walkers
+from privrl.envs import Support, TabularMDP, riverswim
+from privrl.envs.riverswim import RiverSwimEnv
+from privrl.envs.rollouts import CountSimulator, StepSimulator
 
-SAMPLERS = [Walkers, Flows]
+SAMPLERS = [StepSimulator, CountSimulator]
 
 
 @pytest.fixture
@@ -275,7 +275,8 @@ def worst_moments(counts, episodes, mean, covariance):
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize(
-    ("sampler", "episodes"), [(Walkers, 20), (Flows, 20), (Flows, 1000), (Flows, 10**12)]
+    ("sampler", "episodes"),
+    [(StepSimulator, 20), (CountSimulator, 20), (CountSimulator, 1000), (CountSimulator, 10**12)],
 )
 def test_means_and_covariances_of_the_counts(sampler, episodes, rng):
     """20000 runs against the exact moments, within the normal bound, Bonferroni-corrected.
@@ -324,8 +325,8 @@ def test_stepping_an_environment_gives_the_same_law(variant, rng):
     policies = np.broadcast_to(policy, (runs, 3, 4))
     for counts in (
         stepped,
-        Walkers(mdp.transition, mdp.start).counts(policies, 1, rng),
-        Flows(mdp.transition, mdp.start).counts(policies, 1, rng),
+        StepSimulator(mdp.transition, mdp.start).counts(policies, 1, rng),
+        CountSimulator(mdp.transition, mdp.start).counts(policies, 1, rng),
         mdp.rollout_counts(policies, 1, rng),
     ):
         found, times = np.unique(counts.reshape(runs, -1), axis=0, return_counts=True)
@@ -383,9 +384,9 @@ def test_trillions_of_episodes_fit(rng):
 
 
 def test_many_walkers_go_in_groups(rng, monkeypatch):
-    monkeypatch.setattr("privrl.envs.walkers._DRAWS_AT_ONCE", 100)
+    monkeypatch.setattr("privrl.envs.rollouts._DRAWS_AT_ONCE", 100)
     mdp = random_mdp(rng, horizon=7)
-    counts = Walkers(mdp.transition, mdp.start).counts(stationary([0, 1, 0], mdp), 50, rng)
+    counts = StepSimulator(mdp.transition, mdp.start).counts(stationary([0, 1, 0], mdp), 50, rng)
     by_action = counts.sum(axis=(1, 3))
     np.testing.assert_array_equal(by_action, [[350, 0], [0, 350], [350, 0]])
 
@@ -408,10 +409,10 @@ class ConstantDraws:
 
 @pytest.mark.parametrize("few", [0, 4])
 def test_a_few_walkers_go_where_many_would(rng, monkeypatch, few):
-    monkeypatch.setattr("privrl.envs.walkers._FEW", few)
+    monkeypatch.setattr("privrl.envs.rollouts._FEW", few)
     mdp = random_mdp(rng, horizon=9)
     policies = rng.integers(2, size=(2, 9, 3))
-    counts = Walkers(mdp.transition, mdp.start).counts(policies, 2, np.random.default_rng(5))
+    counts = StepSimulator(mdp.transition, mdp.start).counts(policies, 2, np.random.default_rng(5))
     u = np.random.default_rng(5).random((10, 4))
     expected = np.zeros_like(counts)
     for walker, run in enumerate([0, 0, 1, 1]):
@@ -429,12 +430,12 @@ def test_a_few_walkers_go_where_many_would(rng, monkeypatch, few):
 @pytest.mark.parametrize(("draw", "chosen"), [(0.0, 0), (1 - 2.0**-53, 1)])
 def test_extreme_draws_stay_in_their_row(draw, chosen, total, few, monkeypatch):
     """At row 9000, row + u rounds to the next row for the largest u; rows may fall short of 1."""
-    monkeypatch.setattr("privrl.envs.walkers._FEW", few)
+    monkeypatch.setattr("privrl.envs.rollouts._FEW", few)
     transition, start, pairs = two_ways_on(total)
     actions = np.array([0, 1, 150, 299])
     policy = np.broadcast_to(actions[:, None, None], (4, 4, 30))
 
-    counts = Walkers(transition, start).counts(policy, 1, ConstantDraws(draw))
+    counts = StepSimulator(transition, start).counts(policy, 1, ConstantDraws(draw))
 
     expected = np.zeros_like(counts)
     state = [3, 28][chosen]
@@ -445,7 +446,7 @@ def test_extreme_draws_stay_in_their_row(draw, chosen, total, few, monkeypatch):
     np.testing.assert_array_equal(counts, expected)
 
 
-@pytest.mark.parametrize(("sampler", "episodes"), [(Walkers, 2000), (Flows, 10**15)])
+@pytest.mark.parametrize(("sampler", "episodes"), [(StepSimulator, 2000), (CountSimulator, 10**15)])
 def test_what_cannot_happen_does_not(sampler, episodes, rng):
     """NumPy's multinomial gives a last category of probability 0 what rounding leaves over."""
     transition = np.zeros((14, 12, 14))

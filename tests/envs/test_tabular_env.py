@@ -14,13 +14,12 @@ from privrl.envs import (
     TabularEnv,
     TabularMDP,
     TabularVectorEnv,
-    deep_sea,
-    garnet,
-    key_and_door,
     load_tables,
     riverswim,
     save_tables,
 )
+from privrl.envs.exploration import deep_sea, key_and_door
+from privrl.envs.random_tables import garnet
 
 ENV_ID = "privrl.envs:privrl/Tabular-v0"
 LAKE = TabularMDP.from_gymnasium(gym.make("FrozenLake-v1"), 100)

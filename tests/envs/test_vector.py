@@ -8,9 +8,10 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from oracle_tabular import FALSE_ALARM, episode_law, p_value, random_mdp, two_ways_on
 
-from privrl.envs import RiverSwimVectorEnv, TabularMDP, TabularVectorEnv, riverswim
-from privrl.envs.registration import register_envs
+from privrl._registration import register_envs
+from privrl.envs import TabularMDP, TabularVectorEnv, riverswim
 from privrl.envs.riverswim_render import rgb_array
+from privrl.envs.vector import RiverSwimVectorEnv
 
 register_envs()
 

@@ -9,16 +9,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.utils.env_checker import check_env
 
-from privrl.envs import (
-    CARTPOLE_BINS,
-    PUBLIC_BINS,
-    Discretised,
-    FlattenActions,
-    FlattenDiscrete,
-    numbered,
-)
-from privrl.envs.bins import edges_of
-from privrl.envs.registration import register_envs
+from privrl._registration import register_envs
+from privrl.envs import numbered
+from privrl.envs.bins import CARTPOLE_BINS, PUBLIC_BINS, edges_of
+from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete
 
 register_envs()
 

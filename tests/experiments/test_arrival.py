@@ -12,8 +12,10 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from privrl.agents import PSRL, NoisyRewards
 from privrl.costs.relations import Relation, ReplaceStep
-from privrl.envs import FlattenDiscrete, RiverSwimVectorEnv, TabularMDP, riverswim
-from privrl.envs.arrival import pays_on_arrival, tables_hold
+from privrl.envs import TabularMDP, riverswim
+from privrl.envs.facts import pays_on_arrival, tables_hold
+from privrl.envs.vector import RiverSwimVectorEnv
+from privrl.envs.wrappers import FlattenDiscrete
 from privrl.experiments import Method, TrainSpec, run_training, train
 from privrl.samplers.noisy_counts import NoisyCounts
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from privrl.envs import riverswim, walkers
+from privrl.envs import riverswim, rollouts
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps.jobs import Job, JobsAbreast, abreast, run_abreast, run_job
 from privrl.numerics import exact_dirichlet
@@ -62,7 +62,7 @@ def test_results_are_those_of_each_alone(method: Method) -> None:
 def test_so_they_are_where_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where rows are drawn, or walked, one after the other; and where all go as flows."""
     monkeypatch.setattr(exact_dirichlet, "_CHUNK", 60)
-    monkeypatch.setattr(walkers, "_DRAWS_AT_ONCE", 40)
+    monkeypatch.setattr(rollouts, "_DRAWS_AT_ONCE", 40)
     same(side_by_side(Method(sampler="diffuse", schedule="geometric:1.5"), episodes=400))
 
 

@@ -370,8 +370,8 @@ def test_a_schema_that_cannot_be_written_whole_is_not_there(
         patch.setattr(os, "fsync", full)
         assert RUNNER.invoke(app, more).exit_code == 2
     assert Path("new.toml").read_bytes() == before
-    assert RUNNER.invoke(app, more).exit_code == (2 if log else 0)
-    assert Path("new.toml").read_bytes().startswith(before)
+    assert RUNNER.invoke(app, more).exit_code == 0
+    assert set(before.splitlines()) < set(Path("new.toml").read_bytes().splitlines())
 
 
 # Interrupted -------------------------------------------------------------------------------------

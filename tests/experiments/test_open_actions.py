@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from privrl.agents import PSRL, Geometric, NoisyRewards, stretches
-from privrl.envs import RiverSwimVectorEnv, riverswim
+from privrl.envs import riverswim
+from privrl.envs.vector import RiverSwimVectorEnv
 from privrl.experiments.training.loop import train
 from privrl.samplers.noisy_counts import NonPrivate
 

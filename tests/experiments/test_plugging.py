@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from privrl.agents import Policy
 from privrl.cli import app
-from privrl.envs import garnet, save_tables
+from privrl.envs import save_tables
+from privrl.envs.random_tables import garnet
 from privrl.experiments import Method, TrainSpec, run_training
 from privrl.experiments.names import PACKAGES, make_env, named_values
 from privrl.experiments.training import run as training
@@ -36,15 +37,16 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 MODULE = """
 import gymnasium as gym
+import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 class MyEnv(gym.Env):
-    def __init__(self, pays=0.5, ends=False, breaks=False):
+    def __init__(self, pays=0.5, ends=False, breaks=False, single=False):
         if breaks:
             raise KeyError("size")
         self.observation_space = Dict({"at": MultiDiscrete([2, 3]), "goal": Discrete(2, start=1)})
         self.action_space = MultiDiscrete([2, 2])
-        self.pays, self.ends = pays, ends
+        self.pays, self.ends = np.float32(pays) if single else pays, ends
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -118,6 +120,8 @@ def test_an_environment_of_ones_own_is_trained_in(
         assert "--reward-range=LOW,HIGH" in said
     assert not Path("none").exists()
     run("--env=my_module:MyEnv-v0", "--env-arg=pays=1.5", "--reward-range=0,2", "--out=two")
+    arguments = ("--env-arg=pays=-1.1", "--env-arg=single=true", "--reward-range=-1.1,1")
+    assert "cost" in run("--env=my_module:MyEnv-v0", *arguments, "--out=rounded")
     said = run("--env=my_module:MyEnv-v0", "--env-arg=breaks=true", "--out=none")
     assert "'my_module:MyEnv-v0' with breaks=true: 'size'" in said
     assert run("--env", "my_module:MyEnvy-v0", "--out", "none").endswith("Did you mean 'MyEnv-v0'?")

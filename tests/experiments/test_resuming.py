@@ -17,7 +17,10 @@ from privrl.agents import (
     NoisyRewards,
     TabularAgent,
 )
-from privrl.envs import RiverSwimEnv, RiverSwimVectorEnv, deep_sea, riverswim
+from privrl.envs import riverswim
+from privrl.envs.exploration import deep_sea
+from privrl.envs.riverswim import RiverSwimEnv
+from privrl.envs.vector import RiverSwimVectorEnv
 from privrl.experiments import train
 from privrl.samplers.dirichlet import Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts

@@ -119,7 +119,7 @@ ICU = """
 import resource, sys
 import numpy as np
 from privrl.agents import PSRL, Geometric, NoisyRewards
-from privrl.envs import icu_sepsis
+from privrl.envs.icu_sepsis import icu_sepsis
 from privrl.experiments import train
 from privrl.samplers import NonPrivate
 

@@ -24,7 +24,8 @@ from privrl.agents import (
     Transition,
     self_loops,
 )
-from privrl.envs import RiverSwimVectorEnv, Support, TabularMDP, TabularVectorEnv, riverswim
+from privrl.envs import Support, TabularMDP, TabularVectorEnv, riverswim
+from privrl.envs.vector import RiverSwimVectorEnv
 from privrl.experiments.training.loop import train
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

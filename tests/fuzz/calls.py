@@ -45,23 +45,19 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "Account", "Amount", "Benchmark", "BudgetExceeded", "Entry",
-            "Estimate", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
-            "PaperStepWarning", "PartitionedLog", "PartitionedRecords",
+            "Account", "Amount", "BudgetExceeded", "Entry", "Estimate", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy", "PaperStepWarning", "PartitionedRecords",
             "PolicyValue", "Receipt", "ReleasedPolicy",
-            "suites.SuiteResult", "SweepProgress",
-            "SweepResult", "TrainResult", "Worth", "Log", "Transition", "LogSpace",
-            "BayesNet", "Documentation", "NoHeader", "Stretch", "Written", "Dataset",
+            "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "BayesNet", "Stretch",
         ),
         _RESULT,
     ),
     **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
         ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
-         "icu_sepsis", "Study", "sepsis_simulator",
-         "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
-         "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
-         "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,
+         "Study", "sepsis_simulator",
+         "clinics", "train", "learn_counts", "from_minari", "run_job",
+         "World", "audit_replay", "mechanism_name",
+         "TabularVectorEnv", "default_path", "Job"), _LONG,
     ),
     "load": "fetches files from other machines",
     "networks": "takes no arguments",
@@ -105,7 +101,24 @@ def table() -> dict[str, Valid]:
         samplers,
     )
     from privrl.audit import laws
-    from privrl.data import logs, schema
+    from privrl.data import logs
+    from privrl.data import records
+    from privrl.data import schema
+    from privrl.data.logs import episodes
+    from privrl.data.schema import documentation
+    from privrl.data.schema import templates
+    from privrl.envs import blackjack
+    from privrl.envs import exploration
+    from privrl.envs import operations
+    from privrl.envs import planning
+    from privrl.envs import random_tables
+    from privrl.envs.bins import CARTPOLE_BINS
+    from privrl.envs.facts import PublicFacts
+    from privrl.envs.labels import grid_of
+    from privrl.envs.released import privacy_statement
+    from privrl.envs.riverswim import RiverSwimEnv
+    from privrl.envs.worth import worth
+    from privrl.envs.wrappers import Discretised
     from privrl.experiments import logs as worlds
     from privrl.experiments import suites, sweeps
     from privrl.mechanisms import errors
@@ -196,6 +209,9 @@ def table() -> dict[str, Valid]:
     # accounting, costs
     add("ApproxDP", accounting.ApproxDP, epsilon=1.0, delta=1e-5)
     add("RenyiDP", accounting.RenyiDP, order=2.0, epsilon=1.0)
+    add("PureDP", accounting.PureDP, epsilon=1.0)
+    add("ZeroConcentratedDP", accounting.ZeroConcentratedDP, rho=0.5)
+    add("target_of", accounting.target_of, epsilon=1.0, delta=1e-5, renyi_order=None)
     add("Journal", accounting.Journal, entries=())
     add(
         "RdpAccountant",
@@ -565,7 +581,7 @@ def table() -> dict[str, Valid]:
     add("Schema.from_dict", data.Schema.from_dict, data=columns.to_dict())
     add(
         "read_records",
-        data.read_records,
+        records.read_records,
         lambda: {
             "path": _file("r.csv", f"age,job,y\n3,a,0\n{CANARY_NUMBER},{CANARY},1\n"),
             "schema": columns,
@@ -573,15 +589,15 @@ def table() -> dict[str, Valid]:
             "optional": "y",
         },
     )
-    add("parse_bounds", schema.parse_bounds, texts=["age=0:100"])
+    add("parse_bounds", templates.parse_bounds, texts=["age=0:100"])
     add(
         "read_header",
         schema.read_header,
         lambda: {"path": _file("h.csv", "a,b\n1,2\n"), "separator": ","},
     )
     filled = {"numeric": {"a": (0, 1)}, "categories": {"b": ("x", "y")}, "rest": ["b"], "bins": 4}
-    add("template", schema.template, names=["a", "b"], **filled)
-    add("parse_categories", schema.parse_categories, texts=["job=clerk,smith"])
+    add("template", templates.template, names=["a", "b"], **filled)
+    add("parse_categories", documentation.parse_categories, texts=["job=clerk,smith"])
     add(
         "read_documentation",
         schema.read_documentation,
@@ -613,7 +629,7 @@ def table() -> dict[str, Valid]:
     add("read_log", logs.read_log, source=rows, schema=steps, separator=",", progress=None)
     add(
         "from_buffer",
-        logs.from_buffer,
+        episodes.from_buffer,
         lambda: {
             "episodes": [_episode()],
             "n_states": 2,
@@ -920,9 +936,7 @@ def table() -> dict[str, Valid]:
 
     # envs
     add("riverswim", envs.riverswim, n_states=4, horizon=5, variant="osband")
-    add(
-        "RiverSwimEnv", envs.RiverSwimEnv, n_states=4, horizon=5, variant="osband", render_mode=None
-    )
+    add("RiverSwimEnv", RiverSwimEnv, n_states=4, horizon=5, variant="osband", render_mode=None)
     add(
         "TabularMDP",
         envs.TabularMDP,
@@ -934,6 +948,7 @@ def table() -> dict[str, Valid]:
     add("TabularEnv", envs.TabularEnv, mdp=mdp, path=None)
     add("TabularEnv.step", lambda **k: _begun(envs.TabularEnv(mdp)).step(**k), action=0)
     add("TabularEnv.reset", lambda **k: envs.TabularEnv(mdp).reset(**k), seed=0, options=None)
+    makers = vars(blackjack) | vars(exploration) | vars(operations) | vars(random_tables)
     for name, given in {
         "blackjack": {},
         "deep_sea": {"size": 4},
@@ -969,12 +984,12 @@ def table() -> dict[str, Valid]:
             "horizon": 5,
         },
     }.items():
-        add(name, getattr(envs, name), given)
+        add(name, makers[name], given)
     add("benchmark", lambda **k: envs.benchmark(**k).name, name="DeepSea5")
     add("plan", envs.plan, transition=mdp.transition, reward=mdp.reward, horizon=5)
     _from_signature(
         add,
-        envs,
+        planning,
         "evaluate",
         transition=mdp.transition,
         reward=mdp.reward,
@@ -992,7 +1007,7 @@ def table() -> dict[str, Valid]:
     full = envs.Support.from_mask(np.ones((2, 2, 2), bool))
     add(
         "plan_support",
-        envs.plan_support,
+        planning.plan_support,
         rows=np.full((2, 2, 2), 0.5),
         support=full,
         reward=np.zeros((2, 2)),
@@ -1000,7 +1015,7 @@ def table() -> dict[str, Valid]:
     )
     add(
         "PublicFacts",
-        envs.PublicFacts,
+        PublicFacts,
         n_states=2,
         n_actions=2,
         horizon=3,
@@ -1015,7 +1030,7 @@ def table() -> dict[str, Valid]:
     )
     add(
         "privacy_statement",
-        envs.privacy_statement,
+        privacy_statement,
         unit="a person",
         relation="replace",
         epsilon=1.0,
@@ -1042,14 +1057,14 @@ def table() -> dict[str, Valid]:
     add("load_released", envs.load_released, lambda: {"path": _kept(envs, model)})
     add("save_tables", envs.save_tables, lambda: {"path": Path("t.npz"), "mdp": mdp})
     add("load_tables", envs.load_tables, lambda: {"path": _tables(envs, mdp)})
-    add("Discretised", envs.Discretised, lambda: {"env": _cartpole(), "bins": envs.CARTPOLE_BINS})
+    add("Discretised", Discretised, lambda: {"env": _cartpole(), "bins": CARTPOLE_BINS})
     add(
         "numbered",
         envs.numbered,
         lambda: {"env": _cartpole(), "bins": "-2/0/2,-1:1:2,-1:1:2,-1:1:2"},
     )
-    add("grid_of", envs.grid_of, lambda: {"env": envs.TabularEnv(mdp)})
-    add("worth", envs.worth, lambda: {"env": envs.TabularEnv(mdp), "policy": np.zeros((5, 4), int)})
+    add("grid_of", grid_of, lambda: {"env": envs.TabularEnv(mdp)})
+    add("worth", worth, lambda: {"env": envs.TabularEnv(mdp), "policy": np.zeros((5, 4), int)})
 
     # agents
     add(

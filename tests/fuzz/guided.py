@@ -16,8 +16,9 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 import atheris  # noqa: E402 -- from here on what is imported is watched
 
 with atheris.instrument_imports(include=["privrl", "tomllib"]):
-    from privrl.data import Schema, read_records
+    from privrl.data import Schema
     from privrl.data.logs import LogSchema, read_log
+    from privrl.data.records import read_records
     from privrl.envs import load_tables
     from privrl.experiments import SweepSpec
     from privrl.models import BayesNet, PrivateHistogram

@@ -223,7 +223,8 @@ def _written(path: Path, content: str) -> Path:
 def network(r: Random, at: Path) -> Trial:
     """The public structure of a Bayesian network, and names that are hard to write in BIF."""
     from privrl.accounting import RenyiDP
-    from privrl.data import Schema, read_records
+    from privrl.data import Schema
+    from privrl.data.records import read_records
 
     columns, parents = dict(SCHEMA["columns"]), dict(NETWORK["parents"])
     content = RECORDS
@@ -267,7 +268,8 @@ def network(r: Random, at: Path) -> Trial:
 @kind(14)
 def records(r: Random, at: Path) -> Trial:
     """Private records."""
-    from privrl.data import Schema, read_records
+    from privrl.data import Schema
+    from privrl.data.records import read_records
 
     (at / "s.json").write_text(json.dumps(SCHEMA))
     (at / "net.json").write_text(json.dumps(NETWORK))

@@ -76,7 +76,7 @@ def test_schema_of_names(tmp_path: Path) -> None:
     assert "Fill in the categories of job" in said(result)
     text = out.read_text().replace("categories = []", 'categories = ["a", "b"]')
     out.write_text(text)
-    assert Schema.load(out).columns["age"] == Bins((0, 25, 50, 75, 100), whole=True)
+    assert Schema.load(out).columns["age"] == Bins((0, 25, 50, 75, 100))
     again = run("schema", "--columns", "age", "--out", out)
     assert again.exit_code == 0
     assert out.read_text() == text

@@ -1,6 +1,7 @@
 """From a file and its documentation to a schema, by hand and in few steps; no record is shown."""
 
 import json
+import re
 import shlex
 import tomllib
 from pathlib import Path
@@ -13,18 +14,18 @@ from privrl.data.records import read_records
 from privrl.data.schema import (
     Bins,
     Categories,
-    NoHeader,
     Schema,
-    parse_categories,
     read_documentation,
     read_header,
-    template,
     write_template,
 )
-from privrl.data.schema.templates import merged
+from privrl.data.schema.documentation import parse_categories
+from privrl.data.schema.headers import NoHeader
+from privrl.data.schema.templates import merged, template
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from privrl.cli import app
@@ -282,7 +283,7 @@ def test_a_file_laid_out_otherwise_holds_the_same(tmp_path: Path) -> None:
     path.write_text('columns = {job = {categories = ["a", "b"]}, age = {categories = []}}\n')
     write_template(path, ["age"], numeric={"age": (0, 100)})
     assert Schema.load(path) == Schema(
-        {"job": Categories(("a", "b")), "age": Bins.even(0, 100, 10, whole=True)}
+        {"job": Categories(("a", "b")), "age": Bins.even(0, 100, 10)}
     )
     path = tmp_path / "s.json"
     path.write_text('{"columns": {"job": {"categories": []}}}')
@@ -370,16 +371,57 @@ def test_bins_of_whole_numbers_are_called_so() -> None:
         Bins((0, 1, 2), whole=1)
 
 
-def test_whole_bounds_are_cut_at_whole_numbers(tmp_path: Path) -> None:
+def test_only_columns_that_are_called_whole_are_cut_at_whole_numbers(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
-    numeric = {"age": (17, 90), "share": (0, 1), "heat": (0.0, 100.0)}
+    numeric = {"age": (17, 90, "whole"), "share": (0, 1), "heat": (30, 60)}
     write_template(path, list(numeric), numeric=numeric)
     columns = Schema.load(path).columns
     assert columns["age"] == Bins.even(17, 90, 10, whole=True)
     assert all(edge.is_integer() for edge in columns["age"].edges)
     assert columns["share"] == Bins.even(0, 1, 10)
-    assert columns["heat"] == Bins.even(0, 100, 10)
+    assert columns["heat"] == Bins.even(30, 60, 10)
     assert Schema.from_dict(Schema.load(path).to_dict()) == Schema.load(path)
+
+
+def test_what_options_imply_is_printed(folder: Path) -> None:
+    options = "--columns len,age,job,n,on --numeric len=30:60 --numeric age=0:100:whole "
+    result = run(
+        f"schema {options} --categories job=a,b --categories n=1,2 --categories on=true,false"
+    )
+    for sentence in (
+        "Real numbers in 10 bins: len from 30 to 60. Add :whole to the bounds of whole numbers.",
+        "Whole numbers in 10 bins: age from 0 to 100.",
+        "Categories are texts in job.",
+        "Categories are whole numbers in n.",
+        "Categories are truth values in on.",
+    ):
+        assert sentence in said(result)
+    columns = Schema.load("schema.toml").columns
+    assert isinstance(columns["len"], Bins)
+    assert not columns["len"].whole
+    assert columns["len"].labels[3] == "[39, 42)"
+
+
+def test_options_given_again_add_to_what_they_said(folder: Path) -> None:
+    result = run("schema --columns a,b --columns c --missing a --missing b,c --numeric a=0:1 "
+                 "--numeric b=0:1 --categories c=x,y")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    columns = Schema.load("schema.toml").to_dict()["columns"]
+    assert [each.get("missing", each.get("other")) for each in columns.values()] == [True] * 3
+
+
+def test_each_option_with_a_list_may_be_given_again() -> None:
+    """Of every command: a second --missing must not silently replace the first."""
+    found = {}
+    for name, command in get_command(app).commands.items():
+        for each in command.make_context(name, [], resilient_parsing=True).command.params:
+            words = getattr(each, "help", None) or ""
+            if re.search("comma-separated|repeated|give it again", words, re.IGNORECASE):
+                found[f"{name} {each.opts[0]}"] = each.multiple
+    assert {"schema --missing", "schema --columns", "sweep --epsilons", "suite --tasks"} <= set(
+        found
+    )
+    assert all(found.values()), found
 
 
 # The newcomer's route -----------------------------------------------------------------------------
@@ -393,7 +435,7 @@ def test_from_raw_data_to_a_private_model_in_two_tries(folder: Path) -> None:
     assert "--missing all" in said(first)
     Path("with-names.csv").write_text("age,workclass,class\n" + Path("people.data").read_text())
     second = run(
-        "schema --csv with-names.csv --from-documentation people.names --numeric age=0:100 "
+        "schema --csv with-names.csv --from-documentation people.names --numeric age=0:100:whole "
         "--missing all"
     )
     assert "Nothing is left to fill in" in said(second)

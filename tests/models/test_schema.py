@@ -17,16 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.data.schema import (
-    Bins,
-    Categories,
-    Schema,
-    parse_bounds,
-    read_header,
-    template,
-    write_template,
-)
+from privrl.data.schema import Bins, Categories, Schema, read_header, write_template
 from privrl.data.schema.plain import check_names
+from privrl.data.schema.templates import parse_bounds, template
 
 NAN, INF = math.nan, math.inf
 SECRET = "Xanthippe-7531"  # what no message may show
@@ -680,7 +673,7 @@ def test_a_template_is_refused_until_it_is_filled_in(tmp_path) -> None:
         schema = Schema.load(written(tmp_path, filled, f"filled-{name}"))
         assert schema == Schema(
             {
-                "age": Bins.even(0, 100, 5, whole=True),
+                "age": Bins.even(0, 100, 5),
                 "job": Categories(("a", "b")),
                 "city": Categories(("a", "b")),
             }
@@ -738,13 +731,16 @@ def test_bad_headers(tmp_path, text, found) -> None:
 
 
 def test_bounds_from_the_command_line() -> None:
-    assert parse_bounds(["age=0:100", "a=b=-1.5:1e3"]) == {"age": (0, 100), "a=b": (-1.5, 1000)}
+    texts = ["age=0:100", "a=b=-1.5:1e3", "n=0:9:whole"]
+    assert parse_bounds(texts) == {"age": (0, 100), "a=b": (-1.5, 1000), "n": (0, 9, "whole")}
     assert parse_bounds([]) == {}
 
 
-@pytest.mark.parametrize("text", ["age", "age=", "age=1", "=0:1", "age=0:x", "age=0:1:2", "age=:"])
+@pytest.mark.parametrize(
+    "text", ["age", "age=", "age=1", "=0:1", "age=0:x", "age=0:1:2", "age=:", "age=0:whole"]
+)
 def test_bad_bounds(text) -> None:
-    with pytest.raises(ValueError, match=r"numeric must be like 'age=0:100', got"):
+    with pytest.raises(ValueError, match=r"numeric must be like 'age=0:100' or"):
         parse_bounds([text])
     with pytest.raises(ValueError, match="'age' twice"):
         parse_bounds(["age=0:1", "age=0:2"])

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.offline import PersonStream
 from privrl.offline.purses import Added, Adds
 

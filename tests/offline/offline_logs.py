@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 
 Step = tuple[int, int, float]  # state, action, reward
 Episode = tuple[Sequence[Step], int]  # its steps, and how it ended: an outcome, or CUT

@@ -7,7 +7,7 @@ import pytest
 from privrl.accounting import PldAccountant, RdpAccountant
 from privrl.data import Bins, Categories, Schema
 from privrl.data.logs import Log, LogSchema, read_log
-from privrl.data.logs.labels import cell_labels
+from privrl.data.logs.schema import cell_labels
 from privrl.offline import ReleasedPolicy, fit_model, fit_policy, load_policy, save_policy
 
 SCHEMA = {

@@ -77,6 +77,7 @@ def said(result) -> str:
 def folder(tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     SCHEMA.save("visits.toml")
+    Path("bad.toml").write_text("[columns.a]\n")
     visits(3000).to_csv("visits.csv", index=False)
     return tmp_path
 
@@ -454,7 +455,10 @@ MORE = [
     (["fit-policy", "--from-model", "empty", "--epsilon", "1"], "goes without --epsilon"),
     (["fit-policy", "--from-model", "empty", "--discount", "2"], "discount must be"),
     (["schema", "--log", "--columns", "a,a"], "different"),
-    (["schema", "--log", "--columns", "a", "--out", "visits.toml"], "not overwritten"),
+    (["schema", "--log", "--columns", "a", "--out", "visits.csv"], "must end in .toml or .json"),
+    (["schema", "--log", "--columns", "a", "--out", "bad.toml"], "is no schema of a log"),
+    (["schema", "--log", "--columns", "a", "--person", "p", "--order", "p"], "one role"),
+    (["schema", "--columns", "a", "--person", "p"], "need --log"),
     (["schema", "--log", "--columns", "a", "--out", "s.yaml"], "must end in .toml or .json"),
 ]
 
@@ -543,28 +547,44 @@ def test_lines_are_short_and_help_is_there(command: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["toml", "json"])
 def test_a_schema_of_a_header(ending: str, folder: Path) -> None:
-    """Nothing else is read: what follows here is no text."""
-    Path("log.csv").write_bytes(b"who,sugar,dose,left\n\xff\xfe")
+    """Nothing else is read: what follows here is no text. Each call completes the file."""
+    Path("log.csv").write_bytes(b"who,sugar,dose,left,score,hour,note\n\xff\xfe")
     out = f"log.{ending}"
-    result = run("schema", "--log", "--csv", "log.csv", "--numeric", "sugar=0:8", "--bins", 2,
-                 "--out", out)  # fmt: skip
-    assert result.exit_code == 0, result.output
-    assert "Fill in whose a row is" in said(result)
+    schema = ["schema", "--log", "--csv", "log.csv", "--out", out]
+    first = run(*schema, "--person", "who", "--action", "dose", "--numeric", "sugar=0:8:whole",
+                "--bins", 2)  # fmt: skip
+    assert first.exit_code == 0, first.output
     refused = run("fit-policy", "log.csv", "--schema", out)
     assert refused.exit_code == 2
-    assert "column 'who'" in said(refused)
+    for result in (first, refused):
+        assert "[state.note] categories" in said(result)
+        assert "[action.dose] categories" in said(result)
+        assert "who" not in said(result)
     if ending == "toml":
-        text = Path(out).read_text()
-        for name in ("who", "dose", "left"):
-            text = text.replace(f"[state.{name}]\ncategories = []\nother = false\n", "")
-        text = text.replace('person = ""', 'person = "who"').replace("steps = 0", "steps = 3")
-        text = text.replace("[action]", "[action.dose]\ncount = 2")
-        text += '[outcome]\ncolumn = "left"\nvalues = ["well"]\nrewards = [1]\n'
-        Path(out).write_text(text)
-        filled = LogSchema.load(out)
-        assert filled.columns == ("who", "sugar", "dose", "left")
-        assert filled.state is not None
-        assert filled.state.columns["sugar"] == Bins((0, 4, 8), whole=True)
+        lines = Path(out).read_text().splitlines()
+        assert f"line {lines.index('most_steps = 0') + 1} (most_steps)" in said(refused)
+        number = lines.index("[state.note]") + 2
+        assert f"line {number} ([state.note] categories)" in said(refused)
+        Path(out).write_text("# mine\n" + Path(out).read_text().replace("steps = 0", "steps = 3"))
+    else:
+        Path(out).write_text(Path(out).read_text().replace('steps": 0', 'steps": 3'))
+    second = run(*schema, "--order", "hour", "--outcome", "left", "--reward", "score",
+                 "--numeric", "score=-1:1", "--categories", "dose=0,1", "--categories",
+                 "left=well,true", "--person", "note")  # fmt: skip
+    assert "Kept as they were filled in: who (not note)." in said(second)
+    third = run(*schema, "--categories", "note=a,b", "--missing", "note")
+    assert "Nothing is left to fill in." in said(third), third.output
+    assert ending == "json" or Path(out).read_text().startswith("# mine\n# A schema of a log")
+    filled = LogSchema.load(out)
+    assert (filled.person, filled.order) == ("who", "hour")
+    assert filled.state is not None
+    assert filled.state.columns == {
+        "sugar": Bins((0, 4, 8), whole=True),
+        "note": Categories(("a", "b"), other=True),
+    }
+    assert filled.action.columns == {"dose": Categories((0, 1))}
+    assert filled.reward_bounds == (-1, 1)
+    assert filled.outcomes == ("well", "true")
 
 
 def test_policies_are_kept(tmp_path: Path) -> None:
@@ -580,7 +600,7 @@ def test_policies_are_kept(tmp_path: Path) -> None:
 
 
 def load_statement() -> dict[str, object]:
-    from privrl.envs import privacy_statement  # noqa: PLC0415
+    from privrl.envs.released import privacy_statement  # noqa: PLC0415
 
     return privacy_statement(unit="a person", relation="r", epsilon=1, delta=0, released="it")
 

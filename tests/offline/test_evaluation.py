@@ -14,7 +14,8 @@ from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP
 from privrl.audit import audit_replay
 from privrl.costs.relations import AddRemovePerson, ReplacePerson, ReplaceRecord
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.offline import PersonStream, evaluate_policy, fit_policy
 
 # Worlds whose values are sums over their tables --------------------------------------------------

@@ -11,7 +11,8 @@ from offline_logs import SCHEMA, Person, log_of, random_person
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.offline import Estimate, LogFacts, PersonStream
 from privrl.offline.facts import SHARE, release_facts
 

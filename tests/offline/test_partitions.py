@@ -14,8 +14,8 @@ import pytest
 
 from privrl.accounting import releases
 from privrl.data import Categories
-from privrl.data.logs import Log, LogSchema, PartitionedLog, read_log, read_partitions
-from privrl.data.logs.partitions import _dealt
+from privrl.data.logs import Log, LogSchema, read_log, read_partitions
+from privrl.data.logs.partitions import PartitionedLog, _dealt
 from privrl.data.logs.rows import Rows
 from privrl.data.logs.sources import parquet_table
 from privrl.envs import save_released

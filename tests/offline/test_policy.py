@@ -13,7 +13,8 @@ from privrl.accounting.targets import ApproxDP
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import SUMS, AddRemovePerson, Relation, ReplacePerson, ReplaceRecord
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.offline import LoggedPolicy, fit_policy
 
 Array = np.ndarray

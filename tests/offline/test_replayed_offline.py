@@ -13,7 +13,8 @@ from privrl.accounting.rdp import RdpAccountant
 from privrl.audit import audit_replay
 from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import SUMS, AddRemovePerson, ReplacePerson
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.offline import (
     LogFacts,
     LoggedPolicy,

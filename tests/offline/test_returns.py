@@ -7,7 +7,8 @@ from offline_logs import Person, log_of, random_person, worth_choosing
 from privrl.audit import audit_replay
 from privrl.costs.base import NoPrivacy
 from privrl.costs.relations import AddRemovePerson
-from privrl.data.logs import CUT, Log
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT
 from privrl.offline import fit_policy
 from privrl.offline.facts import release_facts
 from privrl.offline.persons import PersonStream

@@ -202,7 +202,7 @@ def test_a_plan_in_a_model() -> None:
     transition[..., 1] = 1.0
     transition[0, 0] = 1.0, 0.0
     mdp = TabularMDP(transition, np.array([[0.5, 0.0], [0.0, 0.0]]), np.array([1.0, 0.0]), 2)
-    from privrl.envs import privacy_statement  # noqa: PLC0415
+    from privrl.envs.released import privacy_statement  # noqa: PLC0415
 
     said = privacy_statement(unit="a person", relation="r", epsilon=1, delta=0, released="it")
     off = np.array([[0.03, 9.0], [0.0, 0.0]])

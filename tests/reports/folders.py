@@ -13,7 +13,8 @@ from privrl.agents.policies import Policy
 from privrl.cli.released import guarantee_of, plain_writer
 from privrl.costs import Cost
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.envs import Released, TabularMDP, privacy_statement
+from privrl.envs import Released, TabularMDP
+from privrl.envs.released import privacy_statement
 from privrl.envs.released_files import writers
 from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, run_sweep

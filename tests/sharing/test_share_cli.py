@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.envs import Released, privacy_statement, save_released
+from privrl.envs import Released, save_released
+from privrl.envs.released import privacy_statement
 from privrl.envs.released_files import load_released
 from privrl.envs.tabular import TabularMDP
 from privrl.files import files as _files

@@ -21,7 +21,7 @@ NAMES = tuple(SOURCES)
 FOLDER_VARIABLE = "PRIVRL_DATA"
 LICENCE = "CC BY 4.0"
 
-__all__ = ["FOLDER_VARIABLE", "LICENCE", "NAMES", "Dataset", "load", "networks"]
+__all__ = ["NAMES", "load", "networks"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,13 @@ reading are about one person's rows, so that it does not matter who else is ther
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privrl.data.cluster import OnCluster
 from privrl.data.logs.log import Log, LogSpace
 from privrl.data.logs.parts import keys_in
 from privrl.data.logs.rows import Rows
@@ -26,6 +26,42 @@ from privrl.data.logs.sources import (
     parquet_files,
     parquet_table,
 )
+
+
+class OnCluster:
+    """What has its parts on a cluster.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    """
+
+    client: Any
+
+    def submit(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return what a function makes, on the cluster, of parts and of what was made of them.
+
+        It is kept there for as long as it is held here, and made again where a worker dies: the
+        function must be pure.
+        """
+        return self.client.submit(function, *given, pure=False)
+
+    def result(self, made: Any) -> Any:
+        """Return what was made, here.
+
+        Raises
+        ------
+        ChildProcessError
+            If workers died of it again and again.
+        """
+        try:
+            return made.result()
+        except import_module("distributed").KilledWorker as error:
+            raise ChildProcessError(
+                "workers died again and again of one part of the data. Memory is the usual reason; "
+                "write more and smaller files, or take fewer workers to a machine."
+            ) from error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

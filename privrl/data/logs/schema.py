@@ -1,23 +1,36 @@
 """What the columns of a log mean, and how much of it one person may be: public."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
+
+import tomli_w
 
 from privrl.data.logs.log import LogSpace, check_reward
 from privrl.data.schema import Categories, Column, Schema
-from privrl.data.schema.plain import check_name, column_of, dump, plain, read
+from privrl.data.schema.plain import check_name
+from privrl.data.schema.plain import column_of
+from privrl.data.schema.plain import dump
+from privrl.data.schema.plain import is_unfilled
+from privrl.data.schema.plain import nested
+from privrl.data.schema.plain import plain
+from privrl.data.schema.plain import read
 from privrl.files.plain import listed
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_count
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_count
 
+MOST_LABELS: Final = 1000
 _MOST_CELLS = 2**31 - 1
-_KEYS = {
+#: Of a schema as plain data, in the order of a file.
+KEYS: Final = (
     *("person", "episode", "order", "consecutive", "most_steps", "most_episodes"),
-    *("reward", "outcome", "state", "action"),
-}
+    *("state", "action", "reward", "outcome"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +215,7 @@ class LogSchema:
         ValueError
             If a key is unknown or absent, or a value is of a wrong type.
         """
-        _check_keys("a log's schema", data, {"person", "action", "most_steps"}, _KEYS)
+        _check_keys("a log's schema", data, {"person", "action", "most_steps"}, set(KEYS))
         given = {key: data[key] for key in data if key not in {"reward", "outcome"}}
         for role in ("state", "action"):
             if role in data:
@@ -243,11 +256,14 @@ class LogSchema:
         ValueError
             If the file's name ends otherwise, or its content is no schema of a log.
         """
-        path = Path(path)
+        path, data = Path(path), None
         try:
-            return cls.from_dict(read(path))
+            data = read(path)
+            return cls.from_dict(data)
         except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from None
+            empty = still_empty(data, path)
+            wrong = f"still to be filled in: {', '.join(empty)}." if empty else error
+            raise ValueError(f"{path.name}: {wrong}") from None
 
     def _check_bounds(self) -> tuple[float, float] | None:
         bounds = self.reward_bounds
@@ -289,6 +305,49 @@ class LogSchema:
         return tuple(
             _number("outcome_rewards", each) for each in rewards or (0,) * len(self.outcomes)
         )
+
+
+def still_empty(data: Any, path: Path) -> tuple[str, ...]:
+    """Return the entries of a schema's file that a template leaves empty, with their lines.
+
+    Parameters
+    ----------
+    data : plain data
+        The content of the file, as far as it could be read.
+    path : pathlib.Path
+        The file; in a TOML file, lines are counted.
+    """
+    if not isinstance(data, Mapping):
+        return ()
+    found: list[tuple[tuple[str, ...], str]] = []
+    found += [((), key) for key in ("person", "most_steps") if data.get(key) in ("", 0)]
+    if data.get("action") == {}:
+        found.append((("action",), ""))
+    for role in ("state", "action"):
+        cells = data.get(role)
+        for name, each in cells.items() if isinstance(cells, Mapping) else ():
+            if is_unfilled(each):
+                found.append(((role, name), "edges" if "edges" in each else "categories"))
+    for table in ("reward", "outcome"):
+        entries = data.get(table)
+        for key, each in entries.items() if isinstance(entries, Mapping) else ():
+            if each in ("", []) and key != "rewards":
+                found.append(((table,), key))
+    lines = []
+    if found and path.suffix.lower() == ".toml" and path.is_file():
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    return tuple(_place(table, key, lines) for table, key in found)
+
+
+def _place(table: tuple[str, ...], key: str, lines: Sequence[str]) -> str:
+    """Return what a message calls an entry of a file, with its line if it is found there."""
+    header = tomli_w.dumps(nested(table, {})).strip()
+    begin = lines.index(header) if header in lines else -1 if not header else len(lines)
+    entry = re.compile(rf"{key}[ \t]*=" if key else re.escape(header))
+    for number, line in enumerate(lines[max(begin, 0) :], max(begin, 0) + 1):
+        if entry.match(line):
+            return f"line {number} ({' '.join(filter(None, (header, key)))})"
+    return " ".join(filter(None, (header, key)))
 
 
 def check_reward_bounds(bounds: Any) -> tuple[float, float]:
@@ -359,3 +418,29 @@ def _number(name: str, value: Any) -> float:
     number = check_between(name, value, -1e100, 1e100)
     check_reward(name, number)
     return number
+
+
+def cell_labels(cells: Schema | None) -> tuple[str, ...] | None:
+    """Return a label for each state, or action, such as ``"glucose [4, 8), ward medical"``.
+
+    Parameters
+    ----------
+    cells : Schema or None
+        The columns that it is made of, as `LogSchema` has them.
+
+    Returns
+    -------
+    tuple of str or None
+        In the order of numbers. None where a number says as much: there are more than
+        `MOST_LABELS`, two would be alike, or a line cannot show one.
+    """
+    if cells is None:
+        return ("any",)
+    if math.prod(cells.sizes) > MOST_LABELS:
+        return None
+    of_columns = (
+        [f"{name} {label}" for label in column.labels] for name, column in cells.columns.items()
+    )
+    labels = tuple(map(", ".join, product(*of_columns)))
+    told_apart = len(set(labels)) == len(labels)
+    return labels if told_apart and all(map(str.isprintable, labels)) else None

@@ -22,26 +22,18 @@ So where all columns have a cell for the rest, reading stops for no record. Wher
 that an analysis stopped tells that some record did not fit, as do the names of all such columns.
 """
 
-from privrl.data.schema.columns import MISSING, OTHER, Bins, Categories, Column
-from privrl.data.schema.documentation import Documentation, parse_categories, read_documentation
-from privrl.data.schema.headers import NoHeader, read_header
+from privrl.data.schema.columns import Bins, Categories, Column
+from privrl.data.schema.documentation import read_documentation
+from privrl.data.schema.headers import read_header
 from privrl.data.schema.table import Schema
-from privrl.data.schema.templates import Written, parse_bounds, template, write_template
+from privrl.data.schema.templates import write_template
 
 __all__ = [
-    "MISSING",
-    "OTHER",
     "Bins",
     "Categories",
     "Column",
-    "Documentation",
-    "NoHeader",
     "Schema",
-    "Written",
-    "parse_bounds",
-    "parse_categories",
     "read_documentation",
     "read_header",
-    "template",
     "write_template",
 ]

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,11 @@ def is_unfilled(column: Any) -> bool:
     return isinstance(column, Mapping) and [] in (column.get("categories"), column.get("edges"))
 
 
-def text_of(name: str, column: Mapping[str, Any]) -> str:
-    """Return what a file says of a column, to be pasted into it."""
-    return tomli_w.dumps({"columns": {str(name): column}}).strip()
+def nested(path: Sequence[str], table: Any) -> Any:
+    """Return a table in as many tables around it as there are names."""
+    for key in reversed(path):
+        table = {key: table}
+    return table
 
 
 def column_of(name: str, data: Any) -> Column:

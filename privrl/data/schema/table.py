@@ -248,7 +248,7 @@ class Schema:
 
         See Also
         --------
-        privrl.data.schema.template : the same.
+        privrl.data.schema.templates.template : the same.
         """
         return template(names, numeric=numeric, categories=categories, rest=rest, bins=bins)
 

@@ -3,9 +3,11 @@
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
+
+import tomli_w
 
 from privrl.data.schema.columns import Bins, Categories
 from privrl.data.schema.entries import Value
@@ -14,16 +16,14 @@ from privrl.data.schema.plain import (
     column_of,
     dump,
     is_unfilled,
+    nested,
     plain,
     read,
-    text_of,
 )
 from privrl.files.files import bytes_writer, check_replaced, read_bytes, save_all, save_new
 from privrl.files.plain import did_you_mean, listed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, check_is
-
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}")
 
 _ADVICE = """\
 # A schema is public. Fill in each empty list of categories from what everybody may know of the
@@ -35,8 +35,8 @@ _ADVICE = """\
 """
 
 
-#: Bounds of a numeric column that are still to be filled in are None.
-Bounds = tuple[float, float] | None
+#: Bounds of a numeric column, with ``"whole"`` if it has whole numbers; None if still unknown.
+Bounds = tuple[float, float] | tuple[float, float, str] | None
 
 
 def template(
@@ -55,10 +55,10 @@ def template(
     ----------
     names : sequence of str
         The columns.
-    numeric : mapping from str to (float, float) or None
-        Public bounds of the numeric ones; they are cut into bins of equal width. Where both are
-        ints, no closer than there are bins, the column is of whole numbers, and so are its edges.
-        None where they are to be filled in.
+    numeric : mapping from str to (low, high), (low, high, "whole") or None
+        Public bounds of the numeric ones; they are cut into bins of equal width. A column with
+        ``"whole"`` has whole numbers, and its edges are rounded to whole numbers. None where the
+        bounds are to be filled in.
     categories : mapping from str to sequence of str, int or bool
         What other columns hold; empty where that is to be filled in.
     rest : sequence of str
@@ -177,7 +177,7 @@ def write_template(
         there = _there(path)
         columns, kept = merged(there, made)
         if columns != there:
-            save_all(path.parent, {path.name: bytes_writer(_merged_file(path, there, columns))})
+            replace_file(path, {"columns": there}, {"columns": columns}, _ADVICE)
     unfilled = tuple(name for name, column in columns.items() if is_unfilled(column))
     unbounded = tuple(name for name in unfilled if "edges" in columns[name])
     return Written(unfilled, unbounded, tuple(kept))
@@ -221,33 +221,71 @@ def _there(path: Path) -> dict[str, Any]:
     return columns
 
 
-def _merged_file(path: Path, there: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
-    """Return the content of a file with other columns; of TOML all that is not about them stays."""
-    anew = dump(path, {"columns": dict(columns)})
-    if path.suffix.lower() == ".json":
-        return anew
-    text = read_bytes(path).decode("utf-8-sig")
-    for name, column in columns.items():
-        if column == there.get(name):
-            continue
-        block = text_of(name, column) + "\n"
-        begin, _, _ = block.partition("\n")
-        found = re.search(rf"^{re.escape(begin)}[ \t]*\n([^\[\n].*\n?)*", text, re.MULTILINE)
-        if found:
-            text = text[: found.start()] + block + text[found.end() :]
-        else:
-            text = text.rstrip("\n") + "\n\n" + block
+def replace_file(path: Path, there: Mapping[str, Any], data: dict[str, Any], advice: str) -> None:
+    """Replace a file by other plain data; in TOML, what is not about a change stays as it is.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, ``.toml`` or ``.json``.
+    there : mapping
+        Its data now.
+    data : dict
+        Its data then.
+    advice : str
+        The comment above a TOML file that has to be written anew.
+    """
+    content = dump(path, data)
+    if path.suffix.lower() == ".toml":
+        text = _edited(read_bytes(path).decode("utf-8-sig"), there, data)
+        content = advice.encode() + content if text is None else text.encode()
+    save_all(path.parent, {path.name: bytes_writer(content)})
+
+
+def _edited(text: str, there: Mapping[str, Any], data: dict[str, Any]) -> str | None:
+    """Return the text of a TOML file with other data, table by table; None if it cannot be done."""
+    head, *blocks = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
     try:
-        if tomllib.loads(text) == {"columns": columns}:
-            return text.encode()
+        old = {path: block for block in blocks for path, _ in _tables(tomllib.loads(block))}
     except ValueError:
-        pass
-    return _ADVICE.encode() + anew  # it was laid out otherwise
+        return None
+    before = dict(_tables(there))
+    for key, value in data.items():
+        if not isinstance(value, dict) and there.get(key) != value:
+            line = tomli_w.dumps({key: value})
+            head, found = re.subn(rf"^{key}[ \t]*=.*\n", lambda _, new=line: new, head, flags=re.M)
+            head = head if found else head.rstrip("\n") + "\n" + line + "\n"
+    made = head
+    for path, table in _tables(data):
+        block = old.get(path, "")
+        if not block or before.get(path) != table:
+            comments = re.search(r"(?<=\n)([ \t]*(#.*)?\n)*\Z", block)
+            block = tomli_w.dumps(nested(path, table)) + (comments[0] if comments and block else "")
+            if path not in old:
+                made, block = made.rstrip("\n") + "\n\n", block + "\n"
+        made += block
+    try:
+        return made.rstrip("\n") + "\n" if tomllib.loads(made) == data else None
+    except ValueError:
+        return None
+
+
+def _tables(
+    data: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Yield the tables that hold values, or nothing, each with its place."""
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            below = any(isinstance(each, Mapping) for each in value.values())
+            if below:
+                yield from _tables(value, (*path, key))
+            else:
+                yield (*path, key), value
 
 
 def _with_rest(column: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return a column with a cell for the rest, if another one has such."""
-    flag = "other" if "categories" in column else "missing"
+    flag = "missing" if "edges" in column else "other"
     has = other.get("other", False) or other.get("missing", False)
     return {**column, flag: True} if has else dict(column)
 
@@ -286,42 +324,43 @@ def _column(
     return plain(_even(name, bounds, bins, missing=rest))
 
 
-def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[float, float]]:
+def parse_bounds(texts: Iterable[str]) -> dict[str, Bounds]:
     """Return the bounds that texts like ``"age=0:100"`` state, for `write_template`.
+
+    ``"age=0:100:whole"`` states that the column has whole numbers.
 
     Raises
     ------
     ValueError
         If a text is of another form, or a column is there twice.
     """
-    bounds: dict[str, tuple[float, float]] = {}
+    bounds: dict[str, Bounds] = {}
     for text in texts:
         check_is("numeric", text, str)
         name, _, ends = text.rpartition("=")
-        low, _, high = ends.partition(":")
+        low, *rest = ends.removesuffix(":whole").split(":")
         try:
-            pair = (_bound(low), _bound(high))
+            pair = float(low), *map(float, rest)
         except ValueError:
-            pair = None
-        if not name or pair is None:
-            raise ValueError(f"numeric must be like 'age=0:100', got {shown(text)}.")
+            pair = ()
+        if not name or len(pair) != 2:
+            raise ValueError(
+                f"numeric must be like 'age=0:100' or 'age=0:100:whole', got {shown(text)}."
+            )
         if name in bounds:
             raise ValueError(f"numeric must name a column once, got {shown(name)} twice.")
-        bounds[name] = pair
+        bounds[name] = (*pair, "whole") if ends.endswith(":whole") else pair
     return bounds
 
 
-def _bound(text: str) -> float:
-    """Return a bound: an int, where it is written as one."""
-    return int(text) if _WHOLE.fullmatch(text.strip()) else float(text)
-
-
-def _even(name: str, bounds: tuple[float, float], bins: int, *, missing: bool) -> Bins:
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise ValueError(f"numeric of {shown(name)} must be (low, high), got {shown(bounds)}.")
-    low, high = bounds
-    whole = type(low) is int and type(high) is int and high - low >= bins
+def _even(name: str, bounds: Any, bins: int, *, missing: bool) -> Bins:
+    whole = isinstance(bounds, Sequence) and tuple(bounds[2:]) == ("whole",)
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) - whole != 2:
+        raise ValueError(
+            f"numeric of {shown(name)} must be (low, high) or (low, high, 'whole'), got "
+            f"{shown(bounds)}."
+        )
     try:
-        return Bins.even(low, high, bins, missing=missing, whole=whole)
+        return Bins.even(bounds[0], bounds[1], bins, missing=missing, whole=whole)
     except ValueError as error:
         raise ValueError(f"numeric of {shown(name)}: {error}") from None
