@@ -20,8 +20,8 @@ from privrl.mechanisms import (
     ReleasedTable,
 )
 from privrl.mechanisms.additive import AdditiveMechanism
-from privrl.models.estimates import row_probabilities
 from privrl.models.estimates.frequencies import frequencies, noise_deviation, noise_size
+from privrl.models.estimates.tables import row_probabilities
 
 _BLOCKS = 10  # cells to a block, and blocks to a block of blocks
 _TREES = 30  # cells from which on there are trees

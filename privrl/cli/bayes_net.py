@@ -17,7 +17,7 @@ from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
-    from privrl.models.bayes_net import BayesNet
+    from privrl.models.bayes_net.network import BayesNet
 
 _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
 _FILES = ("model.json", "model.bif", "release.json")
@@ -65,7 +65,7 @@ def bayes_net_command(
         from privrl._checks import check_count
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
-        from privrl.models.bayes_net import PrivateBayesNet
+        from privrl.models.bayes_net.fit import PrivateBayesNet
 
         target = released.target_of(epsilon, delta, order)
         rng = rng_of(seed, reproducible=reproducible)

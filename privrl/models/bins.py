@@ -22,7 +22,7 @@ from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.mechanisms.tables import TablesMechanism
-from privrl.models.estimates import row_probabilities
+from privrl.models.estimates.tables import row_probabilities
 from privrl.numerics.randomness import Rng, as_rng
 
 

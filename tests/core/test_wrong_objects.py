@@ -56,7 +56,7 @@ from privrl.experiments import run_sweep, run_training, suites
 from privrl.ledger import Budget, DataSet, Ledger
 from privrl.mechanisms import LaplaceMechanism, normalise
 from privrl.models import discretise, histogram
-from privrl.models.estimates import row_totals
+from privrl.models.estimates.tables import row_totals
 from privrl.offline import fit_policy, plan_for
 from privrl.samplers import Diffuse, NoisyCounts, stack
 

@@ -12,7 +12,7 @@ from privrl.cli import app
 from privrl.data import Bins, Schema, read_records
 from privrl.data.logs import LogSchema, read_log
 from privrl.data.schema import read_header
-from privrl.models import BayesNet
+from privrl.models.bayes_net.network import BayesNet
 from privrl.offline import load_policy
 
 ZERO = Path("/dev/zero")

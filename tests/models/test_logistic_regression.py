@@ -24,7 +24,7 @@ from privrl.costs import AddRemoveRecord, GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import SumsMechanism, TablesMechanism
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
-from privrl.models.logistic_regression import load_classifier
+from privrl.models.logistic_regression.choice import load_classifier
 from privrl.models.logistic_regression.plan import Steps, plan, plan_tables, whole_sigma
 from privrl.models.logistic_regression.scores import weigh
 from privrl.models.logistic_regression.training import Start

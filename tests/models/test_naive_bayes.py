@@ -37,11 +37,11 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import DirichletMechanism, ReleasedTable, TablesMechanism
 from privrl.mechanisms.tables import least_noise_shares
 from privrl.models import PrivateClassifier, PrivateLogisticRegression
-from privrl.models.naive_bayes import TEMPERATURES, PrivateNaiveBayes
 from privrl.models.naive_bayes import temperature as measuring
-from privrl.models.naive_bayes.printed import PrintedNaiveBayes
+from privrl.models.naive_bayes.classifier import PrintedNaiveBayes, PrivateNaiveBayes
 from privrl.models.naive_bayes.temperature import (
     SHAPES,
+    TEMPERATURES,
     derivative_tables,
     least_loss,
     typical_temperature,
@@ -802,7 +802,7 @@ def _changed(data, path, value):
         (["classes"], "size", "Categories"),
         (["classes"], "x", "classes must be the labels"),
         (["classes"], 5, "classes must be"),
-        (["target"], {"epsilon": 1}, "target must have"),
+        (["target"], {"epsilon": 1, "rho": 1}, "target must have"),
         (["target"], {"order": 0.5, "epsilon": 1}, "order must be"),
         (["mechanism"], "exact", "mechanism must be one of"),
         (["n_records"], 0, "n_records must be"),

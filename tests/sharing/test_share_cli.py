@@ -21,7 +21,7 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.envs import Released, privacy_statement, save_released
 from privrl.envs.released_files import load_released
 from privrl.envs.tabular import TabularMDP
-from privrl.models.histograms import PrivateHistogram
+from privrl.models.histograms.result import PrivateHistogram
 
 RUNNER = CliRunner()
 SCHEMA = Schema({"age": Bins((0, 20, 40, 100)), "rich": Categories(("no", "yes"))})

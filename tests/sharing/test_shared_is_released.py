@@ -28,7 +28,7 @@ from privrl.audit import audit_replay
 from privrl.cli import app, released
 from privrl.data.logs import LogSchema
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.models.histograms import PrivateHistogram
+from privrl.models.histograms.result import PrivateHistogram
 from privrl.numerics import randomness
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")

@@ -7,7 +7,7 @@ each pair, and so on up to all of them. Each time the rows are drawn, as far as 
 likely, towards a base that the smaller tables predict. All of it is computed from released numbers
 and public facts, and is free.
 
-**The model** is that of `privrl.models.estimates.rows`. The count of a cell follows a gamma law
+**The model** is that of `privrl.models.estimates.tables`. The count of a cell follows a gamma law
 with mean ``t b`` and shape ``κ b``: t is the row's expected total, b the base's probability of the
 cell, and κ a strength, how many records the base is worth. What was released is the count with
 noise of known size. The counts' posterior means, with κ b added as for exact counts, are averaged

@@ -31,7 +31,7 @@ from privrl.models.bayes_net.choice import Scores, choose_parents, with_choices
 from privrl.models.bayes_net.choice import plan as plan_choices
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
-from privrl.models.estimates import clipped_rows
+from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.numerics.randomness import Rng, as_rng, randomness_of

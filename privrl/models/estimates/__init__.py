@@ -5,7 +5,3 @@ for several tables with the same rows, which tell of each other how far that is;
 for a single row, a histogram, whatever it looks like; `frequencies` for one if all are equally
 likely, which tells a release's loss beforehand.
 """
-
-from privrl.models.estimates.rows import clipped_rows, row_probabilities, row_totals
-
-__all__ = ["clipped_rows", "row_probabilities", "row_totals"]

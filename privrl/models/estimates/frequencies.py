@@ -17,8 +17,7 @@ the counts x are whole numbers, of which all histograms are equally likely.
 
 A single prior for any histogram is a poor guess at one that is sparse or smooth:
 `privrl.models.estimates.mixture` weighs many, and is what a released histogram is estimated by.
-`privrl.models.estimates.rows` is for tables of several rows, which it draws together as far as they
-are alike.
+`privrl.models.estimates.tables` is for tables of several rows, and shrinks the rows together.
 
 References
 ----------

@@ -8,23 +8,3 @@ By default (``mechanism="auto"``) the mechanism is chosen that has the least exp
 number of records and cells and the target: nothing of the data decides. What is released is noisy
 counts, or a Dirichlet draw; what is returned are probabilities, made of nothing else.
 """
-
-from privrl.models.histograms.choice import (
-    HistogramMechanism,
-    Name,
-    choose_mechanism,
-    mechanism_name,
-)
-from privrl.models.histograms.release import count_cells, histogram, value_counts
-from privrl.models.histograms.result import PrivateHistogram
-
-__all__ = [
-    "HistogramMechanism",
-    "Name",
-    "PrivateHistogram",
-    "choose_mechanism",
-    "count_cells",
-    "histogram",
-    "mechanism_name",
-    "value_counts",
-]

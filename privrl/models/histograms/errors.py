@@ -21,7 +21,7 @@ from privrl.numerics.scipy_lazily import special
 
 
 class Released(Protocol):
-    """What errors depend on; `privrl.models.PrivateHistogram` says what each is."""
+    """The parts of a `PrivateHistogram` on which its errors depend."""
 
     @property
     def mechanism(self) -> HistogramMechanism:

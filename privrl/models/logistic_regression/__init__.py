@@ -22,7 +22,7 @@ under one target:
    second half of them is averaged.
 6. Parts of the way from the start to that mean, and the start, are candidates, made of what was
    released. One more release, of how well each predicts the records' classes, says which is taken
-   (`privrl.models.logistic_regression.candidates`).
+   (`privrl.models.logistic_regression.scores`).
 
 Where noise would decide what is taken, steps 3 to 6 are left out, and weights of features have
 their part of the budget. Where those would drown too nothing is spent on them, and the model
@@ -44,25 +44,3 @@ R. Bassily, A. Smith and A. Thakurta. *Private empirical risk minimization* (201
 J. Dong, A. Roth and W. Su. *Gaussian differential privacy* (2022). Adaptive Gaussian releases cost
 together what one of the summed precision does.
 """
-
-try:
-    from privrl.models.logistic_regression.choice import (
-        ClassifierModel,
-        PrivateClassifier,
-        load_classifier,
-    )
-    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "sklearn":
-        raise
-    raise ImportError(
-        "privrl.models.logistic_regression needs scikit-learn >= 1.6; pip install "
-        "'privrl[models]' has it."
-    ) from error
-
-__all__ = [
-    "ClassifierModel",
-    "PrivateClassifier",
-    "PrivateLogisticRegression",
-    "load_classifier",
-]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from privrl.accounting.targets import RenyiDP, Target
 from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.models.naive_bayes import PrivateNaiveBayes
-from privrl.models.naive_bayes.plain import target_of
+from privrl.models.classifiers import Public
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import check_entries, check_format, randomness_said
+from privrl.models.targets import plain_target, read_target
 
 FORMAT = "privrl.PrivateLogisticRegression 2"
 FIRST_FORMAT = "privrl.PrivateLogisticRegression 1"
@@ -28,23 +29,14 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
+def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     begun = state["naive_bayes_"]
-    if (repr(begun.schema), repr(begun.classes), state["_fitted_for"]) != (
-        repr(state["schema"]),
-        repr(state["classes"]),
-        state["target"],
-    ):
-        raise ValueError(
-            "a classifier can be saved with the parameters that it was fitted with; set those "
-            "back, or fit again."
-        )
     cost = state["cost_"]
     return {
         "format": FORMAT,
-        "guarantee": _guarantee(state["total_cost_"], state["target"]),
-        "target": asdict(state["target"]),
+        "guarantee": _guarantee(state["total_cost_"], public.target),
+        "target": plain_target(public.target),
         "naive_bayes": begun.to_dict(),
         "weights": [table.tolist() for table in state["weights_"]],
         "intercept": state["intercept_"].tolist(),
@@ -67,7 +59,7 @@ def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
     check_entries("a classifier", data, _ENTRIES)
     check_format(data, FORMAT)
     begun = PrivateNaiveBayes.from_dict(data["naive_bayes"])
-    target = target_of(data["target"])
+    target = read_target(data["target"])
     return {"schema": begun.schema, "classes": begun.classes, "target": target}, begun
 
 
@@ -82,7 +74,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
     total = both(cost, begun) if before else cost
-    target = target_of(data["target"])
+    target = read_target(data["target"])
     assert target is not None  # the parameters were checked before
     _check_guarantee(data["guarantee"], _guarantee(total, target))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
@@ -94,7 +86,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         "classes_": begun.classes_,
         "cost_": cost,
         "total_cost_": total,
-        "_fitted_for": target_of(data["target"]),
+        "_public": replace(begun._public, target=target),
         "n_steps_": check_count("steps", spent["steps"], least=0),
         "randomness_": randomness_said(data),
         "weights_": _tables_of("weights", data["weights"], shapes),

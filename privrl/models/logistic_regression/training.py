@@ -14,9 +14,9 @@ import numpy as np
 from privrl._typing import FloatArray, IntArray
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import ReleasedTable
+from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import MOMENTUM, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
-from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 
 # Chosen on public data sets; docs/models.md says which.

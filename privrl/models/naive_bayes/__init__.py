@@ -39,15 +39,3 @@ J. Vaidya, B. Shafiq, A. Basu and Y. Hong. *Differentially private naive Bayes c
 C. Guo, G. Pleiss, Y. Sun and K. Weinberger. *On calibration of modern neural networks* (2017).
 Temperatures.
 """
-
-try:
-    from privrl.models.naive_bayes.classifier import NaiveBayesMechanism, PrivateNaiveBayes
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "sklearn":
-        raise
-    raise ImportError(
-        "privrl.models.naive_bayes needs scikit-learn >= 1.6; pip install 'privrl[models]' has it."
-    ) from error
-from privrl.models.naive_bayes.temperature import TEMPERATURES
-
-__all__ = ["TEMPERATURES", "NaiveBayesMechanism", "PrivateNaiveBayes"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from privrl._typing import FloatArray
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.naive_bayes.encoding import Codes
+from privrl.models.encoding import Codes
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())
 _INDEPENDENT = 10  # features, up to which the typical temperature is 1

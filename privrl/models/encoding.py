@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 
 from privrl._checks import check_count, plain_array
 from privrl._shown import shown
@@ -55,6 +56,30 @@ def class_labels(
     return classes
 
 
+def learned_labels(y: Any) -> Categories:
+    """Return the classes that occur in ``y``: private, unless nobody minds.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two, or they are no labels; the message shows none of them.
+    """
+    check_y(y)
+    column = np.asarray(_one_axis(y))
+    check_classification_targets(column)
+    values = [float(c) if isinstance(c, np.floating) else c for c in np.unique(column)]
+    values = [int(c) if isinstance(c, float) else c for c in values]
+    return class_labels(None, values)
+
+
+def check_y(y: Any) -> None:
+    """Check that classes are given at all."""
+    if y is None:
+        raise ValueError(
+            "y must be the records' classes; fit requires y to be passed, but the target y is None."
+        )
+
+
 def class_order(labels: Categories) -> list[int]:
     """Return the places of the classes in ``classes_``, which scikit-learn takes as sorted.
 
@@ -91,10 +116,7 @@ def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
 
     The only thing that is told of a single record is that it has none of the classes.
     """
-    if y is None:
-        raise ValueError(
-            "y must be the records' classes; fit requires y to be passed, but the target y is None."
-        )
+    check_y(y)
     column = _one_axis(y)
     numbers = read(column, "y", labels.find)
     if len(numbers) != n_records:

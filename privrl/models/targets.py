@@ -1,0 +1,74 @@
+"""The privacy target of a model: as an argument, in its short form, and in a file."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, get_args
+
+from privrl._shown import shown
+from privrl.accounting.targets import DEFAULT_DELTA, PureDP, Target, check_target, target_of
+
+
+def given_target(
+    target: Target | None, epsilon: float | None, delta: float | None, otherwise: str = ""
+) -> Target:
+    """Return the target that arguments name.
+
+    Parameters
+    ----------
+    target : RenyiDP, ApproxDP, PureDP, ZeroConcentratedDP or None
+        The target itself.
+    epsilon, delta : float or None
+        The short form: ``delta`` is 1e-5 by default, and 0 for pure privacy.
+    otherwise : str
+        How a message about a missing target ends.
+
+    Raises
+    ------
+    ValueError
+        If none or both forms are given, or a number is out of range.
+    """
+    if epsilon is None and delta is None:
+        check_target(target, f"; epsilon= is the short form{otherwise}")
+        assert target is not None
+        return target
+    if target is not None or epsilon is None:
+        raise ValueError("give either target= or epsilon= (with delta=, by default 1e-5).")
+    return target_of(epsilon, DEFAULT_DELTA if delta is None else delta)
+
+
+def not_pure(target: Target, what: str) -> Target:
+    """Return a target that Gaussian noise can meet.
+
+    Raises
+    ------
+    ValueError
+        If it is pure privacy, which only noise with heavier tails gives.
+    """
+    if isinstance(target, PureDP):
+        raise ValueError(
+            f"target must allow Gaussian noise for {what}, got {target}: use delta > 0, or "
+            "ZeroConcentratedDP."
+        )
+    return target
+
+
+def plain_target(target: Target | None) -> dict[str, Any] | None:
+    """Return a target as `read_target` reads it."""
+    return None if target is None else asdict(target)
+
+
+def read_target(data: Any) -> Target | None:
+    """Return the target that plain data describe, or None."""
+    if data is None:
+        return None
+    kinds: dict[frozenset[str], Any] = {
+        frozenset(field.name for field in fields(kind)): kind for kind in get_args(Target)
+    }
+    kind = kinds.get(frozenset(data)) if isinstance(data, Mapping) else None
+    if kind is None:
+        raise ValueError(
+            "target must have the entries order and epsilon, epsilon and delta, epsilon, or rho, "
+            f"got {shown(data)}."
+        )
+    made: Target = kind(**data)
+    return made
