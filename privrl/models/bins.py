@@ -23,6 +23,7 @@ from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.tables import row_probabilities
+from privrl.models.targets import given_target, mechanism_for
 from privrl.numerics.randomness import Rng, as_rng
 
 
@@ -30,7 +31,9 @@ def discretise(
     frame: pd.DataFrame,
     bounds: Mapping[str, tuple[float, float]],
     *,
-    target: Target,
+    target: Target | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     rng: Rng = None,
     bins: int = 10,
     grid: int = 200,
@@ -46,8 +49,8 @@ def discretise(
     bounds : mapping from str to (float, float)
         The numeric columns to cut, and between which public bounds; what lies outside belongs to
         the first or last bin.
-    target : RenyiDP or ApproxDP
-        What all columns together may spend.
+    target, epsilon, delta
+        The privacy target of all columns together, as for `PrivateNaiveBayes`.
     rng : numpy.random.Generator, int or None
         Where the noise comes from.
     bins : int
@@ -82,8 +85,12 @@ def discretise(
     codes = fine.encode(frame)
     if len(codes) < 1:
         raise ValueError("frame must have at least one record, got none.")
+    target = given_target(target, epsilon, delta)
     mechanism = TablesMechanism.calibrated(
-        target, shapes=[(1, size) for size in fine.sizes], n_records=len(codes)
+        target,
+        shapes=[(1, size) for size in fine.sizes],
+        n_records=len(codes),
+        mechanism=mechanism_for(target),
     )
     counts = [
         np.bincount(column, minlength=size)[None]

@@ -244,6 +244,6 @@ def check_sizes(sizes: Any) -> tuple[int, ...]:
     if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
         raise ValueError(
             f"schema must be a Schema, Categories, Bins or numbers of values, got {shown(sizes)}; "
-            "what the features may hold is public and has to be stated."
+            "the domain of the features is public and has to be given. bounds= is for numeric arrays."
         )
     return tuple(check_count("schema", size, least=2) for size in sizes)

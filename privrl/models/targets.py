@@ -5,7 +5,14 @@ from dataclasses import asdict, fields
 from typing import Any, get_args
 
 from privrl._shown import shown
-from privrl.accounting.targets import DEFAULT_DELTA, PureDP, Target, check_target, target_of
+from privrl.accounting.targets import (
+    DEFAULT_DELTA,
+    PureDP,
+    Target,
+    ZeroConcentratedDP,
+    check_target,
+    target_of,
+)
 
 
 def given_target(
@@ -50,6 +57,26 @@ def not_pure(target: Target, what: str) -> Target:
             "ZeroConcentratedDP."
         )
     return target
+
+
+def mechanism_for(target: Target, mechanism: str = "auto") -> Any:
+    """Return the mechanism that meets a target; in place of ``"auto"`` the one that is exact.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism cannot meet such a target.
+    """
+    pure, kind = isinstance(target, PureDP), mechanism.removeprefix("discrete-")
+    concentrated = isinstance(target, ZeroConcentratedDP)
+    if (pure and kind in ("dirichlet", "gaussian")) or ((pure or concentrated) and kind == "dkl"):
+        raise ValueError(
+            f"target must be {'RenyiDP or ' * (kind == 'dkl')}ApproxDP for mechanism "
+            f"{mechanism!r}, got {target}; mechanism='auto' meets it."
+        )
+    if mechanism != "auto":
+        return mechanism
+    return "laplace" if pure else "gaussian" if concentrated else "auto"
 
 
 def plain_target(target: Target | None) -> dict[str, Any] | None:

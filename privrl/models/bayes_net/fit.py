@@ -20,7 +20,7 @@ from privrl._shown import shown
 from privrl._typing import FloatArray, IntArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
-from privrl.accounting.targets import Target, check_target
+from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
 from privrl.mechanisms.choice import ExponentialMechanism
@@ -34,6 +34,7 @@ from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.targets import given_target, mechanism_for, not_pure
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 
 _ROUNDING = 1e-13  # of the budget, kept back for that of a sum of precisions
@@ -55,9 +56,11 @@ class PrivateBayesNet:
         that at this budget, a network without edges is fitted.
     schema : Schema
         What each node may hold; columns that are no nodes are ignored.
-    target : RenyiDP or ApproxDP
-        What all the tables together may spend, where one record is replaced by any other.
+    target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
+        The privacy target of all tables together, where one record is replaced by any other.
         None for ``mechanism="none"`` only.
+    epsilon, delta : float, optional
+        A short form of the target, as for `PrivateNaiveBayes`; it becomes ``target``.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
         estimates rows by `privrl.models.bayes_net.backoff`. Gaussian noise comes in two rounds: the
@@ -89,7 +92,9 @@ class PrivateBayesNet:
 
     parents: Mapping[str, Sequence[str]] | Literal["private"]
     schema: Schema
-    target: Target | None
+    target: Target | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     mechanism: BayesNetMechanism = "auto"
     shares: Mapping[str, float] | None = None
 
@@ -104,7 +109,12 @@ class PrivateBayesNet:
                 f"{shown(self.mechanism)}."
             )
         if self.mechanism != "none":
-            check_target(self.target, "; mechanism='none' has no privacy and needs none")
+            otherwise = "; mechanism='none' has no privacy and needs none"
+            target = given_target(self.target, self.epsilon, self.delta, otherwise)
+            if self._is_chosen:
+                not_pure(target, "the choice of parents")
+            for name, value in {"target": target, "epsilon": None, "delta": None}.items():
+                object.__setattr__(self, name, value)
         if self._is_chosen and (self.mechanism != "auto" or self.shares is not None):
             raise ValueError(
                 "parents='private' must come with mechanism='auto' and without shares, got "
@@ -269,6 +279,7 @@ class PrivateBayesNet:
         if self.mechanism == "none":
             return TablesMechanism(shapes=shapes, mechanism="none")
         assert self.target is not None
+        noise = mechanism_for(self.target, self.mechanism)
         if self.mechanism == "dkl":
             return TablesMechanism.algorithm_1(self.target, shapes=shapes)
         shares = None
@@ -280,7 +291,7 @@ class PrivateBayesNet:
             self.target,
             shapes=shapes,
             n_records=n_records,
-            mechanism=self.mechanism,
+            mechanism=noise,
             shares=shares,
         )
 

@@ -25,6 +25,7 @@ from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keep
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.targets import given_target
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 
 _AT_ONCE = 1 << 14  # numbers, which with their bins fit in a processor's cache
@@ -36,7 +37,9 @@ def histogram(
     bins: int | Sequence[float] | NDArray[Any] | Column = 10,
     range: tuple[float, float] | None = None,  # noqa: A002, NumPy's name
     *,
-    target: Target,
+    target: Target | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     rng: Rng = None,
     mechanism: Name = "auto",
     loss: Loss = "kl",
@@ -57,8 +60,11 @@ def histogram(
         put into the first or last bin, so that every record is counted.
     range : (float, float), optional
         The public bounds, where ``bins`` is a number. It is never read from the values.
-    target : RenyiDP or ApproxDP
-        What the release may spend.
+    target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
+        The privacy target of the release.
+    epsilon, delta : float, optional
+        A short form of the target, (epsilon, delta); ``delta`` is 1e-5 by default, and 0 for pure
+        privacy.
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     mechanism : str
@@ -92,10 +98,9 @@ def histogram(
 
     Examples
     --------
-    >>> from privrl.accounting.targets import ApproxDP
     >>> rng = np.random.default_rng(0)  # for a real release: privrl.secret_rng()
     >>> ages = rng.normal(40, 15, 5000)
-    >>> released = histogram(ages, 4, (0, 80), target=ApproxDP(1, 1e-5), rng=rng)
+    >>> released = histogram(ages, 4, (0, 80), epsilon=1, delta=1e-5, rng=rng)
     >>> released.labels
     ('[0, 20)', '[20, 40)', '[40, 60)', '[60, 80]')
     >>> released.probabilities.round(2)
@@ -116,7 +121,7 @@ def histogram(
         if n_records == 0:
             raise ValueError("values must hold at least one record, got none.")
     used = choose_mechanism(
-        target,
+        given_target(target, epsilon, delta),
         n_records=n_records,
         n_cells=column.size,
         mechanism=mechanism,
@@ -150,7 +155,9 @@ def value_counts(
     values: "ArrayLike | pd.Series[Any]",
     categories: Iterable[str | int | bool] | Categories,
     *,
-    target: Target,
+    target: Target | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     rng: Rng = None,
     mechanism: Name = "auto",
     loss: Loss = "kl",
@@ -167,7 +174,7 @@ def value_counts(
     categories : sequence of str, int or bool, or Categories
         What may occur, in the order of the result, at least two. ``Categories(..., other=True)``
         has a cell for whatever is unknown or missing; without it such a value is refused.
-    target, rng, mechanism, loss, relation, n_records, accountant
+    target, epsilon, delta, rng, mechanism, loss, relation, n_records, accountant
         As for `histogram`.
 
     Returns
@@ -188,6 +195,8 @@ def value_counts(
         values,
         categories,
         target=target,
+        epsilon=epsilon,
+        delta=delta,
         rng=rng,
         mechanism=mechanism,
         loss=loss,

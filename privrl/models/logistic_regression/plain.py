@@ -11,14 +11,16 @@ from privrl._checks import check_count, check_positive, check_truth
 from privrl._sharing import Verdict, check_said, judge
 from privrl._shown import shown
 from privrl._typing import FloatArray
-from privrl.accounting.targets import RenyiDP, Target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target, ZeroConcentratedDP
 from privrl.costs.base import Cost, Together
+from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.models.classifiers import Public
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import check_entries, check_format, randomness_said
 from privrl.models.targets import plain_target, read_target
+from privrl.numerics.upwards import quotient_up
 
 FORMAT = "privrl.PrivateLogisticRegression 2"
 FIRST_FORMAT = "privrl.PrivateLogisticRegression 1"
@@ -109,6 +111,10 @@ def _guarantee(total: Cost, target: Target) -> dict[str, Any]:
     said: dict[str, Any] = {"relation": str(total.relation)}
     if isinstance(target, RenyiDP):
         return said | {"order": target.order, "epsilon": float(total.rdp(target.order))}
+    if isinstance(target, ZeroConcentratedDP):
+        each = quotient_up(total.rdp(DEFAULT_ORDERS), DEFAULT_ORDERS)
+        return said | {"rho": float(np.max(each))}
+    assert isinstance(target, ApproxDP)
     return said | {"epsilon": float(total.epsilon(target.delta)), "delta": target.delta}
 
 
@@ -116,9 +122,10 @@ def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
     """Check what a file states; processors differ in the last digits of epsilon."""
     if said is None:  # of the first format, which stated none
         return
-    epsilon = said.get("epsilon") if isinstance(said, Mapping) else None
-    same = isinstance(epsilon, float) and math.isclose(epsilon, computed["epsilon"], rel_tol=1e-6)
-    if not same or said != {**computed, "epsilon": epsilon}:
+    key = "rho" if "rho" in computed else "epsilon"
+    spent = said.get(key) if isinstance(said, Mapping) else None
+    same = isinstance(spent, float) and math.isclose(spent, computed[key], rel_tol=1e-6)
+    if not same or said != {**computed, key: spent}:
         raise ValueError(
             f"guarantee must be what all in the file cost, {dict(computed)}, got {shown(said)}."
         )

@@ -44,7 +44,7 @@ from privrl.models.naive_bayes.temperature import (
 )
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.targets import given_target
+from privrl.models.targets import given_target, mechanism_for
 from privrl.numerics.randomness import randomness_of
 
 _AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
@@ -300,17 +300,16 @@ class PrivateNaiveBayes(SavedClassifier):
                 values = table.values.T if self._by_value else table.values
                 warn_of_others(name, column, values, table.deviation)
 
-    def _plan(
-        self, shapes: Sequence[Rows], n_records: int, noise: MechanismName = "auto"
-    ) -> tuple[TablesMechanism, bool]:
+    def _plan(self, shapes: Sequence[Rows], n_records: int) -> tuple[TablesMechanism, bool]:
         """Return the mechanism of everything that is released, and whether a temperature is.
 
-        The sums for the temperature are the last tables. ``noise`` is that of ``"auto"``.
+        The sums for the temperature are the last tables.
         """
         if self.mechanism == "none":
             return TablesMechanism(shapes=tuple(shapes), mechanism="none"), False
         target = self._target()
         assert target is not None
+        noise: MechanismName = mechanism_for(target, self.mechanism)
         if self.mechanism == "dkl":
             return TablesMechanism.algorithm_1(target, shapes=shapes), False
         optimised = self.shares == "optimised"
@@ -329,7 +328,7 @@ class PrivateNaiveBayes(SavedClassifier):
             target,
             shapes=shapes,
             n_records=n_records,
-            mechanism=noise if self.mechanism == "auto" else self.mechanism,
+            mechanism=noise,
             shares=shares,
             alpha=self.alpha if self.mechanism == "dirichlet" else None,
         ), False
