@@ -33,7 +33,7 @@ def count_tables(
 
 
 def class_labels(
-    schema: object, classes: str | Sequence[str | int | bool] | Categories
+    schema: object, classes: str | Iterable[str | int | bool] | Categories
 ) -> Categories:
     """Return the public classes."""
     if isinstance(classes, str):
@@ -66,10 +66,13 @@ def learned_labels(y: Any) -> Categories:
     """
     check_y(y)
     column = np.asarray(_one_axis(y))
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise ValueError("Input y contains infinity or NaN, which is no class.")
     check_classification_targets(column)
-    values = [float(c) if isinstance(c, np.floating) else c for c in np.unique(column)]
-    values = [int(c) if isinstance(c, float) else c for c in values]
-    return class_labels(None, values)
+    values = np.unique(column)
+    if len(values) < 2:
+        raise ValueError("y must hold at least two classes, got 1 class or none; pass classes=.")
+    return class_labels(None, values.astype(np.int64) if values.dtype.kind == "f" else values)
 
 
 def check_y(y: Any) -> None:
@@ -244,6 +247,6 @@ def check_sizes(sizes: Any) -> tuple[int, ...]:
     if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
         raise ValueError(
             f"schema must be a Schema, Categories, Bins or numbers of values, got {shown(sizes)}; "
-            "the domain of the features is public and has to be given. bounds= is for numeric arrays."
+            "the public domain has to be given. bounds= is for numeric arrays."
         )
     return tuple(check_count("schema", size, least=2) for size in sizes)
