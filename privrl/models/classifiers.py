@@ -7,7 +7,7 @@ without an accountant.
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -53,7 +53,7 @@ from privrl.models.encoding import (
 )
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.saving import Saved
-from privrl.models.targets import given_target
+from privrl.models.targets import given_target, guarantee_of
 from privrl.numerics.randomness import secret_rng
 from privrl.numerics.scipy_lazily import special
 
@@ -288,6 +288,15 @@ class SavedClassifier(Saved, Classifier):
     """A classifier that is fitted by itself, and saved with its public facts."""
 
     _indent: ClassVar[int | None] = 1
+
+    @property
+    def guarantee(self) -> Mapping[str, Any]:
+        """The cost of all that a saved file holds, in the terms of the target; read-only.
+
+        Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
+        """
+        check_is_fitted(self, "classes_")
+        return guarantee_of(getattr(self, "total_cost_", self.cost_), self._public.target)
 
     @abstractmethod
     def _plain(self, public: "Public") -> dict[str, Any]:

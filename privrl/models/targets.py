@@ -1,18 +1,28 @@
 """The privacy target of a model: as an argument, in its short form, and in a file."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, get_args
+
+import numpy as np
 
 from privrl._shown import shown
 from privrl.accounting.targets import (
     DEFAULT_DELTA,
+    ApproxDP,
     PureDP,
+    RenyiDP,
     Target,
     ZeroConcentratedDP,
     check_target,
     target_of,
 )
+from privrl.costs.base import Cost, pure_ratio
+from privrl.costs.conversion import DEFAULT_ORDERS
+from privrl.numerics.upwards import quotient_up
 
 
 def given_target(
@@ -99,3 +109,27 @@ def read_target(data: Any) -> Target | None:
         )
     made: Target = kind(**data)
     return made
+
+
+def guarantee_of(cost: Cost, target: Target | None) -> Mapping[str, Any]:
+    """Return the relation and the amounts that a cost has in the terms of a target; read-only."""
+    said: dict[str, Any] = {"relation": str(cost.relation)}
+    match target:
+        case RenyiDP(order=order):
+            said |= {"order": order, "epsilon": float(cost.rdp(order))}
+        case ZeroConcentratedDP():
+            each = quotient_up(cost.rdp(DEFAULT_ORDERS), DEFAULT_ORDERS)
+            said |= {"rho": float(np.max(each))}
+        case PureDP():
+            ratio = pure_ratio(cost)
+            said |= {"epsilon": math.inf if ratio is None else _float_up(ratio), "delta": 0.0}
+        case ApproxDP(delta=delta):
+            said |= {"epsilon": float(cost.epsilon(delta)), "delta": delta}
+        case None:
+            said |= {"epsilon": None}
+    return MappingProxyType(said)
+
+
+def _float_up(ratio: Fraction) -> float:
+    value = float(ratio)
+    return value if value >= ratio else math.nextafter(value, math.inf)

@@ -158,6 +158,12 @@ def test_every_target_is_met_and_saved(kind: Any, target: Any) -> None:
     assert target.excess(model.cost_) <= 0
     if isinstance(target, PureDP):
         assert 0.999 < float(pure_ratio(model.cost_)) <= 1
+    guarantee = fitted(model).guarantee
+    for name, amount in vars(target).items():
+        assert guarantee[name] == pytest.approx(amount, rel=0.01)
+        assert guarantee[name] <= amount
+    with pytest.raises(TypeError):
+        guarantee["relation"] = "another"
     data = json.loads(json.dumps(fitted(model).to_dict()))
     again = type(fitted(model)).from_dict(data)
     assert again.target == target

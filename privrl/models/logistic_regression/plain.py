@@ -11,16 +11,13 @@ from privrl._checks import check_count, check_positive, check_truth
 from privrl._sharing import Verdict, check_said, judge
 from privrl._shown import shown
 from privrl._typing import FloatArray
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target, ZeroConcentratedDP
 from privrl.costs.base import Cost, Together
-from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.models.classifiers import Public
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import check_entries, check_format, randomness_said
-from privrl.models.targets import plain_target, read_target
-from privrl.numerics.upwards import quotient_up
+from privrl.models.targets import guarantee_of, plain_target, read_target
 
 FORMAT = "privrl.PrivateLogisticRegression 2"
 FIRST_FORMAT = "privrl.PrivateLogisticRegression 1"
@@ -37,7 +34,7 @@ def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
     cost = state["cost_"]
     return {
         "format": FORMAT,
-        "guarantee": _guarantee(state["total_cost_"], public.target),
+        "guarantee": dict(guarantee_of(state["total_cost_"], public.target)),
         "target": plain_target(public.target),
         "naive_bayes": begun.to_dict(),
         "weights": [table.tolist() for table in state["weights_"]],
@@ -78,7 +75,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     total = both(cost, begun) if before else cost
     target = read_target(data["target"])
     assert target is not None  # the parameters were checked before
-    _check_guarantee(data["guarantee"], _guarantee(total, target))
+    _check_guarantee(data["guarantee"], guarantee_of(total, target))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
@@ -104,18 +101,6 @@ def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
     """Return what gradients and a classifier fitted before cost together, of the same records."""
     before = begun.cost_
     return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
-
-
-def _guarantee(total: Cost, target: Target) -> dict[str, Any]:
-    """Return what everything in a file cost, in the terms of the target."""
-    said: dict[str, Any] = {"relation": str(total.relation)}
-    if isinstance(target, RenyiDP):
-        return said | {"order": target.order, "epsilon": float(total.rdp(target.order))}
-    if isinstance(target, ZeroConcentratedDP):
-        each = quotient_up(total.rdp(DEFAULT_ORDERS), DEFAULT_ORDERS)
-        return said | {"rho": float(np.max(each))}
-    assert isinstance(target, ApproxDP)
-    return said | {"epsilon": float(total.epsilon(target.delta)), "delta": target.delta}
 
 
 def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
