@@ -8,7 +8,7 @@ without an accountant.
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -35,7 +35,6 @@ from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
-from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
 from privrl.mechanisms.tables import Rows
@@ -65,6 +64,7 @@ class ClassesLeakWarning(UserWarning):
     """The classes were read from the private records, which no guarantee covers."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no types
     """What the private classifiers share.
 
@@ -74,31 +74,17 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no 
         As for `PrivateNaiveBayes`.
     """
 
-    cost_: Cost = fitted()
-    randomness_: str = fitted()
+    schema: Domain | None = field(default=None, kw_only=False)
+    classes: Classes | None = None
+    target: Target | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    bounds: tuple[float, float] | None = None
+    bins: int = 8
+    random_state: int | None = None
 
-    _is_clone = False
-
-    def __init__(
-        self,
-        schema: Domain | None = None,
-        *,
-        classes: Classes | None = None,
-        target: Target | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        bounds: tuple[float, float] | None = None,
-        bins: int = 8,
-        random_state: int | None = None,
-    ) -> None:
-        self.schema = schema
-        self.classes = classes
-        self.target = target
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.bins = bins
-        self.random_state = random_state
+    # Without annotations, so that they are no parameters.
+    cost_, randomness_, _is_clone = fitted(), fitted(), False
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithms of `predict_proba`, shape (n, J)."""

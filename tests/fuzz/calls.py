@@ -636,10 +636,9 @@ def table() -> dict[str, Valid]:
             n_records=None,
         ),
     )
-    _from_signature(
-        add,
-        models,
+    add(
         "value_counts",
+        models.value_counts,
         lambda: both(
             values=frame["y"],
             categories=[0, 1],

@@ -154,16 +154,7 @@ def histogram(
 def value_counts(
     values: "ArrayLike | pd.Series[Any]",
     categories: Iterable[str | int | bool] | Categories,
-    *,
-    target: Target | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rng: Rng = None,
-    mechanism: Name = "auto",
-    loss: Loss = "kl",
-    relation: Relation | None = None,
-    n_records: float | None = None,
-    accountant: Accountant | None = None,
+    **options: Any,
 ) -> PrivateHistogram:
     """Release how often each of some public categories occurs.
 
@@ -172,10 +163,10 @@ def value_counts(
     values : array_like or pandas.Series, shape (n,)
         The private values, one for each record.
     categories : sequence of str, int or bool, or Categories
-        What may occur, in the order of the result, at least two. ``Categories(..., other=True)``
-        has a cell for whatever is unknown or missing; without it such a value is refused.
-    target, epsilon, delta, rng, mechanism, loss, relation, n_records, accountant
-        As for `histogram`.
+        The public categories, at least two, in the order of the result. ``Categories(...,
+        other=True)`` has a cell for unknown and missing values; otherwise those are refused.
+    **options
+        The target and all other keywords of `histogram`.
 
     Returns
     -------
@@ -191,19 +182,7 @@ def value_counts(
         # Categories refuses what is no sequence of values.
         listed = categories if isinstance(categories, str) else list(categories)
         categories = Categories(listed)  # type: ignore[arg-type] # which it refuses
-    return histogram(
-        values,
-        categories,
-        target=target,
-        epsilon=epsilon,
-        delta=delta,
-        rng=rng,
-        mechanism=mechanism,
-        loss=loss,
-        relation=relation,
-        n_records=n_records,
-        accountant=accountant,
-    )
+    return histogram(values, categories, **options)
 
 
 def count_cells(

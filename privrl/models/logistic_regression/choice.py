@@ -1,6 +1,7 @@
 """One of two classifiers, chosen by public facts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -10,8 +11,8 @@ from privrl._fixed import fitted
 from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import PureDP, Target
-from privrl.models.classifiers import Classes, Classifier, Domain
+from privrl.accounting.targets import PureDP
+from privrl.models.classifiers import Classifier
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
@@ -20,6 +21,7 @@ from privrl.models.saving import load_as
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(Classifier):
     """A private classifier for categorical and binned features, of the kind that suits the budget.
 
@@ -52,32 +54,9 @@ class PrivateClassifier(Classifier):
     'PrivateLogisticRegression'
     """
 
-    classifier_: PrivateLogisticRegression | PrivateNaiveBayes = fitted()
+    model: ClassifierModel = "auto"
 
-    def __init__(
-        self,
-        schema: Domain | None = None,
-        *,
-        classes: Classes | None = None,
-        target: Target | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        bounds: tuple[float, float] | None = None,
-        bins: int = 8,
-        model: ClassifierModel = "auto",
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            schema,
-            classes=classes,
-            target=target,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            bins=bins,
-            random_state=random_state,
-        )
-        self.model = model
+    classifier_ = fitted()
 
     def fit(self, X: Any, y: Any, *, accountant: Accountant | None = None) -> Self:
         """Choose, and fit what was chosen: one release; see `PrivateLogisticRegression.fit`.

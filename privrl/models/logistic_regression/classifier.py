@@ -11,7 +11,7 @@ from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
 from privrl.accounting.targets import RenyiDP, Target
-from privrl.costs.base import Cost, NoPrivacy
+from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
 from privrl.data.schema import Categories
@@ -92,9 +92,7 @@ class PrivateLogisticRegression(SavedClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    total_cost_: Cost = fitted()
-    naive_bayes_: PrivateNaiveBayes = fitted()
-    n_steps_: int = fitted()
+    total_cost_, naive_bayes_, n_steps_ = fitted(), fitted(), fitted()
 
     def fit(
         self,

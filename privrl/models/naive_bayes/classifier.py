@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import numpy as np
@@ -24,8 +25,6 @@ from privrl.mechanisms.tables import (
     least_noise_shares,
 )
 from privrl.models.classifiers import (
-    Classes,
-    Domain,
     LocalRecords,
     PartRecords,
     Public,
@@ -52,6 +51,7 @@ _AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateNaiveBayes(SavedClassifier):
     """Naive Bayes for categorical and binned features, trained with differential privacy.
 
@@ -133,42 +133,15 @@ class PrivateNaiveBayes(SavedClassifier):
     array(['yes'], dtype='<U3')
     """
 
-    mechanism_: TablesMechanism = fitted()
-    n_records_: int = fitted()
+    mechanism: NaiveBayesMechanism = "auto"
+    shares: Literal["optimised", "uniform"] = "optimised"
+    alpha: float | None = None
+    temperature: float | None = None
+
+    mechanism_, n_records_ = fitted(), fitted()
 
     # Whether a row of a feature's table is of a value, over the classes: so DKL prints it.
     _by_value: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        schema: Domain | None = None,
-        *,
-        classes: Classes | None = None,
-        target: Target | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        bounds: tuple[float, float] | None = None,
-        bins: int = 8,
-        mechanism: NaiveBayesMechanism = "auto",
-        shares: Literal["optimised", "uniform"] = "optimised",
-        alpha: float | None = None,
-        temperature: float | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            schema,
-            classes=classes,
-            target=target,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            bins=bins,
-            random_state=random_state,
-        )
-        self.mechanism = mechanism
-        self.shares = shares
-        self.alpha = alpha
-        self.temperature = temperature
 
     def fit(self, X: Any, y: Any = None, *, accountant: Accountant | None = None) -> Self:
         """Release the tables of the records, once, and learn from what was released.
