@@ -1,8 +1,8 @@
-"""Bins with about equally many records each, their edges chosen privately within public bounds.
+"""Bins with about equally many records each, whose edges are chosen privately.
 
-A feature cut at the quantiles of private data leaks them. Here each column is counted on a fine
-public grid between public bounds, all counts are released together under one target, and the
-edges are quantiles of what was released. Give it a part of the budget, and a model the rest:
+Quantiles of private data leak the data. Here each column is counted on a fine public grid between
+public bounds, all counts are released together under one target, and the edges are quantiles of
+the released counts. Give this a part of the budget, and the model the rest:
 
     bins = discretise(frame, {"age": (0, 100)}, target=RenyiDP(2, 0.1), rng=rng)
     model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=RenyiDP(2, 0.9))

@@ -1,1 +1,1 @@
-"""Bayesian networks, of a public structure or one chosen privately, with released parameters."""
+"""Bayesian networks with private parameters, and a structure that is public or chosen privately."""

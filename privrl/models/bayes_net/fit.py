@@ -1,9 +1,9 @@
-"""Discrete Bayesian networks: parameters released privately, the structure public or chosen.
+"""Discrete Bayesian networks: private parameters, with a public or a privately chosen structure.
 
-`PrivateBayesNet` says what is public: nodes and, if they are known, parents, what each column may
-hold, and what may be spent. Its `fit` counts the records once for each node, releases all tables of
-counts together, and makes a `BayesNet` of them, a network that holds nothing else of the data and
-may be shared.
+`PrivateBayesNet` holds the public facts: nodes, parents if they are known, the domain of each
+column, and the target. Its `fit` counts the records once for each node, releases all tables of
+counts together, and makes a `BayesNet` of them. The network holds nothing else of the data and may
+be shared.
 """
 
 from collections.abc import Callable, Mapping, Sequence

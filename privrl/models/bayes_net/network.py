@@ -1,16 +1,14 @@
 """Discrete Bayesian networks as they may be shared: a structure and tables of probabilities.
 
-What can be computed of one is exact: probabilities of records, synthetic records, conditional
-probabilities, and files that privrl or other packages read.
+All computations with a network are exact: probabilities of records, synthetic records, conditional
+probabilities, and files for privrl or other packages.
 
 **BIF.** `BayesNet.to_bif` writes the Bayesian Interchange Format (BIF 0.15), which most other
-packages read.
-
-A word of BIF is letters, digits and underscores, and begins with no digit. Other names and labels
-are escaped so that they can be got back: every other character is written as ``_x`` with its
-Unicode number in base sixteen and ``_``, and so is an underscore that an ``x`` follows. ``<=50K``
-becomes ``_x3c__x3d_50K``. The first character of a word that begins with a digit, or that BIF
-keeps for itself, such as ``property``, is escaped too. The empty text is ``_x_``.
+packages read. A word of BIF is letters, digits and underscores, and begins with no digit. Other
+names and labels are escaped reversibly: every other character is written as ``_x`` with its Unicode
+number in base sixteen and ``_``, and so is an underscore before an ``x``. ``<=50K`` becomes
+``_x3c__x3d_50K``. The first character is also escaped in a word that begins with a digit or that
+BIF reserves, such as ``property``. The empty text is ``_x_``.
 
 References
 ----------

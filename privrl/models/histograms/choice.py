@@ -1,4 +1,4 @@
-"""Which mechanism releases a histogram: chosen by public facts, named, and as plain data."""
+"""The mechanism of a histogram: chosen from public facts, named, and as plain data."""
 
 import math
 from collections.abc import Mapping

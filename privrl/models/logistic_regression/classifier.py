@@ -1,4 +1,4 @@
-"""The estimator."""
+"""The logistic regression classifier: fit and predictions."""
 
 from collections.abc import Mapping
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""A fitted logistic regression as plain data: what was released and what it cost."""
+"""A fitted logistic regression as plain data: released numbers and their cost."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A fitted classifier as plain data: what was released and what it cost, never counts or seeds."""
+"""A fitted naive Bayes classifier as plain data: released numbers and their cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
