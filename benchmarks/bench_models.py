@@ -25,7 +25,7 @@ def adult():
 
 def _ours(mechanism):
     pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[bench]'")
-    ours = pytest.importorskip("privrl.models.naive_bayes")
+    ours = pytest.importorskip("privrl.models.naive_bayes.classifier")
     target = None if mechanism == "none" else _fresh()
     return ours.PrivateNaiveBayes(ADULT_SIZES, classes=[0, 1], target=target, mechanism=mechanism)
 

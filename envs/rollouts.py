@@ -12,7 +12,7 @@ import numpy as np
 
 from privrl.envs.rows import TransitionRows
 from privrl.envs.support import Support
-from privrl.numerics.kernels import Compiled
+from privrl.numerics.compiled import Compiled
 from privrl.numerics.randomness import columns, generators
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 

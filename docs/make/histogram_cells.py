@@ -17,8 +17,10 @@ from privrl.data.datasets import load
 from privrl.data.schema import Bins
 from privrl.mechanisms import TablesMechanism
 from privrl.models.estimates.mixture import fit
-from privrl.models.histograms import choose_mechanism, histogram
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.models.histograms.choice import choose_mechanism
+from privrl.models.histograms.release import histogram
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 DELTA = 1e-6

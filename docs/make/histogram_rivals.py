@@ -16,8 +16,8 @@ from privrl.accounting import ApproxDP
 from privrl.mechanisms import DiscreteGaussianMechanism, DiscreteLaplaceMechanism
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.estimates import row_probabilities
 from privrl.models.estimates.frequencies import frequencies
+from privrl.models.estimates.tables import row_probabilities
 from privrl.numerics.typing import FloatArray
 from privrl.numerics.typing import IntArray
 

@@ -18,7 +18,7 @@ from privrl.data import Categories, Schema
 from privrl.data.datasets import networks
 from privrl.experiments.uci import network_of, split
 from privrl.experiments.uci.data import SHARE
-from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.bayes_net.structure import Structure
 
 EPSILONS = (0.01, 0.1, 1.0)

@@ -23,7 +23,8 @@ from scipy.special import logsumexp
 
 from privrl.accounting import ApproxDP
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.models.bayes_net import BayesNet, PrivateBayesNet
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.bayes_net.network import BayesNet
 
 PEER = Path(__file__).with_name("peer_mbi.py")
 SETS = ("Adult", "GermanCredit", "Thyroid")

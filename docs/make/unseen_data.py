@@ -16,7 +16,7 @@ from privrl.accounting import RenyiDP
 from privrl.experiments.uci.jobs import ORDER
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models import PrivateNaiveBayes
-from privrl.models.estimates import row_totals
+from privrl.models.estimates.tables import row_totals
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 #: Mechanisms and floors: the best of these, found afterwards, is what auto is compared with.

@@ -33,7 +33,7 @@ from privrl.experiments.uci import (
     half_widths,
     means,
 )
-from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.bayes_net.structure import networkx
 from privrl.numerics.special import FloatArray
 

@@ -13,7 +13,8 @@ from privrl.experiments.reports.parts import Chart, Facts, Part, Section, Series
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import promise
 from privrl.files.plain import parse_json
-from privrl.models.histograms import PrivateHistogram, mechanism_name
+from privrl.models.histograms.choice import mechanism_name
+from privrl.models.histograms.result import PrivateHistogram
 from privrl.offline.saving import ReleasedPolicy
 
 _CELLS = 60  # in the picture of a distribution
@@ -127,9 +128,9 @@ def model(found: Contents) -> tuple[str, list[Section]]:
 
 def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:
     # With scikit-learn, which other pages do without.
-    from privrl.models.logistic_regression import PrivateLogisticRegression  # noqa: PLC0415
+    from privrl.models.encoding import class_labels, in_stated_order  # noqa: PLC0415
     from privrl.models.logistic_regression.choice import classifier_from_dict  # noqa: PLC0415
-    from privrl.models.naive_bayes.encoding import class_labels, in_stated_order  # noqa: PLC0415
+    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression  # noqa: PLC0415
 
     made = classifier_from_dict(data)
     is_linear = isinstance(made, PrivateLogisticRegression)

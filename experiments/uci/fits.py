@@ -30,8 +30,9 @@ from privrl.experiments.uci.jobs import (
     Job,
 )
 from privrl.mechanisms.tables import Rows, TablesMechanism
-from privrl.models.bayes_net import BayesNet, PrivateBayesNet
-from privrl.models.estimates import clipped_rows
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.bayes_net.network import BayesNet
+from privrl.models.estimates.tables import clipped_rows
 
 # Naive Bayes ------------------------------------------------------------------------------------
 
@@ -39,8 +40,7 @@ from privrl.models.estimates import clipped_rows
 def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
     """Return what naive Bayes finds with the mechanism of each job."""
     # Only here, for it needs an extra, privrl[models].
-    private = importlib.import_module("privrl.models.naive_bayes").PrivateNaiveBayes
-    printed = importlib.import_module("privrl.models.naive_bayes.printed").PrintedNaiveBayes
+    made = importlib.import_module("privrl.models.naive_bayes.classifier")
     schema = parts.schema
     train, test = schema.encode(parts.train), schema.encode(parts.test)
     X, y = train[:, :-1], train[:, -1]
@@ -52,7 +52,7 @@ def fit_naive_bayes(jobs: Sequence[Job], parts: Split) -> list[Found]:
         if job.mechanism == UNIFORM:
             found.append(Found(math.log(n_classes), 1 / n_classes))
             continue
-        model = (printed if job.mechanism == PRINTED else private)(
+        model = (made.PrintedNaiveBayes if job.mechanism == PRINTED else made.PrivateNaiveBayes)(
             sizes,
             classes=Categories(tuple(range(n_classes))),
             random_state=int(job.rng().integers(2**63)),

@@ -17,7 +17,7 @@ from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
-    from privrl.models.bayes_net import BayesNet
+    from privrl.models.bayes_net.network import BayesNet
 
 _MECHANISMS = ("auto", "dirichlet", "gaussian", "laplace", "none")
 _FILES = ("model.json", "model.bif", "release.json")
@@ -64,7 +64,7 @@ def bayes_net_command(
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
         from privrl.files import files as _files
-        from privrl.models.bayes_net import PrivateBayesNet
+        from privrl.models.bayes_net.fit import PrivateBayesNet
         from privrl.numerics.checks import check_count
 
         target = released.target_of(epsilon, delta, order)

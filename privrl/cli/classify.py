@@ -48,7 +48,7 @@ def classify_command(
     """
 
     def make(schema: "Schema", target: "Target") -> Any:
-        from privrl.models.logistic_regression import PrivateClassifier
+        from privrl.models.logistic_regression.choice import PrivateClassifier
 
         return PrivateClassifier(
             schema,

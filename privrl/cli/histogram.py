@@ -19,7 +19,7 @@ from privrl.cli.spending import LedgerPath, Name
 from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
 
 if TYPE_CHECKING:
-    from privrl.models.histograms import PrivateHistogram
+    from privrl.models.histograms.result import PrivateHistogram
 
 
 _MOST_CELLS = 40  # that are printed
@@ -75,7 +75,8 @@ def histogram_command(
         from privrl.data.schema import Schema
         from privrl.experiments.names import RELATIONS, lookup
         from privrl.files import files as _files
-        from privrl.models.histograms import choose_mechanism, histogram
+        from privrl.models.histograms.choice import choose_mechanism
+        from privrl.models.histograms.release import histogram
 
         chosen = Schema.load(schema)
         released.check_name("column", column, chosen.names)
@@ -133,7 +134,7 @@ def histogram_command(
 
 
 def _print_histogram(name: str, found: "PrivateHistogram") -> None:
-    from privrl.models.histograms import mechanism_name
+    from privrl.models.histograms.choice import mechanism_name
 
     frame = found.to_frame()
     table = Table(box=SIMPLE_HEAD, pad_edge=False)

@@ -49,7 +49,7 @@ def naive_bayes_command(
     private = mechanism != "none"
 
     def make(schema: "Schema", target: "Target") -> Any:
-        from privrl.models.naive_bayes import PrivateNaiveBayes
+        from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
         return PrivateNaiveBayes(
             schema,

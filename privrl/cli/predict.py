@@ -15,8 +15,8 @@ from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     from privrl.data.schema import Schema
-    from privrl.models.logistic_regression import PrivateLogisticRegression
-    from privrl.models.naive_bayes import PrivateNaiveBayes
+    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+    from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 
 @app.command("predict")
@@ -100,7 +100,7 @@ def _what_it_is(path: Path) -> str | None:
 def _load(path: Path) -> "tuple[PrivateLogisticRegression | PrivateNaiveBayes, Schema, str]":
     """Return a classifier, its schema, and the column that it predicts."""
     from privrl.data.schema import Schema
-    from privrl.models.logistic_regression import load_classifier
+    from privrl.models.logistic_regression.choice import load_classifier
 
     try:
         model = load_classifier(path)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from privrl.accounting.targets import Target
     from privrl.costs.base import Cost
     from privrl.data.schema import Schema
-    from privrl.models.logistic_regression import PrivateLogisticRegression
-    from privrl.models.naive_bayes import PrivateNaiveBayes
+    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+    from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 
 Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the private records.")]

@@ -1,8 +1,8 @@
-"""Bins with about equally many records each, their edges chosen privately within public bounds.
+"""Bins with about equally many records each, whose edges are chosen privately.
 
-A feature cut at the quantiles of private data leaks them. Here each column is counted on a fine
-public grid between public bounds, all counts are released together under one target, and the
-edges are quantiles of what was released. Give it a part of the budget, and a model the rest:
+Quantiles of private data leak the data. Here each column is counted on a fine public grid between
+public bounds, all counts are released together under one target, and the edges are quantiles of
+the released counts. Give this a part of the budget, and the model the rest:
 
     bins = discretise(frame, {"age": (0, 100)}, target=RenyiDP(2, 0.1), rng=rng)
     model = PrivateNaiveBayes(Schema({**bins, ...}), ..., target=RenyiDP(2, 0.9))
@@ -20,7 +20,9 @@ from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Schema
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import TablesMechanism
-from privrl.models.estimates import row_probabilities
+from privrl.models.estimates.tables import row_probabilities
+from privrl.models.targets import given_target
+from privrl.models.targets import mechanism_for
 from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray
@@ -30,7 +32,9 @@ def discretise(
     frame: pd.DataFrame,
     bounds: Mapping[str, tuple[float, float]],
     *,
-    target: Target,
+    target: Target | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     rng: Rng = None,
     bins: int = 10,
     grid: int = 200,
@@ -46,8 +50,8 @@ def discretise(
     bounds : mapping from str to (float, float)
         The numeric columns to cut, and between which public bounds; what lies outside belongs to
         the first or last bin.
-    target : RenyiDP or ApproxDP
-        What all columns together may spend.
+    target, epsilon, delta
+        The privacy target of all columns together, as for `PrivateNaiveBayes`.
     rng : numpy.random.Generator, int or None
         Where the noise comes from.
     bins : int
@@ -82,8 +86,12 @@ def discretise(
     codes = fine.encode(frame)
     if len(codes) < 1:
         raise ValueError("frame must have at least one record, got none.")
+    target = given_target(target, epsilon, delta)
     mechanism = TablesMechanism.calibrated(
-        target, shapes=[(1, size) for size in fine.sizes], n_records=len(codes)
+        target,
+        shapes=[(1, size) for size in fine.sizes],
+        n_records=len(codes),
+        mechanism=mechanism_for(target),
     )
     counts = [
         np.bincount(column, minlength=size)[None]

@@ -1,4 +1,4 @@
-"""Whether a release says that a schema is not of the data: most fits none of its cells."""
+"""A warning if a release shows that a schema does not fit the data: most records fit no cell."""
 
 import warnings
 from typing import Final

@@ -1,8 +1,8 @@
-"""Records that are more than one machine holds: a folder of Parquet files on a Dask cluster.
+"""Records on several machines: a folder of Parquet files on a Dask cluster.
 
-A model is made of tables of counts, and those of all records are the sums of those of each file.
-Whole numbers are summed, or multiples of 1/64, so that sums are exact, however records are cut and
-in whatever order they come; noise is added once, here. The same generator gives the same model.
+A model is made of tables of counts, and the tables of all records are the sums of those of each
+file. The summands are whole numbers or multiples of 1/64, so the sums are exact for any partition
+and any order. Noise is added once, here. The same generator gives the same model.
 """
 
 from collections.abc import Callable, Sequence

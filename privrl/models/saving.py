@@ -1,7 +1,7 @@
-"""Released models as JSON files, and what all such files say and are checked for.
+"""Models as JSON files, and the checks that all such files share.
 
-A model becomes plain data, and plain data become a model. The data hold what was released and what
-that cost, and neither counts nor seeds. What is read is checked: a file may come from anybody.
+A file holds the released numbers and their cost, and neither counts nor seeds. Everything that is
+read is checked, because a file may come from anybody.
 """
 
 import json

@@ -30,11 +30,11 @@ from privrl.audit.laws import (
 from privrl.audit.separations import SeparationResult
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import TablesMechanism
-from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.estimates.blocks import block_starts
-from privrl.models.histograms import histogram
 from privrl.models.histograms.choice import choose_mechanism
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.histograms.release import histogram
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.naive_bayes.temperature import TEMPERATURES, derivative_tables
 
 Array = np.ndarray

@@ -50,8 +50,11 @@ from privrl.mechanisms.errors import gaussian_l2_quantile
 from privrl.mechanisms.errors import kl_quantile
 from privrl.mechanisms.errors import kl_tail
 from privrl.models import discretise, histogram
-from privrl.models.estimates import row_totals
-from privrl.numerics.checks import check_between, check_count, check_positive, check_rng
+from privrl.models.estimates.tables import row_totals
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_rng
 from privrl.offline import fit_policy, plan_for
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.base import stack

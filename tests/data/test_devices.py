@@ -13,7 +13,7 @@ from privrl.data import Bins, Schema
 from privrl.data.logs import LogSchema, read_log
 from privrl.data.records import read_records
 from privrl.data.schema import read_header
-from privrl.models import BayesNet
+from privrl.models.bayes_net.network import BayesNet
 from privrl.offline import load_policy
 
 ZERO = Path("/dev/zero")

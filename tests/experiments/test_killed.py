@@ -27,10 +27,10 @@ from privrl.data import Bins, Categories
 from privrl.data.logs import LogSchema
 from privrl.envs import load_released
 from privrl.files import files as _files
-from privrl.models import logistic_regression
-from privrl.models.bayes_net import BayesNet
-from privrl.models.histograms import PrivateHistogram
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.bayes_net.network import BayesNet
+from privrl.models.histograms.result import PrivateHistogram
+from privrl.models.logistic_regression import choice
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.offline import load_policy
 
 pytestmark = [
@@ -393,7 +393,7 @@ def test_who_interrupts_a_command_is_answered(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_files, when, interrupted)
-    monkeypatch.setattr(logistic_regression, "load_classifier", interrupted)
+    monkeypatch.setattr(choice, "load_classifier", interrupted)
     result = RUNNER.invoke(app, command.split())
     assert result.exit_code == 130, result.output
     assert "stopped; every file is whole" in " ".join(result.output.split())

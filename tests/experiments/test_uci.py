@@ -40,7 +40,7 @@ from privrl.experiments.uci.jobs import (
     grid,
 )
 from privrl.experiments.uci.run import half_widths, run_jobs
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 JOB = Job(
     data="GermanCredit", model="naive Bayes", cells="public", split=100, mechanism=AUTO, epsilon=1.0

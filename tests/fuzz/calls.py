@@ -19,8 +19,7 @@ FOLDERS = (
     "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs",
     "data.schema", "envs", "experiments", "experiments.logs", "experiments.suites",
     "experiments.sweeps", "experiments.training", "ledger", "mechanisms", "models",
-    "models.bayes_net", "models.estimates", "models.histograms", "models.logistic_regression",
-    "models.naive_bayes", "offline", "samplers",
+    "offline", "samplers",
 )  # fmt: skip
 FOLDERS_LEFT_OUT = {
     "": "secret_rng takes no arguments",
@@ -37,17 +36,15 @@ _LONG = "long work, or processes elsewhere, is what it is for; its spec is a kin
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "Accountant", "ChangeVector", "Cost", "Mechanism",
-            "PairsCost", "RewardModel", "Sampler", "Schedule",
-            "TabularAgent", "HistogramMechanism", "Callback",
+            "Accountant", "ChangeVector", "Cost", "Mechanism", "PairsCost", "RewardModel", "Sampler", "Schedule", "TabularAgent", "Callback",
         ),
         _PROTOCOL,
     ),
     **dict.fromkeys(
         (
-            "Account", "Amount", "BudgetExceeded", "Entry", "Estimate", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy", "PaperStepWarning", "PartitionedRecords",
+            "Account", "Amount", "BudgetExceeded", "Entry", "Estimate", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy", "PaperStepWarning",
             "PolicyValue", "Receipt", "ReleasedPolicy",
-            "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "BayesNet", "Stretch",
+            "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "Stretch",
         ),
         _RESULT,
     ),
@@ -56,7 +53,7 @@ LEFT_OUT: dict[str, str] = {
         ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
          "Study", "sepsis_simulator",
          "clinics", "train", "learn_counts", "from_minari", "run_job",
-         "World", "audit_replay", "mechanism_name",
+         "World", "audit_replay",
          "TabularVectorEnv", "default_path", "Job"), _LONG,
     ),
     "load": "fetches files from other machines",
@@ -123,12 +120,19 @@ def table() -> dict[str, Valid]:
     from privrl.experiments import suites, sweeps
     from privrl.mechanisms import errors
     from privrl.mechanisms.additive import normalise
-    from privrl.mechanisms.design import expected_loss, typical_loss
+    from privrl.mechanisms.design import expected_loss
+    from privrl.mechanisms.design import typical_loss
     from privrl.mechanisms.dirichlet import synthetic_counts
     from privrl.mechanisms.noisy_posterior import laplace_l1_bound
-    from privrl.mechanisms.posteriors import hellinger_sensitivity, smooth_beta
+    from privrl.mechanisms.posteriors import hellinger_sensitivity
+    from privrl.mechanisms.posteriors import smooth_beta
     from privrl.mechanisms.tables import least_noise_shares
-    from privrl.models import estimates, histograms, logistic_regression
+    from privrl.models.bayes_net.network import BayesNet
+    from privrl.models.estimates import tables as estimates
+    from privrl.models.histograms import choice
+    from privrl.models.histograms.release import count_cells
+    from privrl.models.histograms.result import PrivateHistogram
+    from privrl.models.logistic_regression.choice import load_classifier
     from privrl.samplers.base import stack
     from privrl.samplers.factorisations import LocalNoise
 
@@ -657,10 +661,9 @@ def table() -> dict[str, Valid]:
             n_records=None,
         ),
     )
-    _from_signature(
-        add,
-        models,
+    add(
         "value_counts",
+        models.value_counts,
         lambda: both(
             values=frame["y"],
             categories=[0, 1],
@@ -733,7 +736,7 @@ def table() -> dict[str, Valid]:
     )
     add(
         "load_classifier",
-        logistic_regression.load_classifier,
+        load_classifier,
         lambda: {"path": _model("m.json", linear)},
     )
     parents = {"age": [], "job": ["age"], "y": ["age", "job"]}
@@ -759,18 +762,18 @@ def table() -> dict[str, Valid]:
     add("BayesNet.query", net.query, variables=["y"], evidence={"job": "a"})
     add("BayesNet.sample", net.sample, lambda: {"n": 5, "rng": rng()})
     add("BayesNet.log_likelihood", net.log_likelihood, frame=frame)
-    add("BayesNet.from_dict", models.BayesNet.from_dict, data=net.to_dict())
+    add("BayesNet.from_dict", BayesNet.from_dict, data=net.to_dict())
     own = chosen.fit(pd.concat([frame] * 20), rng())
-    add("BayesNet.from_dict, parents chosen", models.BayesNet.from_dict, data=own.to_dict())
+    add("BayesNet.from_dict, parents chosen", BayesNet.from_dict, data=own.to_dict())
     found = models.histogram(values, 4, (0, 80), target=target, rng=rng())
-    add("PrivateHistogram", models.PrivateHistogram.from_dict, data=found.to_dict())
+    add("PrivateHistogram", PrivateHistogram.from_dict, data=found.to_dict())
     faint = models.histogram(values, 40, (0, 80), target=target, rng=rng(), mechanism="blocks")
-    add("PrivateHistogram, blocks", models.PrivateHistogram.from_dict, data=faint.to_dict())
+    add("PrivateHistogram, blocks", PrivateHistogram.from_dict, data=faint.to_dict())
     add("PrivateHistogram.intervals", found.intervals, confidence=0.9)
     add("PrivateHistogram.sample", found.sample, lambda: {"n": 5, "rng": rng()})
     _from_signature(
         add,
-        histograms,
+        choice,
         "choose_mechanism",
         target=target,
         mechanism="auto",
@@ -780,7 +783,7 @@ def table() -> dict[str, Valid]:
         n_cells=4,
         is_ordered=True,
     )
-    add("count_cells", histograms.count_cells, values=frame["job"], column=columns.columns["job"])
+    add("count_cells", count_cells, values=frame["job"], column=columns.columns["job"])
     tabled = mechanisms.TablesMechanism(shapes=((2, 2),), mechanism="laplace", sizes=(1.0,))
     (small,) = tabled.release((np.array([[3.0, 4.0], [1.0, 2.0]]),), rng())
     add("row_probabilities", estimates.row_probabilities, table=small, totals=[7.0, 3.0])

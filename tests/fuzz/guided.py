@@ -21,7 +21,8 @@ with atheris.instrument_imports(include=["privrl", "tomllib"]):
     from privrl.data.records import read_records
     from privrl.envs import load_tables
     from privrl.experiments import SweepSpec
-    from privrl.models import BayesNet, PrivateHistogram
+    from privrl.models.bayes_net.network import BayesNet
+    from privrl.models.histograms.result import PrivateHistogram
     from privrl.offline import load_policy
 
 import kinds  # noqa: E402

@@ -381,8 +381,9 @@ def support(r: Random, at: Path) -> Trial:
 @kind(12)
 def models(r: Random, at: Path) -> Trial:
     """Saved histograms, classifiers and networks."""
-    from privrl.models import PrivateHistogram, PrivateLogisticRegression, PrivateNaiveBayes
-    from privrl.models.bayes_net import BayesNet
+    from privrl.models import PrivateLogisticRegression, PrivateNaiveBayes
+    from privrl.models.bayes_net.network import BayesNet
+    from privrl.models.histograms.result import PrivateHistogram
 
     counts = ("histogram.json", PrivateHistogram, lambda m: (m.to_frame(), m.to_dict()))
     net = ("model.json", BayesNet, lambda m: (m.to_bif(), m.to_dict()))

@@ -17,11 +17,12 @@ WRITABLE = {
     "TabularAgent": {"env", "episodes_done"},
     # scikit-learn sets parameters. To save a model that was fitted with others is refused.
     "PrivateNaiveBayes": {
-        "alpha", "classes", "mechanism", "random_state", "schema", "shares", "target",
-        "temperature",
+        "alpha", "mechanism", "shares", "temperature",
     },
-    "PrivateLogisticRegression": {"classes", "random_state", "schema", "target"},
-    "PrivateClassifier": {"classes", "model", "random_state", "schema", "target"},
+    "PrivateClassifier": {"model"},
+    "Classifier": {
+        "bins", "bounds", "classes", "delta", "epsilon", "random_state", "schema", "target",
+    },
 }  # fmt: skip
 #: Read from the class alone, whatever an instance has.
 OF_CLASSES = {"derived", "fixed", "remembered"}

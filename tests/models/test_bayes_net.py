@@ -19,11 +19,11 @@ from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.models.bayes_net import BayesNet, PrivateBayesNet
 from privrl.models.bayes_net.backoff import conditional_rows, family_probabilities
-from privrl.models.bayes_net.bif import escape
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.bayes_net.network import BayesNet, escape
 from privrl.models.bayes_net.structure import Structure
-from privrl.models.estimates import row_probabilities
+from privrl.models.estimates.tables import row_probabilities
 
 PARENTS = {
     "c": ("a", "b"),

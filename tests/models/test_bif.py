@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.models.bayes_net import BayesNet
-from privrl.models.bayes_net.bif import escape
+from privrl.models.bayes_net.network import BayesNet, escape
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ESCAPED = re.compile(r"_x([0-9a-f]*)_")

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
 
 from privrl.mechanisms import SumsMechanism
-from privrl.models.logistic_regression.candidates import choose
+from privrl.models.logistic_regression.scores import choose
 from privrl.models.logistic_regression.training import Candidate
 
 STARTS = np.array([0, 2, 5])  # of three features, of 2, 3 and 2 values

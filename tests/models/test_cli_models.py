@@ -16,9 +16,9 @@ from privrl.accounting.targets import RenyiDP
 from privrl.cli import app
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
-from privrl.models.bayes_net import BayesNet
-from privrl.models.histograms import PrivateHistogram
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.bayes_net.network import BayesNet
+from privrl.models.histograms.result import PrivateHistogram
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.numerics import randomness
 
 RUNNER = CliRunner()

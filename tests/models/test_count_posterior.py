@@ -15,10 +15,9 @@ from privrl.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
 )
-from privrl.models.estimates.exchangeable import families, fitted
 from privrl.models.estimates.frequencies import frequencies
 from privrl.models.estimates.levels import Likelihoods, levels_of
-from privrl.models.estimates.mixture import _shortest, fit
+from privrl.models.estimates.mixture import _shortest, families, fit, fitted
 from privrl.models.estimates.ordered import Chains
 
 KINDS = [GaussianMechanism, DiscreteGaussianMechanism, LaplaceMechanism, DiscreteLaplaceMechanism]

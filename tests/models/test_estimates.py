@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 from scipy.special import rel_entr
 
-from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.estimates import (
+from privrl.mechanisms import ReleasedTable
+from privrl.models.estimates.posterior import posterior_counts
+from privrl.models.estimates.tables import (
     clipped_rows,
     row_probabilities,
     row_totals,
+    table_probabilities,
 )
-from privrl.models.estimates.posterior import posterior_counts
-from privrl.models.estimates.tables import table_probabilities
 
 STRENGTHS = 0.5 * 10.0 ** (np.arange(7) * 2 / 3)  # 0.5 to 5000
 
@@ -196,7 +196,7 @@ def test_large_tables_are_worked_out_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     table = noisy(50 + 10 * rng.standard_normal((7, 5)), 10.0)
     whole = row_probabilities(table)
-    monkeypatch.setattr("privrl.models.estimates.rows._CELLS", 10)
+    monkeypatch.setattr("privrl.models.estimates.tables._AT_ONCE", 10)
     np.testing.assert_allclose(row_probabilities(table), whole, rtol=1e-12)
 
 

@@ -23,9 +23,9 @@ from privrl.costs.relations import AddRemoveRecord
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms.base import Mechanism
 from privrl.models import discretise
-from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.histograms import histogram
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.histograms.release import histogram
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 examples = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 TARGET = RenyiDP(2, 1e4)  # with which a temperature is measured, too

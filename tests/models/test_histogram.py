@@ -32,15 +32,9 @@ from privrl.models.estimates.frequencies import (
     typical_loss,
 )
 from privrl.models.estimates.mixture import fit
-from privrl.models.histograms import (
-    PrivateHistogram,
-    choose_mechanism,
-    count_cells,
-    histogram,
-    mechanism_name,
-    value_counts,
-)
-from privrl.models.histograms.choice import expected_loss
+from privrl.models.histograms.choice import choose_mechanism, expected_loss, mechanism_name
+from privrl.models.histograms.release import count_cells, histogram, value_counts
+from privrl.models.histograms.result import PrivateHistogram
 
 TARGET = ApproxDP(1, 1e-5)
 NOISES = ["discrete-gaussian", "discrete-laplace", "gaussian", "laplace"]

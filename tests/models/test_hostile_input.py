@@ -16,9 +16,9 @@ from privrl.cli import app
 from privrl.data.schema import Bins, Categories, Schema, read_header
 from privrl.mechanisms import TablesMechanism
 from privrl.models import discretise
-from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.histograms import histogram
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.histograms.release import histogram
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 TARGET = RenyiDP(2, 1.0)
 SCHEMA = Schema({"x": Categories(("a", "b")), "z": Bins((0, 1, 2)), "y": Categories(("u", "w"))})

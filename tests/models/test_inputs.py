@@ -19,7 +19,7 @@ from privrl.cli import app
 from privrl.data import Bins, Categories, Schema
 from privrl.data.records import read_records
 from privrl.models import PrivateNaiveBayes, histogram
-from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.fit import PrivateBayesNet
 
 ROWS = {
     "job": ["cook", "clerk", None, "cook"],

@@ -13,9 +13,9 @@ from interrupts import Interrupter
 from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP, releases
 from privrl.data.schema import Categories, Schema
 from privrl.models import histogram
-from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.logistic_regression import PrivateLogisticRegression
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 SCHEMA = Schema({name: Categories(("a", "b")) for name in "xyz"})
 FRAME = pd.DataFrame({"x": list("ab" * 20), "y": list("aabb" * 10), "z": list("abbb" * 10)})

@@ -17,7 +17,6 @@ from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
 from privrl.data.schema import Categories, Schema
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.models.bayes_net import BayesNet, PrivateBayesNet
 from privrl.models.bayes_net.backoff import conditional_rows, together
 from privrl.models.bayes_net.budget import (
     _EFFECT,
@@ -28,6 +27,8 @@ from privrl.models.bayes_net.budget import (
     first_precisions,
     second_round,
 )
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.bayes_net.network import BayesNet
 from privrl.models.bayes_net.structure import Structure
 
 SIZES = {"a": 3, "b": 4, "c": 2}

@@ -18,9 +18,10 @@ from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
 from privrl.data.schema import Categories, Schema
-from privrl.mechanisms import ExponentialMechanism, TablesMechanism
+from privrl.mechanisms import ExponentialMechanism
+from privrl.mechanisms import TablesMechanism
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.bayes_net import BayesNet, PrivateBayesNet, choice
+from privrl.models.bayes_net import choice
 from privrl.models.bayes_net.choice import (
     BOUND,
     GRAIN,
@@ -30,6 +31,8 @@ from privrl.models.bayes_net.choice import (
     found,
     plan,
 )
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.bayes_net.network import BayesNet
 
 SIZES = {"a": 3, "b": 4, "c": 2, "d": 3}
 SCHEMA = Schema({name: Categories(tuple(range(size))) for name, size in SIZES.items()})

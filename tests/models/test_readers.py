@@ -31,10 +31,11 @@ from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.data.schema.headers import read_header
 from privrl.models import discretise
-from privrl.models.bayes_net import PrivateBayesNet
+from privrl.models.bayes_net.fit import PrivateBayesNet
 from privrl.models.bayes_net.structure import Structure
-from privrl.models.histograms import count_cells
-from privrl.models.naive_bayes import PrivateNaiveBayes, classifier
+from privrl.models.histograms.release import count_cells
+from privrl.models.naive_bayes import classifier
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 #: Records of chance are other or missing values, mostly.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* is in the cell of")

@@ -14,8 +14,8 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.mechanisms import TablesMechanism
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models import discretise
-from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.histograms import histogram, value_counts
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.histograms.release import histogram, value_counts
 
 SCHEMA = Schema({"age": Bins.even(0, 100, 4), "kind": Categories(("a", "b", "c"))})
 PARENTS: dict[str, tuple[str, ...]] = {"age": (), "kind": ("age",)}
@@ -23,7 +23,7 @@ TARGET = RenyiDP(2, 1.0)
 
 
 def naive_bayes(frame: pd.DataFrame) -> Any:
-    sklearn = pytest.importorskip("privrl.models.naive_bayes", reason="an extra: privrl[models]")
+    sklearn = pytest.importorskip("privrl.models.naive_bayes.classifier", reason="an extra")
     model = sklearn.PrivateNaiveBayes(
         SCHEMA, classes="kind", target=RenyiDP(2, 50.0), random_state=0
     )

@@ -24,9 +24,9 @@ from privrl.experiments.uci.data import Split
 from privrl.experiments.uci.fits import fit_naive_bayes, fit_networks
 from privrl.experiments.uci.jobs import MECHANISMS, Job
 from privrl.models import PrivateClassifier, PrivateLogisticRegression, discretise
-from privrl.models.bayes_net import PrivateBayesNet
-from privrl.models.histograms import histogram, value_counts
-from privrl.models.naive_bayes import PrivateNaiveBayes
+from privrl.models.bayes_net.fit import PrivateBayesNet
+from privrl.models.histograms.release import histogram, value_counts
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 WORDS = Categories(("no", "yes", "1"), other=True)
 NUMBERS = Categories((0, 1, 2), other=True)

@@ -24,12 +24,9 @@ from privrl.models.estimates.blocks import Sums, block_starts, settle
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.mixture import fit
 from privrl.models.estimates.ordered import Chains
-from privrl.models.histograms import (
-    PrivateHistogram,
-    choose_mechanism,
-    histogram,
-    mechanism_name,
-)
+from privrl.models.histograms.choice import choose_mechanism, mechanism_name
+from privrl.models.histograms.release import histogram
+from privrl.models.histograms.result import PrivateHistogram
 
 TARGET = ApproxDP(0.1, 1e-6)
 

@@ -20,8 +20,10 @@ from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, run_sweep
 from privrl.experiments.training import TrainSpec
 from privrl.files import files as _files
-from privrl.files.sharing import SECRET, SEEDED
-from privrl.models.histograms import PrivateHistogram, histogram
+from privrl.files.sharing import SECRET
+from privrl.files.sharing import SEEDED
+from privrl.models.histograms.release import histogram
+from privrl.models.histograms.result import PrivateHistogram
 from privrl.numerics.randomness import secret_rng
 from privrl.offline.saving import ReleasedPolicy, policy_writer
 
@@ -124,7 +126,7 @@ def saved_classifier(
     out: Path, kind: str, of: tuple[Schema, str, pd.DataFrame, "pd.Series[Any]"] | None = None
 ) -> Any:
     """Write a classifier of a kind; by default its class has such a name."""
-    made = importlib.import_module(f"privrl.models.{kind}")
+    made = importlib.import_module(f"privrl.models.{kind}.classifier")
     name = {"naive_bayes": "PrivateNaiveBayes", "logistic_regression": "PrivateLogisticRegression"}
     data = records()
     schema, classes, X, y = of or (SCHEMA, EVIL, data[["age"]], data[EVIL])
@@ -136,7 +138,7 @@ def saved_classifier(
 
 def saved_network(out: Path, *, chosen: bool = False) -> Any:
     """Write a network of two columns."""
-    made = importlib.import_module("privrl.models.bayes_net")
+    made = importlib.import_module("privrl.models.bayes_net.fit")
     parents = "private" if chosen else {"age": [EVIL], EVIL: []}
     plan = made.PrivateBayesNet(parents=parents, schema=SCHEMA, target=RenyiDP(2, 1))
     net = plan.fit(records(), secret_rng())

@@ -28,7 +28,7 @@ from privrl.data.logs import LogSchema
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.files import sharing as _sharing
 from privrl.files.sharing import Verdict
-from privrl.models.histograms import PrivateHistogram
+from privrl.models.histograms.result import PrivateHistogram
 from privrl.numerics import randomness
 
 pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")

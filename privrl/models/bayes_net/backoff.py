@@ -1,27 +1,27 @@
-"""Conditional probabilities from noisy tables: rows drawn towards what fewer parents predict.
+"""Conditional probabilities from noisy tables: rows are shrunk towards predictions of fewer parents.
 
 A table with many configurations of parents has few records in each row, and noise in every cell.
-Its sums over a parent have less noise for each record. So the table is estimated for no parent
-first, where noisy counts of the node alone help if there are any, then for each parent alone, for
-each pair, and so on up to all of them. Each time the rows are drawn, as far as the noise makes it
-likely, towards a base that the smaller tables predict. All of it is computed from released numbers
-and public facts, and is free.
+Its sums over a parent have less noise per record. So the table is estimated without parents first,
+with the noisy counts of the node alone if they were released. Then it is estimated for each parent,
+for each pair, and so on up to all of them. Each time the rows are shrunk, as far as the noise makes
+it likely, towards a base that the smaller tables predict. All of it is computed from released
+numbers and public facts, and is free.
 
-**The model** is that of `privrl.models.estimates.rows`. The count of a cell follows a gamma law
+**The model** is that of `privrl.models.estimates.tables`. The count of a cell follows a gamma law
 with mean ``t b`` and shape ``κ b``: t is the row's expected total, b the base's probability of the
-cell, and κ a strength, how many records the base is worth. What was released is the count with
-noise of known size. The counts' posterior means, with κ b added as for exact counts, are averaged
-over strengths and over bases, each weighed by how likely it makes what was released, and by a weak
-prior on the strength: lognormal around 100 records, or three for each cell towards the uniform row.
+cell, and κ a strength, the number of records that the base is worth. The released number is the
+count with noise of known size. The counts' posterior means, with κ b added as for exact counts, are
+averaged over strengths and bases. The weights are their evidence and a weak prior on the strength:
+lognormal around 100 records, or around three for each cell towards the uniform row.
 
 **The bases.** Each smaller table with one parent less; their normalised geometric mean; and the
 table without interaction of the highest order, ``log b = Σ_T (−1)^(|S| − |T| + 1) log p_T`` over
 the proper subsets T of the parents S; for two parents that is ``p(k | a) p(k | b) / p(k)``.
 
-**Totals.** The network's own probabilities of a node's parents, known by the time it is that
-node's turn, predict its rows' totals; the table's noisy row sums correct them, in the same way.
-The noise that a row's cells have in common is then taken out as far as its total is known better
-than the sum.
+**Totals.** The network's own probabilities of a node's parents, which are estimated before the
+node, predict the totals of its rows; the noisy row sums of the table correct them in the same way.
+The noise that the cells of a row share is then removed, as far as the total is known better than
+the sum.
 
 References
 ----------

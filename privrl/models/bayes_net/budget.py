@@ -1,34 +1,34 @@
-"""Which tables of a network are worth their noise, once its nodes were counted one by one.
+"""The tables of a network that are worth their noise, once its nodes were counted one by one.
 
-A table takes its part of the budget, and may be so large that every cell of it drowns in noise.
-What a table will tell is foreseen from what is public or released: how much noise it would have,
-and how many records its cells are expected to hold, by the noisy counts of the nodes alone.
+A table takes its part of the budget, and may be so large that noise drowns every cell. The
+information in a table is predicted from public and released numbers: the noise that it would have,
+and the number of records that its cells would hold by the noisy counts of the nodes alone.
 
-**The model.** A cell that would hold E records if the nodes had nothing to do with each other holds
-``E (1 + z)``, where z has mean 0 and a variance v. The mean of z over each row of the table is 0,
-and so is that over each column, for they only move records about. So v is small in a cell that
-holds most of its row and column: what is left of `_EFFECT` in each cell, were it the variance
-before both means are taken out, is ``(1 − 2 p + Σ p²) (1 − 2 q + Σ q²)`` times that, where p and q
-are the probabilities of the row and of the column. In all an edge tells in proportion to
-``(1 − Σ p²) (1 − Σ q²)``: nothing, if one of the two nodes nearly always has the same value.
+**The model.** A cell that would hold E records if the nodes were independent holds ``E (1 + z)``,
+where z has mean 0 and a variance v. The mean of z over each row and each column of the table is 0,
+because z only moves records. So v is small in a cell that holds most of its row and column. If
+`_EFFECT` is the variance before both means are subtracted, a cell keeps ``(1 − 2 p + Σ p²)
+(1 − 2 q + Σ q²)`` times that, where p and q are the probabilities of the row and of the column. The
+information of an edge is proportional to ``(1 − Σ p²) (1 − Σ q²)``. It vanishes if one of the two
+nodes nearly always has the same value.
 
-The cell is hidden by noise of variance ``1 / w`` and by chance, of variance E. So of the
-``E v / (2 n)`` nats to a record that the cell could tell, the part ``E v / (E v + 1 + 1 / (w E))``
-is found. A table tells this of each parent alone, its noise summed over the other parents, and of
-all parents together, in equal parts. A node's own counts with noise of variance ``1 / w`` lose
-``p / (2 + 2 w (n p)²)`` nats in a cell of probability p.
+Noise of variance ``1 / w`` and chance, of variance E, hide the cell. Of its ``E v / (2 n)`` nats
+per record the part ``E v / (E v + 1 + 1 / (w E))`` is found. A table has this information about
+each parent alone, its noise summed over the other parents, and about all parents together, in equal
+parts. A node's own counts with noise of variance ``1 / w`` lose ``p / (2 + 2 w (n p)²)`` nats in a
+cell of probability p.
 
-**The division.** All gains have slopes in w that fall. So their sum is largest where slopes are
-equal, and where w = 0 for those whose slope is below that from the start. So much for what is
-foreseen; the model may be wrong, and only decides what is counted: a table to which it gives half
-of what the fourth roots of the numbers of cells would, or of which it expects to find most of what
-there is. The edges of others go, and their nodes are counted alone once more. The budget is divided
-by the roots, so that a network without any edge left is as good as one that never had any.
+**The division.** The slopes of all gains fall with w. So their sum is largest where the slopes are
+equal, with w = 0 for those whose slope is smaller from the start. This model may be wrong, so it
+only decides which tables are counted: those to which it gives half of their part by the fourth
+roots of the numbers of cells, and those of which it expects to find most of the information. The
+other tables lose their edges, and their nodes are counted alone once more. The budget is divided by
+the roots, so that a network without edges is as good as one that never had any.
 
 References
 ----------
-C. Dwork, G. Rothblum and S. Vadhan. *Boosting and differential privacy* (2010), of composition
-where what is asked depends on what was answered; here the cost of the second round does not.
+C. Dwork, G. Rothblum and S. Vadhan. *Boosting and differential privacy* (2010), of adaptive
+composition; here the cost of the second round does not depend on the first.
 """
 
 import math

@@ -1,33 +1,33 @@
-"""A structure chosen privately: for one node after the other, the parents that seem to tell most.
+"""A private choice of the structure: for one node after the other, the most informative parents.
 
-Nodes were counted one by one before. The one whose released probabilities are most even comes
-first, without parents. Then one exponential mechanism after the other chooses a node that is left
-together with its parents, or without any, among those that are placed (the greedy search of
-PrivBayes). All candidates, and what is taken off their scores, follow from public sizes and from
-what was released; the records enter by one number for each candidate.
+The nodes were counted one by one before. The node whose released probabilities are most even comes
+first, without parents. Then one exponential mechanism after the other chooses a remaining node
+together with its parents, or without any, among the placed nodes (the greedy search of PrivBayes).
+All candidates and the deductions from their scores follow from public sizes and released numbers.
+The records enter as one number for each candidate.
 
 **The score.** Let p be a node's released probabilities, and n(r, k) the number of records with
-value k in row r of its table. In each row change each p_k by a factor of ``e^b`` at the most, such
-that the sum of all is 1 still, and take those with which the records have the largest likelihood:
+value k in row r of its table. Change each p_k in each row by a factor of at most ``e^b``, with the
+sum still 1, to maximise the likelihood of the records:
 
     gain = Σ_r max { Σ_k n(r, k) h_k :  Σ_k p_k e^(h_k) <= 1,  −b <= h_k <= b },
 
-the nats that the parents tell, but that no record counts for more than b. A maximum of sums in
-which each record has a part from −b to b moves by b at the most if a record comes or goes: by 2 b
-if one is replaced by another, for every candidate. Mutual information has the same form without
-the bound; there one record can count for as much as log n (Zhang et al., 2017).
+the information of the parents in nats, of which no record contributes more than b. In a maximum of
+sums, a record whose part is between −b and b moves the maximum by at most b if it is added or
+removed, and by 2 b if it is replaced, for each candidate. Mutual information has the same form
+without the bound; there one record can contribute as much as log n (Zhang et al., 2017).
 
-**What will be found.** A part of the gain is chance: of each cell that expects E records half a
-nat, or b E if that is less. What is left, G, would be ``Σ E v / 2`` with ``v = 2 G / n``, if all
-cells told as much. Noise hides ``(1 + 1 / (w E)) / (E v + 1 + 1 / (w E))`` of each, as in
-`privrl.models.bayes_net.budget`. What is then found rises with G by no more than G does, so that
-the bound on what one record changes stays. Scores are rounded to whole grains of `GRAIN` nats, and
-may change by one grain more for that; floats are off by far less than half a grain.
+**The expected finding.** A part of the gain is chance: half a nat for each cell that expects E
+records, or b E if that is less. The rest, G, would be ``Σ E v / 2`` with ``v = 2 G / n``, if all
+cells were equally informative. Noise hides ``(1 + 1 / (w E)) / (E v + 1 + 1 / (w E))`` of each cell,
+as in `privrl.models.bayes_net.budget`. The remainder rises with G by no more than G does, so the
+sensitivity stays. Scores are rounded to whole grains of `GRAIN` nats, for which one more grain of
+sensitivity is charged; floating-point errors are far below half a grain.
 
-**None.** No parents have the score of the best of as many useless candidates as there are, as the
-mechanism draws them: its scale times the logarithm of their number. Where that is more than
-`_HOPELESS` nats for each record, nothing could be chosen but by chance: then there is no choice,
-and no edge.
+**No parents.** This candidate has the score of the best of equally many useless candidates, as the
+mechanism draws them: its scale times the logarithm of their number. If that is more than
+`_HOPELESS` nats per record, only chance would choose. Then the choice is skipped, and the network
+has no edges.
 
 References
 ----------

@@ -1,8 +1,8 @@
 """Exact sums over products of tables: variable elimination, as one tensor contraction.
 
-A conditional probability in a Bayesian network is such a sum, with the tables sliced at what is
-known. The order of summation is found by opt_einsum; its largest table is known before anything is
-computed, and refused if it is too large.
+A conditional probability in a Bayesian network is such a sum, with the tables sliced at the
+evidence. opt_einsum finds the order of summation. Its largest table is known before anything is
+computed, and refused if it does not fit into memory.
 """
 
 from collections.abc import Mapping, Sequence

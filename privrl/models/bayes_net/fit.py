@@ -1,9 +1,9 @@
-"""Discrete Bayesian networks: parameters released privately, the structure public or chosen.
+"""Discrete Bayesian networks: private parameters, with a public or a privately chosen structure.
 
-`PrivateBayesNet` says what is public: nodes and, if they are known, parents, what each column may
-hold, and what may be spent. Its `fit` counts the records once for each node, releases all tables of
-counts together, and makes a `BayesNet` of them, a network that holds nothing else of the data and
-may be shared.
+`PrivateBayesNet` holds the public facts: nodes, parents if they are known, the domain of each
+column, and the target. Its `fit` counts the records once for each node, releases all tables of
+counts together, and makes a `BayesNet` of them. The network holds nothing else of the data and may
+be shared.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ import pandas as pd
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
-from privrl.accounting.targets import Target, check_target
+from privrl.accounting.targets import Target
 from privrl.costs.noise import GaussianCost
 from privrl.data.schema import Schema
 from privrl.files.plain import listed
@@ -29,9 +29,12 @@ from privrl.models.bayes_net.choice import Scores, choose_parents, with_choices
 from privrl.models.bayes_net.choice import plan as plan_choices
 from privrl.models.bayes_net.network import BayesNet, make_structure
 from privrl.models.bayes_net.structure import Structure
-from privrl.models.estimates import clipped_rows
+from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
+from privrl.models.targets import given_target
+from privrl.models.targets import mechanism_for
+from privrl.models.targets import not_pure
 from privrl.numerics.checks import check_positive
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray, IntArray
@@ -55,9 +58,11 @@ class PrivateBayesNet:
         that at this budget, a network without edges is fitted.
     schema : Schema
         What each node may hold; columns that are no nodes are ignored.
-    target : RenyiDP or ApproxDP
-        What all the tables together may spend, where one record is replaced by any other.
+    target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
+        The privacy target of all tables together, where one record is replaced by any other.
         None for ``mechanism="none"`` only.
+    epsilon, delta : float, optional
+        A short form of the target, as for `PrivateNaiveBayes`; it becomes ``target``.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` adds Gaussian noise, or Laplace noise where that has the smaller variance, and
         estimates rows by `privrl.models.bayes_net.backoff`. Gaussian noise comes in two rounds: the
@@ -89,7 +94,9 @@ class PrivateBayesNet:
 
     parents: Mapping[str, Sequence[str]] | Literal["private"]
     schema: Schema
-    target: Target | None
+    target: Target | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     mechanism: BayesNetMechanism = "auto"
     shares: Mapping[str, float] | None = None
 
@@ -104,7 +111,12 @@ class PrivateBayesNet:
                 f"{shown(self.mechanism)}."
             )
         if self.mechanism != "none":
-            check_target(self.target, "; mechanism='none' has no privacy and needs none")
+            otherwise = "; mechanism='none' has no privacy and needs none"
+            target = given_target(self.target, self.epsilon, self.delta, otherwise)
+            if self._is_chosen:
+                not_pure(target, "the choice of parents")
+            for name, value in {"target": target, "epsilon": None, "delta": None}.items():
+                object.__setattr__(self, name, value)
         if self._is_chosen and (self.mechanism != "auto" or self.shares is not None):
             raise ValueError(
                 "parents='private' must come with mechanism='auto' and without shares, got "
@@ -269,6 +281,7 @@ class PrivateBayesNet:
         if self.mechanism == "none":
             return TablesMechanism(shapes=shapes, mechanism="none")
         assert self.target is not None
+        noise = mechanism_for(self.target, self.mechanism)
         if self.mechanism == "dkl":
             return TablesMechanism.algorithm_1(self.target, shapes=shapes)
         shares = None
@@ -280,7 +293,7 @@ class PrivateBayesNet:
             self.target,
             shapes=shapes,
             n_records=n_records,
-            mechanism=self.mechanism,
+            mechanism=noise,
             shares=shares,
         )
 

@@ -1,12 +1,25 @@
 """Discrete Bayesian networks as they may be shared: a structure and tables of probabilities.
 
-What can be computed of one is exact: probabilities of records, synthetic records, conditional
-probabilities, and files that privrl or other packages read.
+All computations with a network are exact: probabilities of records, synthetic records, conditional
+probabilities, and files for privrl or other packages.
+
+**BIF.** `BayesNet.to_bif` writes the Bayesian Interchange Format (BIF 0.15), which most other
+packages read. A word of BIF is letters, digits and underscores, and begins with no digit. Other
+names and labels are escaped reversibly: every other character is written as ``_x`` with its Unicode
+number in base sixteen and ``_``, and so is an underscore before an ``x``. ``<=50K`` becomes
+``_x3c__x3d_50K``. The first character is also escaped in a word that begins with a digit or that
+BIF reserves, such as ``property``. The empty text is ``_x_``.
+
+References
+----------
+F. Cozman. *The interchange format for Bayesian networks* (1998), grammar of version 0.15.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -22,7 +35,6 @@ from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
 from privrl.mechanisms.choice import ExponentialMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism
-from privrl.models.bayes_net.bif import to_bif
 from privrl.models.bayes_net.choice import with_choices
 from privrl.models.bayes_net.elimination import joint
 from privrl.models.bayes_net.structure import Structure
@@ -46,6 +58,10 @@ _ENTRIES = (
 _CHOICE = ("scale", "sensitivity")
 _CHUNK = 2**22  # numbers at once while drawing
 _ROUNDING = 1e-9  # by which a row of given probabilities may miss 1
+_KEPT = {
+    *("network", "variable", "probability", "property", "type", "discrete", "default", "table")
+}
+_PLAIN = re.compile(r"_(?!x)|[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,3 +408,62 @@ def _cell(node: str, column: Column, value: Any) -> int:
 
 def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def escape(text: str) -> str:
+    """Return a word of BIF; no other text becomes the same."""
+    if not text:
+        return "_x_"
+    characters = [
+        character if _PLAIN.match(text, i) else _escaped(character)
+        for i, character in enumerate(text)
+    ]
+    if text[0] in "0123456789" or text.lower() in _KEPT:
+        characters[0] = _escaped(text[0])
+    return "".join(characters)
+
+
+def to_bif(
+    structure: Structure,
+    labels: Mapping[str, tuple[str, ...]],
+    tables: Mapping[str, FloatArray],
+) -> str:
+    """Return a network as BIF.
+
+    Parameters
+    ----------
+    structure : Structure
+        Nodes and parents.
+    labels : mapping from str to tuple of str
+        A different text for each cell of each node.
+    tables : mapping from str to array, shape (R, K)
+        Each row's probabilities.
+
+    Returns
+    -------
+    str
+        Names and labels escaped; probabilities with all their digits.
+    """
+    words = {node: [escape(label) for label in labels[node]] for node in structure.nodes}
+    parts = ["network unknown {\n}\n"]
+    for node in structure.nodes:
+        values = ", ".join(words[node])
+        parts.append(
+            f"variable {escape(node)} {{\n"
+            f"  type discrete [ {structure.sizes[node]} ] {{ {values} }};\n}}\n"
+        )
+    for node, parents in structure.parents.items():
+        rows = [", ".join(map(repr, row)) for row in tables[node].tolist()]
+        if parents:
+            given = " | " + ", ".join(map(escape, parents))
+            configurations = product(*(words[parent] for parent in parents))
+            heads = [f"({', '.join(configuration)})" for configuration in configurations]
+        else:
+            given, heads = "", ["table"]
+        lines = "".join(f"  {head} {row};\n" for head, row in zip(heads, rows, strict=True))
+        parts.append(f"probability ( {escape(node)}{given} ) {{\n{lines}}}\n")
+    return "".join(parts)
+
+
+def _escaped(character: str) -> str:
+    return f"_x{ord(character):x}_"

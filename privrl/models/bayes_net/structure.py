@@ -1,8 +1,8 @@
-"""Structures of Bayesian networks: which nodes are parents of which, checked and in order.
+"""Structures of Bayesian networks: the parents of each node, checked and in order.
 
-A structure is public, or it was chosen privately (`privrl.models.bayes_net.choice`). It decides the
-shapes of all tables before the data are counted, so that what is too large for memory is refused by
-public sizes alone.
+A structure is public, or it was chosen privately (`privrl.models.bayes_net.choice`). It fixes the
+shapes of all tables before the data are counted, so tables that do not fit into memory are refused
+by public sizes alone.
 """
 
 import importlib

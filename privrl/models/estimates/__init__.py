@@ -1,11 +1,6 @@
-"""Probabilities from what was released: post-processing, which is free.
+"""Probabilities from released tables: post-processing, which is free.
 
-`rows` is for a table of several rows, which it draws together as far as they are alike; `tables`
-for several tables with the same rows, which tell of each other how far that is; `mixture`
-for a single row, a histogram, whatever it looks like; `frequencies` for one if all are equally
-likely, which tells a release's loss beforehand.
+`tables` estimates tables of several rows, which it shrinks together, and several tables with the
+same rows. `mixture` estimates a single row, a histogram of unknown shape. `frequencies` does so if
+all histograms are equally likely, which gives the expected loss of a release beforehand.
 """
-
-from privrl.models.estimates.rows import clipped_rows, row_probabilities, row_totals
-
-__all__ = ["clipped_rows", "row_probabilities", "row_totals"]

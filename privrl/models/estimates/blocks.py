@@ -1,16 +1,16 @@
-"""Sums of neighbouring cells that were released beside the counts: what they leave of these.
+"""Sums of neighbouring cells, released beside the counts, and what they add to the estimate.
 
-A block is a run of cells, and its noisy sum y knows of all of them together what their own noisy
-counts, each with noise of its own, drown. Given all sums the counts of cells are what they are
-without, but for a density multiplied by ``exp(-t x)``, with one tilt t for the cells of each block
-and one more, t₀, for all cells, by which they sum to the public number n. With Z(t) for the
-normaliser of what else is known, the tilts are where the convex
+A block is a run of cells. Its noisy sum y carries information about all of its cells together that
+the noise of the single counts hides. Given all sums, the posterior of the counts is the one
+without sums, with a density multiplied by ``exp(-t x)``. There is one tilt t for the cells of each
+block and one more, t₀, for all cells, by which they sum to the public number n. With Z(t) for the
+normaliser of the rest, the tilts minimise the convex
 
-    F(t) = log Z(t) + t₀ n + Σ (t y + v t² / 2),  v the variance of a sum's noise,
+    F(t) = log Z(t) + t₀ n + Σ (t y + v t² / 2),  v the variance of a sum's noise.
 
-is least: there each block's mean is y + v t. It is the first term of the saddle-point expansion
-(Daniels, 1954), as in `privrl.models.estimates.mixture`, and F there, less half the logarithm of
-the determinant of its second derivatives, is the log-evidence of all that was released.
+At the minimum the mean of each block is y + v t. This is the first term of the saddle-point
+expansion (Daniels, 1954), as in `privrl.models.estimates.mixture`. The log-evidence of the release
+is F at the minimum, minus half the logarithm of the determinant of its second derivatives.
 
 References
 ----------

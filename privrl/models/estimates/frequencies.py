@@ -1,24 +1,23 @@
 """The frequencies behind one row of noisy counts: post-processing, which is free.
 
-`frequencies` is the best guess if nothing is known of a histogram but its sum: all histograms are
-equally likely, as in `privrl.mechanisms.design`, and the guess is the mean of what the noisy counts
-leave of them. It is nowhere negative or zero, and asks for no constant such as a floor.
-`typical_loss` tells beforehand how good it will be, which is how a mechanism is chosen.
+`frequencies` is the best estimate if nothing but the sum of a histogram is known. All histograms
+are equally likely, as in `privrl.accuracy.design`, and the estimate is the posterior mean. It is
+positive everywhere and needs no constant such as a floor. `typical_loss` computes its expected loss
+beforehand, by which a mechanism is chosen.
 
-A histogram that is uniform on the simplex is made of independent exponential counts, given their
-sum n. Given noisy counts z too, the counts x are still independent but for their sum,
+A histogram that is uniform on the simplex consists of independent exponential counts, given their
+sum n. Given noisy counts z as well, the counts x are independent but for their sum,
 
     density of x_i  proportional to  f(z_i − x_i) exp(−t x_i),   x_i >= 0,
 
-for noise of density f, and the sum given, the tilt t does not matter. The means for the t with
-which they sum to n are the first term of the saddle-point expansion of the posterior mean (Daniels,
-1954): the tilt does what the condition on the sum does. Under noise of the size of single records
-the counts x are whole numbers, of which all histograms are equally likely.
+for noise of density f. Given the sum, the tilt t does not matter. The means for the t with which
+they sum to n are the first term of the saddle-point expansion of the posterior mean (Daniels,
+1954): the tilt replaces the condition on the sum. Under noise of the size of single records the
+counts x are whole numbers, with all histograms equally likely.
 
-A single prior for any histogram is a poor guess at one that is sparse or smooth:
-`privrl.models.estimates.mixture` weighs many, and is what a released histogram is estimated by.
-`privrl.models.estimates.rows` is for tables of several rows, which it draws together as far as they
-are alike.
+One prior for all histograms fits sparse and smooth ones badly. `privrl.models.estimates.mixture`
+averages many priors, and released histograms use it. `privrl.models.estimates.tables` is for
+tables of several rows, and shrinks the rows together.
 
 References
 ----------

@@ -1,11 +1,10 @@
-"""What a noisy count says of its cell's level: how many records such a cell has on average.
+"""Likelihoods of the level of a cell, its mean number of records, given its noisy count.
 
-A level is a number of records. Levels are a grid, zero among them, fine enough that neighbours are
-not told apart by the noise, or by the chance with which records fall into cells. Given its level, a
-cell's count is spread about it as far as chance and the grid's own gaps spread it: a Poisson count
-of an uncertain mean, so that none falls between two levels. What is left of a count when its noisy
-one is known is a sum over the counts that the noise leaves: over whole numbers, or in steps of a
-quarter of the noise where that is large.
+The levels form a grid that includes zero. The grid is so fine that neither noise nor chance
+separates neighbouring levels. Given its level, a count scatters by chance and by the gaps of the
+grid: a Poisson count of an uncertain mean, so that no count falls between two levels. The posterior
+of a count is a sum over the counts that the noise allows: over whole numbers, or in steps of a
+quarter of the noise where the noise is large.
 """
 
 import math

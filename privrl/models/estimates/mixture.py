@@ -1,24 +1,29 @@
-"""The counts behind one row of noisy counts, by priors that fit: post-processing, which is free.
+"""The counts behind one row of noisy counts, from a mixture of priors: post-processing.
 
-`fit` is the best guess if it is not known what a histogram looks like: whether it is sparse,
-peaked or level, whether neighbouring cells are alike. Each of many priors says so of all counts:
-the laws of `privrl.models.estimates.exchangeable`, which know no order of the cells, and the chains
-of `privrl.models.estimates.ordered`, which do. Each is weighed by how likely it makes what was
-released, its evidence, and the means of what each leaves of the counts are averaged by these
-weights.
+`fit` estimates a histogram of unknown shape: sparse, peaked or level, with similar neighbouring
+cells or not. It averages the posterior means of many priors, weighted by their evidence, the
+likelihood of the released counts. Some priors ignore the order of the cells; the chains of
+`privrl.models.estimates.ordered` use it.
 
-Where the number n of records is public, all of it is given that counts sum to n. Counts whose
-density is multiplied by exp(-t x) sum to n for some tilt t; their means, and their normaliser Z(t),
-give the first term of the saddle-point expansion (Daniels, 1954) of the means given the sum, and of
-the evidence: the density of the sum at n is Z(t) exp(t n) / sqrt(2 pi V) for the sum's variance V
-at t, and what it is before anything was released is taken as normal.
+Where the number n of records is public, everything is conditional on the sum n. Counts whose
+density is multiplied by exp(-t x) sum to n for some tilt t. Their means and their normaliser Z(t)
+give the first term of the saddle-point expansion (Daniels, 1954) of the means given the sum. They
+also give the evidence: the density of the sum at n is Z(t) exp(t n) / sqrt(2 pi V) for the
+variance V of the sum at t. Before the release the sum is taken as normal. Where sums of blocks of
+cells were released as well, `privrl.models.estimates.blocks` uses one more tilt for each block.
 
-Where sums of neighbouring cells were released too, `privrl.models.estimates.blocks` does the same
-with one more tilt for each.
+**Priors without an order of cells** (`families`). A family states how many of the K cells hold
+most of the n records. The levels of these cells follow a gamma law: of shape 1 where all
+histograms are equally likely, of a small shape where few cells hold most records, of a large shape
+where all cells are alike. The other cells are empty or share a few records. Each may hold too few
+to be seen through its noise, but together they are missing from the sum. Where there are many
+cells, `fitted` estimates a law outside these families (Robbins, 1956).
 
 References
 ----------
 H. E. Daniels. *Saddlepoint approximations in statistics* (1954).
+
+H. Robbins. *An empirical Bayes approach to statistics* (1956).
 """
 
 import math
@@ -31,12 +36,14 @@ from numpy.typing import ArrayLike
 
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates.blocks import Sums, Weigh, settle
-from privrl.models.estimates.exchangeable import families, fitted
-from privrl.models.estimates.frequencies import check_noisy, total_records
+from privrl.models.estimates.frequencies import check_noisy
+from privrl.models.estimates.frequencies import total_records
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.ordered import Chains
 from privrl.numerics.checks import check_positive
-from privrl.numerics.typing import FloatArray, IntArray
+from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
 ORDERED = 5_000  # cells up to which their order is looked at
 _FITTED = 10.0  # nats by which a law that was fitted must be the more likely
@@ -53,6 +60,16 @@ _EXACT = 1e-3  # variance of a sum that is none
 _TINY = 1e-300
 _ROUNDING = 1e-12  # of chances
 _BLOCK = 2_000  # cells at once
+
+_SHAPES = np.array([0.15, 0.4, 1.0, 3.0, 12.0])
+_CHANCES = np.array([0.3, 1.0, 3.0, 1.0, 0.3])  # of the shapes, up to a factor
+_SPARSE = 0.85  # power of the share of cells with records, to which that share is likely
+_RESTS = np.array([0.0, 0.03, 0.1, 0.3])  # shares of the records that all other cells have
+_OF_RESTS = np.array([3.0, 1.0, 1.0, 1.0]) / 6  # their chances
+_TWICE = 0.1  # chance of a shape below 1 where cells are empty: that would be sparse twice
+_LAW_TINY = 1e-9
+_BEFORE = 5.0  # cells that the law before is worth, where another is fitted
+_FIT_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -376,3 +393,63 @@ def _best(log: FloatArray, least: float, most: int) -> IntArray:
     """Return where the largest are, at most so many, none of them below the least."""
     order = np.argsort(-log, kind="stable")[:most]
     return np.asarray(order[log[order] >= least])
+
+
+def families(levels: FloatArray, n_records: float, n_cells: int) -> tuple[FloatArray, FloatArray]:
+    """Return laws of levels, and how likely each is beforehand, in logarithms.
+
+    Parameters
+    ----------
+    levels : array, shape (L,)
+        0 and numbers above, increasing.
+    n_records : float
+        The mean of all counts together.
+    n_cells : int
+        How many cells there are.
+
+    Returns
+    -------
+    laws : array, shape (F, L)
+        Each sums to 1; none is zero anywhere.
+    log_chances : array, shape (F,)
+    """
+    # All cells; and halves of them, halves of these, and so on, down to one, with every rest.
+    few = np.append(n_cells / 2.0 ** np.arange(1, np.ceil(np.log2(n_cells / 1.4))), 1.0)
+    filled = np.append(n_cells, few.repeat(_RESTS.size))[:, None]
+    rest = np.append(0.0, np.tile(_RESTS, few.size))[:, None]
+    share = filled / n_cells
+    chance = np.append(1.0, np.tile(_OF_RESTS, few.size)) * share[:, 0] ** _SPARSE
+    above = levels[1:]
+    ends = np.concatenate([[0.0], np.sqrt(above[:-1] * above[1:]), [np.inf]])
+
+    def masses(shape: float, mean: FloatArray) -> FloatArray:
+        return np.diff(special.gammainc(shape, shape / mean * ends), axis=1)
+
+    others = masses(
+        1.0, np.maximum(rest * n_records, _LAW_TINY) / np.maximum(n_cells - filled, _LAW_TINY)
+    )
+    laws, chances = [], []
+    for shape, of_shape in zip(_SHAPES, _CHANCES, strict=True):
+        most = share * masses(shape, (1 - rest) * n_records / filled)
+        seen = np.where(rest > 0, most + (1 - share) * others, most)
+        laws.append(np.hstack([np.where(rest > 0, 0, 1 - share), seen]))
+        twice = np.where((shape < 1) & (share[:, 0] < 1), _TWICE, 1)
+        chances.append(of_shape * chance * twice)
+    every = np.maximum(np.concatenate(laws), _LAW_TINY)
+    chance = np.concatenate(chances)
+    return every / every.sum(axis=1, keepdims=True), np.log(chance / chance.sum())
+
+
+def fitted(log: FloatArray, cells: FloatArray, law: FloatArray) -> FloatArray:
+    """Return the law of levels, (L,), that makes what was released likely, near a law before.
+
+    By expectation and maximisation, from the likelihoods (K, L) of noisy counts, of which there
+    are so many ``cells`` (K,).
+    """
+    likely = np.exp(log - log.max(axis=1, keepdims=True))
+    found = law
+    for _ in range(_FIT_ROUNDS):
+        shares = cells / (likely @ found)
+        found = found * (shares @ likely) + _BEFORE * law
+        found = found / found.sum()
+    return found

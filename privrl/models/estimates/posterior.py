@@ -1,8 +1,8 @@
-"""What is left of a count when it has been released with noise, its prior being a gamma law.
+"""The posterior of a count with a gamma prior, given its noisy release.
 
-Integrals over the count are Gauss-Legendre sums over where both the prior and the noise leave some
-probability. For shapes below 1 the prior's density is infinite at 0, and the sum is over a power
-of the count in which it is not.
+The integrals are Gauss-Legendre sums over the range to which both the prior and the noise give
+probability. For shapes below 1 the density of the prior is infinite at 0, so the sum is over a
+power of the count, whose density is finite.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Which mechanism releases a histogram: chosen by public facts, named, and as plain data."""
+"""The mechanism of a histogram: chosen from public facts, named, and as plain data."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,10 @@ from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import typical_loss
 from privrl.models.estimates.mixture import ORDERED
-from privrl.numerics.checks import check_count, check_positive, check_truth
+from privrl.models.targets import mechanism_for
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_truth
 from privrl.numerics.discrete_noise import LARGEST
 
 Name = Literal[
@@ -127,6 +130,7 @@ def _choose(
     relation: Relation,
     is_ordered: bool,
 ) -> HistogramMechanism:
+    mechanism_for(target, mechanism)  # refuses those that cannot meet it
     if mechanism in _NOISES:
         return _NOISES[mechanism].calibrated(target, relation=relation)
     if mechanism == "dirichlet":
@@ -141,7 +145,12 @@ def _choose(
         return _blocks(target, n_cells, relation)
     # Discrete noise is for changes by whole numbers only.
     whole = all(amount.is_integer() for vector in relation.changes() for amount in vector)
-    names = [name for name in _NOISES if whole or not name.startswith("discrete")]
+    names = [
+        name
+        for name in _NOISES
+        if (whole or not name.startswith("discrete"))
+        and mechanism_for(target) in ("auto", name.removeprefix("discrete-"))
+    ]
 
     def lost(noise: AdditiveMechanism[Any]) -> float:
         if n_records is None:
@@ -158,7 +167,7 @@ def _choose(
     losses = {name: lost(noise) for name, noise in noises.items()}
     about = gaussian_sigma(target, math.sqrt(largest_square(relation.changes())))
     tried = GaussianMechanism(sigma=min(about, LARGEST), relation=relation)
-    if about < _SMALL or lost(tried) < _CLEARLY * min(losses.values()):
+    if about < _SMALL or lost(tried) < _CLEARLY * min(losses.values(), default=math.inf):
         for name in names:
             if name not in noises:
                 noises[name] = _NOISES[name].calibrated(target, relation=relation)
@@ -184,7 +193,11 @@ def _blocks(target: Target, n_cells: int, relation: Relation) -> TablesMechanism
         )
     _check_blocks(n_cells)
     return TablesMechanism.calibrated(
-        target, shapes=((1, n_cells), (1, BLOCKS)), n_records=1.0, relation=relation
+        target,
+        shapes=((1, n_cells), (1, BLOCKS)),
+        n_records=1.0,
+        relation=relation,
+        mechanism=mechanism_for(target),
     )
 
 

@@ -22,7 +22,9 @@ from privrl.models.histograms.choice import BLOCKS, Name, choose_mechanism, keep
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.numerics.checks import check_count, check_is
+from privrl.models.targets import given_target
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray, IntArray
 
@@ -35,7 +37,9 @@ def histogram(
     bins: int | Sequence[float] | NDArray[Any] | Column = 10,
     range: tuple[float, float] | None = None,  # noqa: A002, NumPy's name
     *,
-    target: Target,
+    target: Target | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     rng: Rng = None,
     mechanism: Name = "auto",
     loss: Loss = "kl",
@@ -56,8 +60,11 @@ def histogram(
         put into the first or last bin, so that every record is counted.
     range : (float, float), optional
         The public bounds, where ``bins`` is a number. It is never read from the values.
-    target : RenyiDP or ApproxDP
-        What the release may spend.
+    target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
+        The privacy target of the release.
+    epsilon, delta : float, optional
+        A short form of the target, (epsilon, delta); ``delta`` is 1e-5 by default, and 0 for pure
+        privacy.
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     mechanism : str
@@ -91,10 +98,9 @@ def histogram(
 
     Examples
     --------
-    >>> from privrl.accounting.targets import ApproxDP
     >>> rng = np.random.default_rng(0)  # for a real release: privrl.secret_rng()
     >>> ages = rng.normal(40, 15, 5000)
-    >>> released = histogram(ages, 4, (0, 80), target=ApproxDP(1, 1e-5), rng=rng)
+    >>> released = histogram(ages, 4, (0, 80), epsilon=1, delta=1e-5, rng=rng)
     >>> released.labels
     ('[0, 20)', '[20, 40)', '[40, 60)', '[60, 80]')
     >>> released.probabilities.round(2)
@@ -115,7 +121,7 @@ def histogram(
         if n_records == 0:
             raise ValueError("values must hold at least one record, got none.")
     used = choose_mechanism(
-        target,
+        given_target(target, epsilon, delta),
         n_records=n_records,
         n_cells=column.size,
         mechanism=mechanism,
@@ -148,14 +154,7 @@ def histogram(
 def value_counts(
     values: "ArrayLike | pd.Series[Any]",
     categories: Iterable[str | int | bool] | Categories,
-    *,
-    target: Target,
-    rng: Rng = None,
-    mechanism: Name = "auto",
-    loss: Loss = "kl",
-    relation: Relation | None = None,
-    n_records: float | None = None,
-    accountant: Accountant | None = None,
+    **options: Any,
 ) -> PrivateHistogram:
     """Release how often each of some public categories occurs.
 
@@ -164,10 +163,10 @@ def value_counts(
     values : array_like or pandas.Series, shape (n,)
         The private values, one for each record.
     categories : sequence of str, int or bool, or Categories
-        What may occur, in the order of the result, at least two. ``Categories(..., other=True)``
-        has a cell for whatever is unknown or missing; without it such a value is refused.
-    target, rng, mechanism, loss, relation, n_records, accountant
-        As for `histogram`.
+        The public categories, at least two, in the order of the result. ``Categories(...,
+        other=True)`` has a cell for unknown and missing values; otherwise those are refused.
+    **options
+        The target and all other keywords of `histogram`.
 
     Returns
     -------
@@ -183,17 +182,7 @@ def value_counts(
         # Categories refuses what is no sequence of values.
         listed = categories if isinstance(categories, str) else list(categories)
         categories = Categories(listed)  # type: ignore[arg-type] # which it refuses
-    return histogram(
-        values,
-        categories,
-        target=target,
-        rng=rng,
-        mechanism=mechanism,
-        loss=loss,
-        relation=relation,
-        n_records=n_records,
-        accountant=accountant,
-    )
+    return histogram(values, categories, **options)
 
 
 def count_cells(

@@ -1,30 +1,28 @@
 """One of two classifiers, chosen by public facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import Target
-from privrl.data.schema import Categories, Column, Schema
+from privrl.accounting.targets import PureDP
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
-from privrl.models.copies import Copied
+from privrl.models.classifiers import Classifier
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
 from privrl.models.logistic_regression.plain import FIRST_FORMAT, FORMAT
-from privrl.models.naive_bayes import PrivateNaiveBayes
-from privrl.models.naive_bayes.classifier import read_records
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import load_as
 from privrl.numerics.typing import FloatArray
 
 ClassifierModel = Literal["auto", "logistic-regression", "naive-bayes"]
 
 
-class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClassifier(Classifier):
     """A private classifier for categorical and binned features, of the kind that suits the budget.
 
     Parameters
@@ -56,22 +54,9 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
     'PrivateLogisticRegression'
     """
 
-    classifier_: PrivateLogisticRegression | PrivateNaiveBayes = fitted()
+    model: ClassifierModel = "auto"
 
-    def __init__(
-        self,
-        schema: Schema | Column | Sequence[int],
-        *,
-        classes: str | Sequence[str | int | bool] | Categories,
-        target: Target,
-        model: ClassifierModel = "auto",
-        random_state: int | None = None,
-    ) -> None:
-        self.schema = schema
-        self.classes = classes
-        self.target = target
-        self.model = model
-        self.random_state = random_state
+    classifier_ = fitted()
 
     def fit(self, X: Any, y: Any, *, accountant: Accountant | None = None) -> Self:
         """Choose, and fit what was chosen: one release; see `PrivateLogisticRegression.fit`.
@@ -87,40 +72,28 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
         if self.model not in get_args(ClassifierModel):
             known = ", ".join(map(repr, get_args(ClassifierModel)))
             raise ValueError(f"model must be one of {known}, got {shown(self.model)}.")
-        common: dict[str, Any] = {
-            "schema": self.schema,
-            "classes": self.classes,
-            "target": self.target,
-            "random_state": self.random_state,
+        self.check_parameters()
+        common = {
+            name: each for name, each in self.get_params(deep=False).items() if name != "model"
         }
-        naive, logistic = PrivateNaiveBayes(**common), PrivateLogisticRegression(**common)
-        logistic.check_parameters()
-        records = read_records(naive, X, y)
-        chosen: Any = naive if len(records.sizes) == 1 else logistic
-        if self.model != "auto":
-            chosen = naive if self.model == "naive-bayes" else logistic
+        kinds = {"naive-bayes": PrivateNaiveBayes, "logistic-regression": PrivateLogisticRegression}
+        name: str = self.model
+        if name == "auto":
+            simple = isinstance(self._target(), PureDP) or self._n_features(X) == 1
+            name = "naive-bayes" if simple else "logistic-regression"
+        chosen: Any = kinds[name](**common)
         self.warn_of_clones(accountant)
         chosen.fit(X, y, accountant=accountant)
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(vars(records.seen), classes_=chosen.classes_, classifier_=chosen)
+        for own in ("feature_names_in_", "n_features_in_", "classes_", "cost_", "randomness_"):
+            self.__dict__.pop(own, None)
+            if own in vars(chosen):
+                self.__dict__[own] = vars(chosen)[own]
+        self.__dict__["classifier_"] = chosen
         return self
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of `predict_proba`, shape (n, J)."""
-        return self._fitted().predict_log_proba(X)
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return each record's probabilities of the classes, in the order of ``classes_``."""
-        return self._fitted().predict_proba(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return each record's likeliest class, shape (n,)."""
-        return self._fitted().predict(X)
-
-    def _fitted(self) -> PrivateLogisticRegression | PrivateNaiveBayes:
+    def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "classifier_")
-        fitted: PrivateLogisticRegression | PrivateNaiveBayes = self.classifier_
-        return fitted
+        return self.classifier_._scores(X)
 
 
 def load_classifier(path: str | Path) -> PrivateLogisticRegression | PrivateNaiveBayes:

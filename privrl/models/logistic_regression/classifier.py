@@ -1,24 +1,21 @@
-"""The estimator."""
+"""The logistic regression classifier: fit and predictions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
-from privrl.accounting.targets import RenyiDP, Target, check_target
-from privrl.costs.base import Cost, NoPrivacy
+from privrl.accounting.targets import RenyiDP, Target
+from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.data.schema import Categories, Column, Schema
+from privrl.data.schema import Categories
 from privrl.files.fixed import fitted
 from privrl.mechanisms.tables import ReleasedTable, TablesMechanism
-from privrl.models.copies import Copied
-from privrl.models.logistic_regression.candidates import choose
+from privrl.models.classifiers import Classes, LocalRecords, Public, SavedClassifier
 from privrl.models.logistic_regression.plain import attributes_of, both, parameters_of, to_plain
 from privrl.models.logistic_regression.plan import (
     Plan,
@@ -27,23 +24,18 @@ from privrl.models.logistic_regression.plan import (
     safe_temperature,
     whole_sigma,
 )
-from privrl.models.logistic_regression.scores import weigh
+from privrl.models.logistic_regression.scores import choose, weigh
 from privrl.models.logistic_regression.training import Candidate, Start, descend
-from privrl.models.naive_bayes import PrivateNaiveBayes
-from privrl.models.naive_bayes.classifier import (
-    Records,
-    learn_tables,
-    read_features,
-    read_records,
-)
-from privrl.models.saving import Saved
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
+from privrl.models.targets import given_target
+from privrl.models.targets import not_pure
 from privrl.numerics.checks import check_count
-from privrl.numerics.randomness import SECRET, randomness_of, secret_rng
-from privrl.numerics.scipy_lazily import special
+from privrl.numerics.randomness import SECRET
+from privrl.numerics.randomness import randomness_of
 from privrl.numerics.typing import FloatArray
 
 
-class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore[misc]
+class PrivateLogisticRegression(SavedClassifier):
     """Logistic regression for categorical and binned features, with differential privacy.
 
     Each value of each feature has a weight for every class. The model begins with a private naive
@@ -51,15 +43,9 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
 
     Parameters
     ----------
-    schema : Schema or Column or sequence of int
-        The public domain of the features, as for `PrivateNaiveBayes`.
-    classes : str or sequence of str, int or bool, or Categories
-        The public classes, as for `PrivateNaiveBayes`.
-    target : RenyiDP or ApproxDP
-        What a fit may spend.
-    random_state : int, optional
-        By default secret randomness, see `privrl.secret_rng`. A seed is for experiments only:
-        whoever knows it can subtract the noise, and two fits with one seed have the same.
+    schema, classes, target, epsilon, delta, bounds, bins, random_state
+        As for `PrivateNaiveBayes`. The gradients have Gaussian noise, so the target cannot be
+        `PureDP`.
 
     Attributes
     ----------
@@ -109,26 +95,7 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
     array(['yes'], dtype='<U3')
     """
 
-    cost_: Cost = fitted()
-    total_cost_: Cost = fitted()
-    randomness_: str = fitted()
-    naive_bayes_: PrivateNaiveBayes = fitted()
-    n_steps_: int = fitted()
-
-    _indent: ClassVar[int | None] = 1
-
-    def __init__(
-        self,
-        schema: Schema | Column | Sequence[int],
-        *,
-        classes: str | Sequence[str | int | bool] | Categories,
-        target: Target,
-        random_state: int | None = None,
-    ) -> None:
-        self.schema = schema
-        self.classes = classes
-        self.target = target
-        self.random_state = random_state
+    total_cost_, naive_bayes_, n_steps_ = fitted(), fitted(), fitted()
 
     def fit(
         self,
@@ -164,18 +131,18 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
             shows no value of the records.
         """
         self.check_parameters()
-        seed = self.random_state
-        rng = secret_rng() if seed is None else np.random.default_rng(seed)
+        rng = self._rng()
         begun = self._begun(naive_bayes)
-        records = read_records(begun, X, y)
+        records = self._read(X, y)
         n_records, sizes, n_classes = records.n_records, records.sizes, records.labels.size
         if naive_bayes is not None:
-            _check_begun(naive_bayes, sizes)
-        sigma = whole_sigma(self.target)
+            _check_begun(naive_bayes, records)
+        sigma = whole_sigma(self._target())
         self.warn_of_clones(accountant)
         planned = plan(sigma, n_records, sizes, n_classes, has_tables=naive_bayes is not None)
         if naive_bayes is None:
             part = sigma * planned.share**-0.5
+            begun.schema, begun.classes = records.domain, self._classes(records.labels)
             begun.target = RenyiDP(
                 2.0, float(GaussianCost(sigma=part, relation=ReplaceRecord()).rdp(2.0))
             )
@@ -190,70 +157,10 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
 
         learned = Release(accountant, cost, learn, rng).make()
         counts = learned.pop("counts")
-        # All at once: what fails before leaves everything as it was.
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(
-            vars(records.seen),
-            cost_=cost,
-            total_cost_=total_cost,
-            _fitted_for=self.target,
-            **learned,
-        )
+        self._become(records, cost_=cost, total_cost_=total_cost, **learned)
         if counts is not None:
             learned["naive_bayes_"].warn_of_others(counts[1 : len(sizes) + 1])
         return self
-
-    @property
-    def partial_fit(self) -> NoReturn:
-        """There is none: each gradient is a release that costs.
-
-        Raises
-        ------
-        AttributeError
-            Always, so that scikit-learn knows too that there is none.
-        """
-        raise AttributeError(
-            "a private model cannot be fitted further record by record. Call fit with all records "
-            "at once; each call is a release that costs."
-        )
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of `predict_proba`, shape (n, J)."""
-        logits = self._logits(X)
-        return logits - special.logsumexp(logits, axis=1, keepdims=True)
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return each record's probabilities of the classes, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : DataFrame or array_like, shape (n, K)
-            Records, as the schema says.
-
-        Returns
-        -------
-        array, shape (n, J)
-            Rows that sum to 1 within rounding.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return each record's likeliest class, shape (n,)."""
-        likeliest = self._logits(X).argmax(axis=1)
-        return self.classes_[likeliest]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fitted classifier as plain data.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If it is not fitted.
-        ValueError
-            If parameters are others than at the fit.
-        """
-        check_is_fitted(self, "weights_")
-        return to_plain(vars(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -264,53 +171,53 @@ class PrivateLogisticRegression(Saved, ClassifierMixin, Copied):  # type: ignore
         model.__dict__.update(attributes_of(data, begun))
         return model
 
-    def check_parameters(self) -> None:
-        """Check what can be checked without records, as `fit` does first.
+    def _target(self) -> Target:
+        target = given_target(self.target, self.epsilon, self.delta)
+        return not_pure(target, "the gradients of logistic regression")
 
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range.
-        """
-        check_target(self.target)
-        if self.random_state is not None:
-            check_count("random_state", self.random_state, least=0)
+    def _classes(self, labels: Categories) -> Classes:
+        return labels if self.classes is None else self.classes
 
     def _begun(self, naive_bayes: PrivateNaiveBayes | None) -> PrivateNaiveBayes:
         """Return the naive Bayes classifier to begin with, fitted or to be fitted."""
         if naive_bayes is None:
-            return PrivateNaiveBayes(self.schema, classes=self.classes, target=self.target)
+            return PrivateNaiveBayes()
         if not isinstance(naive_bayes, PrivateNaiveBayes):
             raise ValueError(
                 f"naive_bayes must be a PrivateNaiveBayes, got {type(naive_bayes).__name__}."
             )
         check_is_fitted(naive_bayes, "temperature_")
-        if (repr(naive_bayes.schema), repr(naive_bayes.classes)) != (
-            repr(self.schema),
-            repr(self.classes),
-        ):
+        if repr(naive_bayes._public.domain) != repr(self._domain()) or repr(
+            naive_bayes.classes
+        ) != repr(self.classes):
             raise ValueError(
                 "naive_bayes must have the same schema and classes as this classifier; make this "
                 "one with those of naive_bayes."
             )
         return naive_bayes
 
-    def _logits(self, X: Any) -> FloatArray:
+    def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "weights_")
-        columns = read_features(self.naive_bayes_, X)
+        columns = self._columns(self._public.domain, X)
         logits = np.zeros((columns.shape[1], len(self.classes_)))
         for column, weights in zip(columns, self.weights_, strict=True):
             logits += weights.take(column, axis=0)
         return logits + self.intercept_
 
+    def _plain(self, public: Public) -> dict[str, Any]:
+        return to_plain(vars(self), public)
 
-def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
+
+def _check_begun(naive_bayes: PrivateNaiveBayes, records: LocalRecords) -> None:
     """Check that a fitted classifier is one that gradients can begin with."""
     if isinstance(naive_bayes.cost_, NoPrivacy):
         raise ValueError(
             "naive_bayes must be private, got one of mechanism 'none': what is made of it would be "
             "no more private than it is."
         )
+    if repr(naive_bayes._public.labels) != repr(records.labels):
+        raise ValueError("naive_bayes must have the same classes as the records; give classes=.")
+    sizes = records.sizes
     if len(naive_bayes.feature_log_prob_) != len(sizes):
         raise ValueError(
             f"X must have as many features as naive_bayes has, {len(naive_bayes.feature_log_prob_)}"
@@ -326,7 +233,7 @@ def _check_begun(naive_bayes: PrivateNaiveBayes, sizes: Sequence[int]) -> None:
 
 def _learned(
     begun: PrivateNaiveBayes,
-    records: Records,
+    records: LocalRecords,
     planned: Plan,
     tables: TablesMechanism | None,
     rng: np.random.Generator,
@@ -339,7 +246,7 @@ def _learned(
     """
     counts: tuple[ReleasedTable, ...] | None = None
     if tables is not None:
-        counts = learn_tables(begun, records, tables, rng, measured=measured)
+        counts = begun._learn_tables(records, tables, rng, measured=measured)
         if not measured:
             begun = begun.with_temperature(
                 safe_temperature(begun.temperature_, planned.signal, begun.class_log_prior_)
@@ -365,7 +272,6 @@ def _learned(
         "n_steps_": planned.scores.number + planned.weights.number,
         # What is seeded of it can be undone.
         "randomness_": begun.randomness_ if begun.randomness_ != SECRET else randomness_of(rng),
-        "classes_": begun.classes_,
         **_attributes(found, start),
     }
 

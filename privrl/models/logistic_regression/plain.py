@@ -1,22 +1,28 @@
-"""A fitted logistic regression as plain data: what was released and what it cost."""
+"""A fitted logistic regression as plain data: released numbers and their cost."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from privrl.accounting.targets import RenyiDP, Target
 from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.files.sharing import Verdict, check_said, judge
+from privrl.files.sharing import Verdict
+from privrl.files.sharing import check_said
+from privrl.files.sharing import judge
 from privrl.files.shown import shown
-from privrl.models.naive_bayes import PrivateNaiveBayes
-from privrl.models.naive_bayes.plain import target_of
+from privrl.models.classifiers import Public
+from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import check_entries, check_format, randomness_said
-from privrl.numerics.checks import check_count, check_positive, check_truth
+from privrl.models.targets import guarantee_of
+from privrl.models.targets import plain_target
+from privrl.models.targets import read_target
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_truth
 from privrl.numerics.typing import FloatArray
 
 FORMAT = "privrl.PrivateLogisticRegression 2"
@@ -28,23 +34,14 @@ _ENTRIES = (
 )  # fmt: skip
 
 
-def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
+def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
     begun = state["naive_bayes_"]
-    if (repr(begun.schema), repr(begun.classes), state["_fitted_for"]) != (
-        repr(state["schema"]),
-        repr(state["classes"]),
-        state["target"],
-    ):
-        raise ValueError(
-            "a classifier can be saved with the parameters that it was fitted with; set those "
-            "back, or fit again."
-        )
     cost = state["cost_"]
     return {
         "format": FORMAT,
-        "guarantee": _guarantee(state["total_cost_"], state["target"]),
-        "target": asdict(state["target"]),
+        "guarantee": dict(guarantee_of(state["total_cost_"], public.target)),
+        "target": plain_target(public.target),
         "naive_bayes": begun.to_dict(),
         "weights": [table.tolist() for table in state["weights_"]],
         "intercept": state["intercept_"].tolist(),
@@ -67,7 +64,7 @@ def parameters_of(data: Any) -> tuple[dict[str, Any], PrivateNaiveBayes]:
     check_entries("a classifier", data, _ENTRIES)
     check_format(data, FORMAT)
     begun = PrivateNaiveBayes.from_dict(data["naive_bayes"])
-    target = target_of(data["target"])
+    target = read_target(data["target"])
     return {"schema": begun.schema, "classes": begun.classes, "target": target}, begun
 
 
@@ -82,9 +79,9 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
     cost = GaussianCost(sigma=check_positive("sigma", spent["sigma"]), relation=relation)
     before = check_truth("begun_before", spent["begun_before"])
     total = both(cost, begun) if before else cost
-    target = target_of(data["target"])
+    target = read_target(data["target"])
     assert target is not None  # the parameters were checked before
-    _check_guarantee(data["guarantee"], _guarantee(total, target))
+    _check_guarantee(data["guarantee"], guarantee_of(total, target))
     shapes = [table.T.shape for table in begun.feature_log_prob_]
     names = getattr(begun, "feature_names_in_", None)
     return {
@@ -94,7 +91,7 @@ def attributes_of(data: Mapping[str, Any], begun: PrivateNaiveBayes) -> dict[str
         "classes_": begun.classes_,
         "cost_": cost,
         "total_cost_": total,
-        "_fitted_for": target_of(data["target"]),
+        "_public": replace(begun._public, target=target),
         "n_steps_": check_count("steps", spent["steps"], least=0),
         "randomness_": randomness_said(data),
         "weights_": _tables_of("weights", data["weights"], shapes),
@@ -112,21 +109,14 @@ def both(cost: Cost, begun: PrivateNaiveBayes) -> Together:
     return Together([cost, *(before.parts if isinstance(before, Together) else (before,))])
 
 
-def _guarantee(total: Cost, target: Target) -> dict[str, Any]:
-    """Return what everything in a file cost, in the terms of the target."""
-    said: dict[str, Any] = {"relation": str(total.relation)}
-    if isinstance(target, RenyiDP):
-        return said | {"order": target.order, "epsilon": float(total.rdp(target.order))}
-    return said | {"epsilon": float(total.epsilon(target.delta)), "delta": target.delta}
-
-
 def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
     """Check what a file states; processors differ in the last digits of epsilon."""
     if said is None:  # of the first format, which stated none
         return
-    epsilon = said.get("epsilon") if isinstance(said, Mapping) else None
-    same = isinstance(epsilon, float) and math.isclose(epsilon, computed["epsilon"], rel_tol=1e-6)
-    if not same or said != {**computed, "epsilon": epsilon}:
+    key = "rho" if "rho" in computed else "epsilon"
+    spent = said.get(key) if isinstance(said, Mapping) else None
+    same = isinstance(spent, float) and math.isclose(spent, computed[key], rel_tol=1e-6)
+    if not same or said != {**computed, key: spent}:
         raise ValueError(
             f"guarantee must be what all in the file cost, {dict(computed)}, got {shown(said)}."
         )

@@ -1,7 +1,7 @@
-"""What a budget is spent on, by public facts alone.
+"""The division of the budget of logistic regression, from public facts alone.
 
-All of it is Gaussian, so precisions add up: what tables, gradients of features' weights, gradients
-of all weights and the choice of how far they are followed have together is that of a single release
+All releases are Gaussian, so precisions add up. Tables, gradients of feature weights, gradients of
+all weights and the choice of how far to follow them have together the precision of a single release
 with the whole budget.
 """
 

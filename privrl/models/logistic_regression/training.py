@@ -13,9 +13,9 @@ import numpy as np
 
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import ReleasedTable
+from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import MOMENTUM, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
-from privrl.models.naive_bayes.encoding import Codes
 from privrl.numerics.scipy_lazily import sparse
 from privrl.numerics.typing import FloatArray, IntArray
 

@@ -1,32 +1,31 @@
-"""A naive Bayes classifier whose tables of counts are released privately.
+"""Naive Bayes classifiers whose tables of counts are released privately.
 
-Naive Bayes needs counts alone: how often each class occurs, and for each feature how often each
-value occurs with each class. `PrivateNaiveBayes` counts the records once, releases all tables
-together under one target, and predicts from what was released. It keeps scikit-learn's promises,
-with one difference: what values and classes there may be is public and stated beforehand.
+Naive Bayes needs counts only: of each class, and of each value of each feature with each class.
+`PrivateNaiveBayes` counts the records once, releases all tables together under one target, and
+predicts from the release. It keeps scikit-learn's conventions, with one difference: values and
+classes are public arguments.
 
-By default (``mechanism="auto"``) three things are done that a single draw or clipped noisy counts
-leave undone. All of them are settled by public facts (the number of records, the tables' shapes,
-the target) or computed from what was released:
+By default (``mechanism="auto"``) it does three things that a single draw or clipped noisy counts
+do not. All of them depend on public facts (the number of records, the shapes of the tables, the
+target) or on released numbers:
 
-1. The tables get Gaussian noise, or Laplace noise where that has the smaller variance, of sizes
-   with which the sum of all cells' variances is least.
+1. The tables get Gaussian noise, or Laplace noise where that has the smaller variance. Its sizes
+   minimise the total variance of all cells.
 2. Rows are shrunk together as far as the noise makes it likely, which is learned from all tables
-   together (`privrl.models.estimates.tables`).
-3. Naive Bayes multiplies likelihood ratios as if features were independent, and is far too sure of
-   itself, with privacy and without. Its sum of log-ratios is therefore multiplied by a temperature
-   from 1/8 to 1. A twentieth of the budget measures it: the records' derivatives of the loss, by
-   the logarithm of the temperature, each clipped, are summed with noise at five temperatures. The
-   temperature at which the loss is then least is taken, drawn towards a typical one the more the
-   larger the noise. Where the noise would drown what is measured (few records, small epsilon)
-   nothing is measured, and the temperature is the typical one: 1 for up to ten features, and with
-   more of them, of which more are likely to say the same, the root of ten to their number.
+   jointly (`privrl.models.estimates.tables`).
+3. Naive Bayes multiplies likelihood ratios as if features were independent, and is overconfident,
+   with privacy and without. Its sum of log-ratios is therefore multiplied by a temperature from
+   1/8 to 1. A twentieth of the budget measures it: the derivatives of the records' losses by the
+   logarithm of the temperature are clipped, and summed with noise, at five temperatures. The
+   temperature with the least loss is taken, shrunk towards a typical one in proportion to the
+   noise. If noise would drown the measurement (few records, small epsilon), the typical temperature
+   is used: 1 for up to ten features, and the root of ten over their number for more.
 
-The constants in this (the twentieth, the temperatures, where to clip, the ten) were chosen on
-public and generated data, which docs/models.md lists, and are the same for all data.
+The constants (the twentieth, the temperatures, the clipping, the ten) were chosen on public and
+generated data, listed in docs/models.md, and are the same for all data.
 
-The relation is `ReplaceRecord`: neighbours are data sets with equally many records, one of them
-another. So the number of records is public, and so is the number of features.
+The relation is `ReplaceRecord`: neighbouring data sets have equally many records and differ in one.
+The number of records is public, and so is the number of features.
 
 References
 ----------
@@ -39,15 +38,3 @@ J. Vaidya, B. Shafiq, A. Basu and Y. Hong. *Differentially private naive Bayes c
 C. Guo, G. Pleiss, Y. Sun and K. Weinberger. *On calibration of modern neural networks* (2017).
 Temperatures.
 """
-
-try:
-    from privrl.models.naive_bayes.classifier import NaiveBayesMechanism, PrivateNaiveBayes
-except ImportError as error:
-    if (error.name or "").partition(".")[0] != "sklearn":
-        raise
-    raise ImportError(
-        "privrl.models.naive_bayes needs scikit-learn >= 1.6; pip install 'privrl[models]' has it."
-    ) from error
-from privrl.models.naive_bayes.temperature import TEMPERATURES
-
-__all__ = ["TEMPERATURES", "NaiveBayesMechanism", "PrivateNaiveBayes"]

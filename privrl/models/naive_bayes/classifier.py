@@ -1,25 +1,18 @@
-"""The estimator."""
+"""The naive Bayes classifier: fit and predictions."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn, Self, get_args
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped] # has no types
-from sklearn.utils.validation import (  # type: ignore[import-untyped] # has no types
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped] # has no types
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.releases import Release
-from privrl.accounting.targets import Target, check_target
-from privrl.costs.base import Cost
-from privrl.data.schema import Bins, Categories, Column, Schema
-from privrl.data.schema.others import as_frame
+from privrl.accounting.targets import Target
+from privrl.data.schema import Schema
 from privrl.files.fixed import fitted
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import (
@@ -29,21 +22,14 @@ from privrl.mechanisms.tables import (
     TablesMechanism,
     least_noise_shares,
 )
-from privrl.models.copies import Copied
-from privrl.models.estimates import clipped_rows, row_totals
-from privrl.models.estimates.tables import table_probabilities
-from privrl.models.naive_bayes.encoding import (
-    Codes,
-    as_table,
-    check_sizes,
-    class_array,
-    class_labels,
-    class_places,
-    count_tables,
-    encode_alike,
-    encode_classes,
-    encode_numbers,
+from privrl.models.classifiers import (
+    LocalRecords,
+    PartRecords,
+    Public,
+    SavedClassifier,
 )
+from privrl.models.encoding import Codes, count_tables
+from privrl.models.estimates.tables import clipped_rows, row_totals, table_probabilities
 from privrl.models.naive_bayes.plain import attributes_of, parameters_of, to_plain
 from privrl.models.naive_bayes.temperature import (
     SHAPES,
@@ -55,10 +41,12 @@ from privrl.models.naive_bayes.temperature import (
 )
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.saving import Saved
-from privrl.numerics.checks import check_between, check_count, check_positive
-from privrl.numerics.randomness import randomness_of, secret_rng
-from privrl.numerics.scipy_lazily import special
+from privrl.models.targets import given_target
+from privrl.models.targets import mechanism_for
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
+from privrl.numerics.randomness import randomness_of
 from privrl.numerics.typing import FloatArray
 
 _AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
@@ -66,7 +54,8 @@ _AT_ONCE = 8192  # records, whose numbers fit in a processor's cache
 NaiveBayesMechanism = Literal["auto", "dirichlet", "dkl", "gaussian", "laplace", "none"]
 
 
-class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] # of no types
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateNaiveBayes(SavedClassifier):
     """Naive Bayes for categorical and binned features, trained with differential privacy.
 
     Parameters
@@ -77,9 +66,18 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         number of values of each column, if X holds whole numbers 0, 1, ... already.
     classes : str or sequence of str, int or bool, or Categories
         The public classes, at least two: themselves, or the name of the schema's column that
-        lists them, which is then no feature.
-    target : RenyiDP or ApproxDP
-        What a fit may spend; None for ``mechanism="none"`` only.
+        lists them, which is then no feature. Without them the classes are read from the private
+        records, with a `privrl.models.classifiers.ClassesLeakWarning`.
+    target : RenyiDP, ApproxDP, PureDP or ZeroConcentratedDP
+        The privacy target of a fit; None for ``mechanism="none"`` only.
+    epsilon, delta : float, optional
+        A short form of the target, (epsilon, delta); ``delta`` is 1e-5 by default, and 0 for pure
+        privacy.
+    bounds : (float, float), optional
+        In place of a schema, for numeric arrays with any number of columns: the public bounds of
+        all entries. Entries outside belong to the first or last bin.
+    bins : int
+        The number of equal bins between the bounds.
     mechanism : {"auto", "dirichlet", "dkl", "gaussian", "laplace", "none"}
         ``"auto"`` is described in `privrl.models.naive_bayes`. The others are for comparison: one
         Dirichlet draw of each row, weight and prior by `privrl.mechanisms.design`'s criterion or,
@@ -138,35 +136,15 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
     array(['yes'], dtype='<U3')
     """
 
-    cost_: Cost = fitted()
-    mechanism_: TablesMechanism = fitted()
-    randomness_: str = fitted()
-    n_records_: int = fitted()
+    mechanism: NaiveBayesMechanism = "auto"
+    shares: Literal["optimised", "uniform"] = "optimised"
+    alpha: float | None = None
+    temperature: float | None = None
 
-    _indent: ClassVar[int | None] = 1
+    mechanism_, n_records_ = fitted(), fitted()
+
     # Whether a row of a feature's table is of a value, over the classes: so DKL prints it.
     _by_value: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        schema: Schema | Column | Sequence[int],
-        *,
-        classes: str | Sequence[str | int | bool] | Categories,
-        target: Target | None,
-        mechanism: NaiveBayesMechanism = "auto",
-        shares: Literal["optimised", "uniform"] = "optimised",
-        alpha: float | None = None,
-        temperature: float | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.schema = schema
-        self.classes = classes
-        self.target = target
-        self.mechanism = mechanism
-        self.shares = shares
-        self.alpha = alpha
-        self.temperature = temperature
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, accountant: Accountant | None = None) -> Self:
         """Release the tables of the records, once, and learn from what was released.
@@ -192,16 +170,15 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
             of the records.
         """
         self.check_parameters()
-        seed = self.random_state
-        rng = secret_rng() if seed is None else np.random.default_rng(seed)
+        rng = self._rng()
         in_parts = isinstance(X, PartitionedRecords)
-        records = _read_parts(self, X, y) if in_parts else read_records(self, X, y)
-        whole, measured = self._plan(records.shapes, records.n_records)
+        records = self._read_parts(X, y) if in_parts else self._read(X, y)
+        whole, measured = self._plan(self._shapes(records), records.n_records)
         if self.mechanism != "none":
             self.warn_of_clones(accountant)
 
         def learn(rng: np.random.Generator) -> tuple[ReleasedTable, ...]:
-            return learn_tables(self, records, whole, rng, measured=measured)
+            return self._learn_tables(records, whole, rng, measured=measured)
 
         released = Release(accountant, whole.cost, learn, rng).make()
         self.warn_of_others(released[1:])
@@ -239,20 +216,6 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         )
         return other
 
-    @property
-    def partial_fit(self) -> NoReturn:
-        """There is none: a fit is one release, and the counts it was made of are not kept.
-
-        Raises
-        ------
-        AttributeError
-            Always, so that scikit-learn knows too that there is none.
-        """
-        raise AttributeError(
-            "a private model cannot be fitted further: the counts it was made of are not kept. "
-            "Call fit with all records at once; each call is a release that costs."
-        )
-
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """Return for each record and class a logarithm, up to a constant of the record.
 
@@ -266,49 +229,14 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         array, shape (n, J)
             The class's log-prior, and temperature times the sum of the features' log-probabilities.
         """
-        columns = read_features(self, X)
-        return (
-            self.class_log_prior_
-            + self.temperature_ * _log_ratios(self.feature_log_prob_, columns).T
-        )
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of `predict_proba`, shape (n, J)."""
-        joint = self.predict_joint_log_proba(X)
-        return joint - special.logsumexp(joint, axis=1, keepdims=True)
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return each record's probabilities of the classes, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : DataFrame or array_like, shape (n, K)
-            Records, as the schema says.
-
-        Returns
-        -------
-        array, shape (n, J)
-            Rows that sum to 1 within rounding.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return each record's likeliest class, shape (n,)."""
-        likeliest = self.predict_joint_log_proba(X).argmax(axis=1)
-        return self.classes_[likeliest]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fitted classifier as plain data.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If it is not fitted.
-        ValueError
-            If parameters are others than at the fit.
-        """
         check_is_fitted(self, "temperature_")
-        return to_plain(vars(self))
+        ratios = _log_ratios(self.feature_log_prob_, self._columns(self._public.domain, X))
+        return self.class_log_prior_ + self.temperature_ * ratios.T
+
+    _scores = predict_joint_log_proba
+
+    def _plain(self, public: Public) -> dict[str, Any]:
+        return to_plain(vars(self), public)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -320,17 +248,10 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         return model
 
     def check_parameters(self) -> None:
-        """Check what can be checked without records, as `fit` does first.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range.
-        """
+        """See `Classifier.check_parameters`."""
         _check_name("mechanism", self.mechanism, get_args(NaiveBayesMechanism))
         _check_name("shares", self.shares, ("optimised", "uniform"))
-        if self.mechanism != "none":
-            check_target(self.target, "; mechanism='none' has no privacy and needs none")
+        super().check_parameters()
         if self.alpha is not None:
             check_positive("alpha", self.alpha, "1 is usual")
             if self.mechanism in ("auto", "dkl"):
@@ -340,30 +261,12 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
                 )
         if self.temperature is not None:
             check_between("temperature", self.temperature, 0, math.inf, "1 is naive Bayes")
-        if self.random_state is not None:
-            check_count("random_state", self.random_state, least=0)
 
-    def _features(self, X: Any) -> Any:
-        """Return a data frame without the columns that are no features."""
-        X = as_frame(X)
-        if not (isinstance(self.schema, Schema) and isinstance(X, pd.DataFrame)):
-            return X
-        names = set(self._feature_names(self.schema))
-        return X.loc[:, [name in names for name in X.columns]] if names <= {*X.columns} else X
-
-    def _feature_names(self, schema: Schema) -> list[str]:
-        classes = self.classes if isinstance(self.classes, str) else None
-        return [name for name in schema.names if name != classes]
-
-    def _encode(self, table: Any) -> tuple[Codes, tuple[int, ...]]:
-        """Return the cells of the records, shape (K, n), and how many each feature has."""
-        if isinstance(self.schema, Schema):
-            schema = self.schema.subset(self._feature_names(self.schema))
-            return np.ascontiguousarray(schema.encode(table).T), schema.sizes
-        if isinstance(self.schema, Categories | Bins):
-            return encode_alike(table, self.schema), (self.schema.size,) * table.shape[1]
-        sizes = check_sizes(self.schema)
-        return encode_numbers(table, sizes), sizes
+    def _target(self) -> Target | None:
+        if self.mechanism == "none":
+            return self.target
+        otherwise = "; mechanism='none' has no privacy and needs none"
+        return given_target(self.target, self.epsilon, self.delta, otherwise)
 
     def warn_of_others(self, released: Sequence[ReleasedTable]) -> None:
         """Warn of each feature whose released table is mostly of other values."""
@@ -373,23 +276,23 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
                 values = table.values.T if self._by_value else table.values
                 warn_of_others(name, column, values, table.deviation)
 
-    def _plan(
-        self, shapes: Sequence[Rows], n_records: int, noise: MechanismName = "auto"
-    ) -> tuple[TablesMechanism, bool]:
+    def _plan(self, shapes: Sequence[Rows], n_records: int) -> tuple[TablesMechanism, bool]:
         """Return the mechanism of everything that is released, and whether a temperature is.
 
-        The sums for the temperature are the last tables. ``noise`` is that of ``"auto"``.
+        The sums for the temperature are the last tables.
         """
         if self.mechanism == "none":
             return TablesMechanism(shapes=tuple(shapes), mechanism="none"), False
-        assert self.target is not None
+        target = self._target()
+        assert target is not None
+        noise: MechanismName = mechanism_for(target, self.mechanism)
         if self.mechanism == "dkl":
-            return TablesMechanism.algorithm_1(self.target, shapes=shapes), False
+            return TablesMechanism.algorithm_1(target, shapes=shapes), False
         optimised = self.shares == "optimised"
         shares = least_noise_shares(shapes) if optimised else (1 / len(shapes),) * len(shapes)
         if self.mechanism == "auto" and self.temperature is None:
             whole = TablesMechanism.calibrated(
-                self.target,
+                target,
                 shapes=[*shapes, *SHAPES],
                 n_records=n_records,
                 mechanism=noise,
@@ -398,10 +301,10 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
             if is_worth_measuring(whole.deviations[-1], n_records):
                 return whole, True
         return TablesMechanism.calibrated(
-            self.target,
+            target,
             shapes=shapes,
             n_records=n_records,
-            mechanism=noise if self.mechanism == "auto" else self.mechanism,
+            mechanism=noise,
             shares=shares,
             alpha=self.alpha if self.mechanism == "dirichlet" else None,
         ), False
@@ -420,131 +323,79 @@ class PrivateNaiveBayes(Saved, ClassifierMixin, Copied):  # type: ignore[misc] #
         first, *rows = (clipped_rows(table, floor) for table in released)
         return first[0], rows
 
+    def _shapes(self, records: LocalRecords | PartRecords) -> list[Rows]:
+        first, *others = records.shapes
+        return [first, *((v, j) if self._by_value else (j, v) for j, v in others)]
 
-class Records(NamedTuple):
-    """Records that fit a classifier's schema and classes, by cell numbers: private."""
+    def _learn_tables(
+        self,
+        records: LocalRecords | PartRecords,
+        whole: TablesMechanism,
+        rng: np.random.Generator,
+        *,
+        measured: bool,
+    ) -> tuple[ReleasedTable, ...]:
+        """Release the tables, which have been paid for, and fit the classifier to the release.
 
-    columns: Codes  # shape (K, n)
-    numbers: Codes  # of their classes, shape (n,)
-    sizes: tuple[int, ...]  # of the features
-    labels: Categories
-    shapes: list[Rows]  # of the tables that are counted
-    seen: BaseEstimator  # has what scikit-learn has an estimator know of features
-
-    @property
-    def n_records(self) -> int:
-        """How many there are."""
-        return len(self.numbers)
-
-    def summed(self, tables: Callable[..., list[FloatArray]], *public: Any) -> list[FloatArray]:
-        """Return tables of the records: private, to be released."""
-        return tables(self.columns, self.numbers, *public)
-
-
-class _Parts(NamedTuple):
-    """The same of records on a cluster, of which the last column is the class."""
-
-    records: PartitionedRecords
-    n_records: int
-    sizes: tuple[int, ...]
-    labels: Categories
-    shapes: list[Rows]
-    seen: BaseEstimator
-
-    def summed(self, tables: Callable[..., list[FloatArray]], *public: Any) -> list[FloatArray]:
-        """Return the sums of tables of the parts: private, to be released."""
-        return self.records.summed(_of_part, tables, class_places(self.labels), *public)
-
-
-def _of_part(
-    codes: Codes, tables: Callable[..., list[FloatArray]], places: Codes, *public: Any
-) -> list[FloatArray]:
-    columns = np.ascontiguousarray(codes[:, :-1].T)
-    return tables(columns, places[codes[:, -1]], *public)
-
-
-def _read_parts(model: PrivateNaiveBayes, X: PartitionedRecords, y: Any) -> _Parts:
-    if y is not None or not isinstance(model.schema, Schema) or not isinstance(model.classes, str):
-        raise ValueError(
-            "records on a cluster need a Schema, the name of its column of classes, and y=None: "
-            "the classes are in that column."
+        Returns
+        -------
+        tuple of ReleasedTable
+            The tables of counts as they were released.
+        """
+        n_tables, by_value = len(records.shapes), self._by_value
+        tables = whole.part(slice(n_tables))
+        counts = records.summed(count_tables, records.sizes, records.labels.size)
+        data = [counts[0], *(table.T if by_value else table for table in counts[1:])]
+        # Both releases below are parts of the whole.
+        released = tables.release(data, rng)
+        prior, rows = self._estimate(released, records.n_records)
+        log_prior = np.log(prior)
+        log_rows = [np.log(table.T if by_value else table) for table in rows]
+        typical = typical_temperature(len(records.sizes)) if self.mechanism == "auto" else 1.0
+        if measured:
+            derivatives = records.summed(_derivatives, log_prior, log_rows)
+            sums = whole.part(slice(n_tables, None)).release(derivatives, rng)
+            temperature = least_loss(sums, records.n_records, typical)
+        else:
+            temperature = typical if self.temperature is None else float(self.temperature)
+        self._become(
+            records,
+            cost_=whole.cost,
+            mechanism_=whole,
+            randomness_=randomness_of(rng),
+            n_records_=records.n_records,
+            class_log_prior_=log_prior,
+            feature_log_prob_=log_rows,
+            temperature_=temperature,
         )
-    labels, names = class_labels(model.schema, model.classes), model._feature_names(model.schema)
-    records = X.of(model.schema.subset([*names, model.classes]))
-    n_records, sizes = records.n_records, records.schema.sizes[:-1]
-    if n_records == 0:
-        raise ValueError("X must have at least one record, got none.")
-    seen = BaseEstimator()
-    validate_data(seen, pd.DataFrame(columns=names), reset=True, skip_check_array=True)
-    return _Parts(records, n_records, sizes, labels, _shapes(model, labels, sizes), seen)
+        return released
 
 
-def _shapes(model: PrivateNaiveBayes, labels: Categories, sizes: Sequence[int]) -> list[Rows]:
-    by_value = [(v, labels.size) if model._by_value else (labels.size, v) for v in sizes]
-    return [(1, labels.size), *by_value]
+class PrintedNaiveBayes(PrivateNaiveBayes):
+    """Draw for each value of a feature its distribution over the classes, by DKL's Algorithm 1.
 
+    `PrivateNaiveBayes` draws for each class its distribution over the values, which is what naive
+    Bayes multiplies.
 
-def read_records(model: PrivateNaiveBayes, X: Any, y: Any) -> Records:
-    """Return what a fit is given, once it is known to fit the schema and the classes."""
-    labels = class_labels(model.schema, model.classes)
-    table, seen = as_table(model._features(X)), BaseEstimator()
-    validate_data(seen, table, reset=True, skip_check_array=True)
-    columns, sizes = model._encode(table)
-    numbers = encode_classes(labels, y, columns.shape[1])
-    return Records(columns, numbers, sizes, labels, _shapes(model, labels, sizes), seen)
-
-
-def read_features(model: PrivateNaiveBayes, X: Any) -> Codes:
-    """Return the cells, shape (K, n), of records to predict for."""
-    check_is_fitted(model, "temperature_")
-    table = as_table(model._features(X))
-    validate_data(model, table, reset=False, skip_check_array=True)
-    return model._encode(table)[0]
-
-
-def learn_tables(
-    model: PrivateNaiveBayes,
-    records: Records | _Parts,
-    whole: TablesMechanism,
-    rng: np.random.Generator,
-    *,
-    measured: bool,
-) -> tuple[ReleasedTable, ...]:
-    """Release the tables, which have been paid for, and fit the classifier to what was released.
-
-    Returns the tables of counts as they were released.
+    Parameters
+    ----------
+    schema, classes, target, mechanism, **parameters
+        As for `PrivateNaiveBayes`; the mechanism has to be ``"dkl"``.
     """
-    n_tables, by_value = len(records.shapes), model._by_value
-    tables = whole.part(slice(n_tables))
-    counts = records.summed(count_tables, records.sizes, records.labels.size)
-    data = [counts[0], *(table.T if by_value else table for table in counts[1:])]
-    # Both releases below are parts of the whole.
-    released = tables.release(data, rng)
-    prior, rows = model._estimate(released, records.n_records)
-    log_prior = np.log(prior)
-    log_rows = [np.log(table.T if by_value else table) for table in rows]
-    typical = typical_temperature(len(records.sizes)) if model.mechanism == "auto" else 1.0
-    if measured:
-        derivatives = records.summed(_derivatives, log_prior, log_rows)
-        sums = whole.part(slice(n_tables, None)).release(derivatives, rng)
-        temperature = least_loss(sums, records.n_records, typical)
-    else:
-        temperature = typical if model.temperature is None else float(model.temperature)
-    # All at once: what fails before leaves everything as it was.
-    model.__dict__.pop("feature_names_in_", None)
-    model.__dict__.update(
-        vars(records.seen),
-        cost_=whole.cost,
-        mechanism_=whole,
-        _fitted_for=model.target,
-        randomness_=randomness_of(rng),
-        classes_=class_array(records.labels),
-        n_records_=records.n_records,
-        class_log_prior_=log_prior,
-        feature_log_prob_=log_rows,
-        temperature_=temperature,
-    )
-    return released
+
+    _by_value: ClassVar[bool] = True
+
+    def check_parameters(self) -> None:
+        """See `PrivateNaiveBayes.check_parameters`."""
+        super().check_parameters()
+        if self.mechanism != "dkl":
+            raise ValueError(
+                f"mechanism must be 'dkl', as in the paper, got {shown(self.mechanism)}."
+            )
+
+    def to_dict(self) -> NoReturn:
+        """Refuse: a file would be read as one of the other classifier."""
+        raise ValueError("what the paper prints is not saved; fit PrivateNaiveBayes.")
 
 
 def _derivatives(

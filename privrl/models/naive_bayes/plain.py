@@ -1,18 +1,17 @@
-"""A fitted classifier as plain data: what was released and what it cost, never counts or seeds."""
+"""A fitted naive Bayes classifier as plain data: released numbers and their cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows, TablesMechanism
-from privrl.models.naive_bayes.encoding import (
+from privrl.models.classifiers import Public
+from privrl.models.encoding import (
     check_sizes,
     class_array,
     class_labels,
@@ -28,7 +27,10 @@ from privrl.models.saving import (
     plain_spent,
     randomness_said,
 )
-from privrl.numerics.checks import check_count, check_positive
+from privrl.models.targets import plain_target
+from privrl.models.targets import read_target
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray
 
@@ -42,29 +44,21 @@ _ENTRIES = (
 _ROUNDING = 1e-9  # by which probabilities may miss 1
 
 
-def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
+def to_plain(state: Mapping[str, Any], public: Public) -> dict[str, Any]:
     """Return a fitted classifier, given by its parameters and attributes, as plain data."""
-    used, schema, classes = state["mechanism_"], state["schema"], state["classes"]
-    sizes = _sizes(schema, classes, state["n_features_in_"])
-    labels = class_labels(schema, classes)
-    shapes = _shapes(labels.size, sizes)
-    if (
-        used.shapes != _with_measured(shapes, used)
-        or not _is_made_by(used, state["mechanism"])
-        or state["target"] != state["_fitted_for"]
-    ):
-        raise ValueError(
-            "a classifier can be saved with the parameters that it was fitted with; set those "
-            "back, or fit again."
-        )
+    used, labels, names = state["mechanism_"], public.labels, state.get("feature_names_in_")
     is_private = used.mechanism != "none"
-    target, names = state["target"], state.get("feature_names_in_")
-    alpha, temperature = state["alpha"], state["temperature"]
+    alpha, temperature, classes = state["alpha"], state["temperature"], state["classes"]
+    if not _is_made_by(used, state["mechanism"]):
+        raise ValueError(
+            "a classifier can be saved with the mechanism that it was fitted with; set that back, "
+            "or fit again."
+        )
     return {
         "format": _FORMAT,
-        "schema": _plain_schema(schema),
+        "schema": _plain_domain(public.domain),
         "classes": classes if isinstance(classes, str) else list(labels.values),
-        "target": asdict(target) if is_private and target is not None else None,
+        "target": plain_target(public.target) if is_private else None,
         "mechanism": state["mechanism"],
         "shares": state["shares"],
         "alpha": None if alpha is None else float(alpha),
@@ -90,9 +84,9 @@ def parameters_of(data: Any) -> dict[str, Any]:
     if not isinstance(data["classes"], str | list):
         raise ValueError(f"classes must be a name or a list, got {shown(data['classes'])}.")
     return {
-        "schema": _schema_of(data["schema"]),
+        "schema": _domain_of(data["schema"]),
         "classes": data["classes"],
-        "target": target_of(data["target"]),
+        "target": read_target(data["target"]),
         **{name: data[name] for name in _PARAMETERS},
     }
 
@@ -127,7 +121,7 @@ def attributes_of(data: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
         "classes_": class_array(labels),
         **({} if names is None else {"feature_names_in_": _names_of(names, n_features)}),
         "mechanism_": used,
-        "_fitted_for": parameters["target"],
+        "_public": Public(parameters["schema"], labels, parameters["target"]),
         "cost_": used.cost,
         "randomness_": said,
         "class_log_prior_": prior[order],
@@ -149,10 +143,6 @@ def _verdict(used: TablesMechanism, randomness: str | None) -> Verdict:
 def _shapes(n_classes: int, sizes: Sequence[int]) -> tuple[Rows, ...]:
     """Return the shapes of the tables of counts: of the classes, and of each feature."""
     return (1, n_classes), *((n_classes, size) for size in sizes)
-
-
-def _with_measured(shapes: tuple[Rows, ...], used: TablesMechanism) -> tuple[Rows, ...]:
-    return (*shapes, *SHAPES) if len(used.shapes) > len(shapes) else shapes
 
 
 def _is_made_by(used: TablesMechanism, mechanism: str) -> bool:
@@ -195,7 +185,7 @@ def _logs_of(name: str, data: Any, shape: tuple[int, ...]) -> FloatArray:
 # The public domain --------------------------------------------------------------------------------
 
 
-def _plain_schema(schema: Schema | Column | Sequence[int]) -> Any:
+def _plain_domain(schema: Schema | Column | Sequence[int]) -> Any:
     if isinstance(schema, Schema):
         return schema.to_dict()
     if isinstance(schema, Categories | Bins):
@@ -203,7 +193,7 @@ def _plain_schema(schema: Schema | Column | Sequence[int]) -> Any:
     return list(check_sizes(schema))
 
 
-def _schema_of(data: Any) -> Schema | Column | tuple[int, ...]:
+def _domain_of(data: Any) -> Schema | Column | tuple[int, ...]:
     if isinstance(data, list):
         return check_sizes(data)
     if isinstance(data, Mapping) and "columns" in data:
@@ -224,16 +214,6 @@ def _sizes(
     if len(sizes) != n_features:
         raise ValueError(f"n_features must be {len(sizes)}, as of the schema, got {n_features}.")
     return sizes
-
-
-def target_of(data: Any) -> Target | None:
-    """Return the target that plain data describe, or None."""
-    if data is None:
-        return None
-    for kind, names in ((RenyiDP, ("order", "epsilon")), (ApproxDP, ("epsilon", "delta"))):
-        if isinstance(data, Mapping) and set(data) == set(names):
-            return kind(**data)
-    raise ValueError("target must have the entries order and epsilon, or epsilon and delta.")
 
 
 def _names_of(data: Any, n_features: int) -> Any:

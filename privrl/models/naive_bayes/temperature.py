@@ -1,9 +1,9 @@
-"""The temperature: how sure of itself naive Bayes may be, measured privately or typical.
+"""The temperature of naive Bayes: measured privately, or typical.
 
-The records' derivatives of the loss, by the logarithm of the temperature, are summed with noise at
-five temperatures; the one at which the loss is then least is taken. The loss is convex in the
-temperature, so its derivative by the temperature itself does not fall, and what noise makes fall
-is levelled before.
+The derivatives of the records' losses by the logarithm of the temperature are summed with noise at
+five temperatures. The temperature with the least loss is taken. The loss is convex in the
+temperature, so its derivative by the temperature itself cannot fall. Where noise makes it fall, it
+is levelled first.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.naive_bayes.encoding import Codes
+from privrl.models.encoding import Codes
 from privrl.numerics.typing import FloatArray
 
 TEMPERATURES = tuple(np.geomspace(1 / 8, 1, 5).tolist())

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped] # has no types
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
 
 from privrl.data.schema import Categories, Column, Schema
 from privrl.data.schema.columns import encode_column
@@ -32,7 +33,7 @@ def count_tables(
 
 
 def class_labels(
-    schema: object, classes: str | Sequence[str | int | bool] | Categories
+    schema: object, classes: str | Iterable[str | int | bool] | Categories
 ) -> Categories:
     """Return the public classes."""
     if isinstance(classes, str):
@@ -53,6 +54,33 @@ def class_labels(
     if classes.other:
         raise ValueError("classes must all be known: Categories without other=True.")
     return classes
+
+
+def learned_labels(y: Any) -> Categories:
+    """Return the classes that occur in ``y``: private, unless nobody minds.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two, or they are no labels; the message shows none of them.
+    """
+    check_y(y)
+    column = np.asarray(_one_axis(y))
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise ValueError("Input y contains infinity or NaN, which is no class.")
+    check_classification_targets(column)
+    values = np.unique(column)
+    if len(values) < 2:
+        raise ValueError("y must hold at least two classes, got 1 class or none; pass classes=.")
+    return class_labels(None, values.astype(np.int64) if values.dtype.kind == "f" else values)
+
+
+def check_y(y: Any) -> None:
+    """Check that classes are given at all."""
+    if y is None:
+        raise ValueError(
+            "y must be the records' classes; fit requires y to be passed, but the target y is None."
+        )
 
 
 def class_order(labels: Categories) -> list[int]:
@@ -91,10 +119,7 @@ def encode_classes(labels: Categories, y: Any, n_records: int) -> Codes:
 
     The only thing that is told of a single record is that it has none of the classes.
     """
-    if y is None:
-        raise ValueError(
-            "y must be the records' classes; fit requires y to be passed, but the target y is None."
-        )
+    check_y(y)
     column = _one_axis(y)
     numbers = read(column, "y", labels.find)
     if len(numbers) != n_records:
@@ -222,6 +247,6 @@ def check_sizes(sizes: Any) -> tuple[int, ...]:
     if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
         raise ValueError(
             f"schema must be a Schema, Categories, Bins or numbers of values, got {shown(sizes)}; "
-            "what the features may hold is public and has to be stated."
+            "the public domain has to be given. bounds= is for numeric arrays."
         )
     return tuple(check_count("schema", size, least=2) for size in sizes)

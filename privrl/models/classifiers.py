@@ -1,0 +1,382 @@
+"""The base of all private classifiers: public domain, records, target, predictions, clones.
+
+A search or a cross-validation of scikit-learn clones an estimator for each candidate and fold,
+and fits each clone. Each of those fits is a release that costs, so a clone warns when it is fitted
+without an accountant.
+"""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+    from sklearn.utils.validation import (  # type: ignore[import-untyped]
+        check_is_fitted,
+        validate_data,
+    )
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "sklearn":
+        raise
+    raise ImportError(
+        "the classifiers of privrl.models need scikit-learn >= 1.6; pip install 'privrl[models]' "
+        "has it."
+    ) from error
+
+from privrl._checks import check_count
+from privrl._fixed import fitted
+from privrl._shown import shown
+from privrl._typing import FloatArray
+from privrl.accounting.base import Accountant
+from privrl.accounting.targets import Target
+from privrl.data.schema import Bins, Categories, Column, Schema
+from privrl.data.schema.others import as_frame
+from privrl.mechanisms.tables import Rows
+from privrl.models.encoding import (
+    Codes,
+    as_table,
+    check_sizes,
+    class_array,
+    class_labels,
+    class_places,
+    encode_alike,
+    encode_classes,
+    encode_numbers,
+    learned_labels,
+)
+from privrl.models.partitions import PartitionedRecords
+from privrl.models.saving import Saved
+from privrl.models.targets import given_target, guarantee_of
+from privrl.numerics.randomness import secret_rng
+from privrl.numerics.scipy_lazily import special
+
+Domain = Schema | Column | Sequence[int]
+Classes = str | Sequence[str | int | bool] | Categories
+
+
+class ClassesLeakWarning(UserWarning):
+    """The classes were read from the private records, which no guarantee covers."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # of no types
+    """What the private classifiers share.
+
+    Parameters
+    ----------
+    schema, classes, target, epsilon, delta, bounds, bins, random_state
+        As for `PrivateNaiveBayes`.
+    """
+
+    schema: Domain | None = field(default=None, kw_only=False)
+    classes: Classes | None = None
+    target: Target | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    bounds: tuple[float, float] | None = None
+    bins: int = 8
+    random_state: int | None = None
+
+    # Without annotations, so that they are no parameters.
+    cost_, randomness_, _is_clone = fitted(), fitted(), False
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of `predict_proba`, shape (n, J)."""
+        scores = self._scores(X)
+        return scores - special.logsumexp(scores, axis=1, keepdims=True)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return each record's probabilities of the classes, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : DataFrame or array_like, shape (n, K)
+            Records, as the schema says.
+
+        Returns
+        -------
+        array, shape (n, J)
+            Rows that sum to 1 within rounding.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return each record's likeliest class, shape (n,)."""
+        likeliest = self._scores(X).argmax(axis=1)
+        return self.classes_[likeliest]
+
+    @abstractmethod
+    def _scores(self, X: Any) -> FloatArray:
+        """Return log-probabilities of the classes up to a constant of each record, (n, J)."""
+
+    @property
+    def partial_fit(self) -> NoReturn:
+        """Refused: a fit is one release, and its counts are not kept.
+
+        Raises
+        ------
+        AttributeError
+            Always, so that scikit-learn finds no such method.
+        """
+        raise AttributeError(
+            "a private model cannot be fitted further, because the counts are not kept. Call fit "
+            "with all records at once; each call is a release that costs."
+        )
+
+    def check_parameters(self) -> None:
+        """Check the parameters that do not depend on records, as `fit` does first.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        self._target()
+        self._domain()
+        if self.random_state is not None:
+            check_count("random_state", self.random_state, least=0)
+
+    def _target(self) -> Target | None:
+        """Return the target, whichever way it was given."""
+        return given_target(self.target, self.epsilon, self.delta)
+
+    def _domain(self) -> Domain:
+        """Return the public domain of the features, whichever way it was given."""
+        if self.bounds is None:
+            if isinstance(self.schema, Schema | Categories | Bins):
+                return self.schema
+            return check_sizes(self.schema)
+        if self.schema is not None:
+            raise ValueError("give either schema or bounds, which is for numeric arrays.")
+        if not isinstance(self.bounds, Sequence | np.ndarray) or len(self.bounds) != 2:
+            raise ValueError(f"bounds must be (low, high), got {shown(self.bounds)}.")
+        return Bins.even(*self.bounds, check_count("bins", self.bins, least=2))
+
+    def _rng(self) -> np.random.Generator:
+        seed = self.random_state
+        return secret_rng() if seed is None else np.random.default_rng(seed)
+
+    # Records --------------------------------------------------------------------------------------
+
+    def _read(self, X: Any, y: Any) -> "LocalRecords":
+        """Return the records of a fit, if they fit the public domain and classes."""
+        domain, seen = self._domain(), BaseEstimator()
+        table = as_table(self._features(domain, X))
+        validate_data(seen, table, reset=True, skip_check_array=True)
+        columns, sizes = self._encode(domain, table)
+        labels = self._labels(domain, y)
+        numbers = encode_classes(labels, y, columns.shape[1])
+        return LocalRecords(domain, sizes, labels, seen, columns, numbers)
+
+    def _read_parts(self, X: PartitionedRecords, y: Any) -> "PartRecords":
+        """Return the records of a fit that are on a cluster."""
+        if (
+            y is not None
+            or not isinstance(self.schema, Schema)
+            or not isinstance(self.classes, str)
+        ):
+            raise ValueError(
+                "records on a cluster need a Schema, the name of its column of classes, and "
+                "y=None: the classes are in that column."
+            )
+        labels, names = class_labels(self.schema, self.classes), self._feature_names(self.schema)
+        records = X.of(self.schema.subset([*names, self.classes]))
+        n_records, sizes = records.n_records, records.schema.sizes[:-1]
+        if n_records == 0:
+            raise ValueError("X must have at least one record, got none.")
+        seen = BaseEstimator()
+        validate_data(seen, pd.DataFrame(columns=names), reset=True, skip_check_array=True)
+        return PartRecords(self.schema, sizes, labels, seen, records, n_records)
+
+    def _n_features(self, X: Any) -> int:
+        domain = self._domain()
+        if isinstance(domain, Schema):
+            return len(self._feature_names(domain))
+        return int(as_table(X).shape[1])
+
+    def _columns(self, domain: Domain, X: Any) -> Codes:
+        """Return the cells, shape (K, n), of records to predict for."""
+        table = as_table(self._features(domain, X))
+        validate_data(self, table, reset=False, skip_check_array=True)
+        return self._encode(domain, table)[0]
+
+    def _labels(self, domain: Domain, y: Any) -> Categories:
+        if self.classes is not None:
+            return class_labels(domain, self.classes)
+        labels = learned_labels(y)
+        warnings.warn(
+            "classes were not given, so they are read from the private records: a class that only "
+            "one person has reveals that person. Pass classes=, which are public.",
+            ClassesLeakWarning,
+            stacklevel=4,
+        )
+        return labels
+
+    def _features(self, domain: Domain, X: Any) -> Any:
+        """Return a data frame without the columns that are no features."""
+        X = as_frame(X)
+        if not (isinstance(domain, Schema) and isinstance(X, pd.DataFrame)):
+            return X
+        names = set(self._feature_names(domain))
+        return X.loc[:, [name in names for name in X.columns]] if names <= {*X.columns} else X
+
+    def _feature_names(self, schema: Schema) -> list[str]:
+        classes = self.classes if isinstance(self.classes, str) else None
+        return [name for name in schema.names if name != classes]
+
+    def _encode(self, domain: Domain, table: Any) -> tuple[Codes, tuple[int, ...]]:
+        """Return the cells of the records, shape (K, n), and the features' sizes."""
+        if isinstance(domain, Schema):
+            schema = domain.subset(self._feature_names(domain))
+            return np.ascontiguousarray(schema.encode(table).T), schema.sizes
+        if isinstance(domain, Categories | Bins):
+            return encode_alike(table, domain), (domain.size,) * table.shape[1]
+        return encode_numbers(table, check_sizes(domain)), tuple(domain)
+
+    # Fits -----------------------------------------------------------------------------------------
+
+    def _become(self, records: "Records", **learned: Any) -> None:
+        """Set all fitted attributes at once, so that an earlier failure changes nothing."""
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(
+            vars(records.seen),
+            classes_=class_array(records.labels),
+            _public=Public(records.domain, records.labels, self._target()),
+            **learned,
+        )
+
+    def __sklearn_clone__(self) -> Any:
+        """Return what `sklearn.base.clone` returns: a copy that is not fitted, and is marked."""
+        clone = super().__sklearn_clone__()
+        clone._is_clone = True
+        return clone
+
+    def warn_of_clones(self, accountant: Accountant | None) -> None:
+        """Warn of the cost if this is a clone, unless an accountant adds it up."""
+        if self._is_clone and accountant is None:
+            warnings.warn(
+                "a clone of a private model is fitted, as searches and cross-validation do many "
+                "times: each fit is a release of its own and costs the whole target again, and the "
+                "costs add up. Pass fit an accountant, or fit once and change free settings "
+                "afterwards, as PrivateNaiveBayes.with_temperature does.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+class SavedClassifier(Saved, Classifier):
+    """A classifier that is fitted by itself, and saved with its public facts."""
+
+    _indent: ClassVar[int | None] = 1
+
+    @property
+    def guarantee(self) -> Mapping[str, Any]:
+        """The cost of all that a saved file holds, in the terms of the target; read-only.
+
+        Its entries are ``relation`` and ``epsilon`` with ``delta`` or ``order``, or ``rho``.
+        """
+        check_is_fitted(self, "classes_")
+        return guarantee_of(getattr(self, "total_cost_", self.cost_), self._public.target)
+
+    @abstractmethod
+    def _plain(self, public: "Public") -> dict[str, Any]:
+        """Return the fitted classifier as plain data."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fitted classifier as plain data.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
+        ValueError
+            If parameters are others than at the fit.
+        """
+        check_is_fitted(self, "classes_")
+        public: Public = self._public
+        domain = self._domain()
+        labels = public.labels if self.classes is None else class_labels(domain, self.classes)
+        if repr(Public(domain, labels, self._target())) != repr(public):
+            raise ValueError(
+                "a classifier can be saved with the parameters that it was fitted with; set those "
+                "back, or fit again."
+            )
+        return self._plain(public)
+
+
+@dataclass(frozen=True)
+class Public:
+    """The public facts of a fit: those that a file states."""
+
+    domain: Domain
+    labels: Categories
+    target: Target | None
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records that fit a public domain and classes, and their public facts.
+
+    Attributes
+    ----------
+    domain : Schema or Column or sequence of int
+        What the features may hold.
+    sizes : tuple of int
+        The number of cells of each feature.
+    labels : Categories
+        The classes.
+    seen : BaseEstimator
+        Holds the attributes by which scikit-learn knows the features.
+    """
+
+    domain: Domain
+    sizes: tuple[int, ...]
+    labels: Categories
+    seen: BaseEstimator
+
+    @property
+    def shapes(self) -> list[Rows]:
+        """The shapes of the tables of counts: of the classes, then of each feature."""
+        return [(1, self.labels.size), *((self.labels.size, size) for size in self.sizes)]
+
+
+@dataclass(frozen=True)
+class LocalRecords(Records):
+    """Records by cell numbers, ``columns`` of shape (K, n) and ``numbers`` (n,): private."""
+
+    columns: Codes
+    numbers: Codes
+
+    @property
+    def n_records(self) -> int:
+        """The number of records."""
+        return len(self.numbers)
+
+    def summed(self, tables: Callable[..., list[FloatArray]], *public: Any) -> list[FloatArray]:
+        """Return tables of the records: private, to be released."""
+        return tables(self.columns, self.numbers, *public)
+
+
+@dataclass(frozen=True)
+class PartRecords(Records):
+    """Records on a cluster, whose last column is the class."""
+
+    parts: PartitionedRecords
+    n_records: int
+
+    def summed(self, tables: Callable[..., list[FloatArray]], *public: Any) -> list[FloatArray]:
+        """Return the sums of tables of the parts: private, to be released."""
+        return self.parts.summed(_of_part, tables, class_places(self.labels), *public)
+
+
+def _of_part(
+    codes: Codes, tables: Callable[..., list[FloatArray]], places: Codes, *public: Any
+) -> list[FloatArray]:
+    columns = np.ascontiguousarray(codes[:, :-1].T)
+    return tables(columns, places[codes[:, -1]], *public)

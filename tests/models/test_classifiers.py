@@ -1,0 +1,212 @@
+"""All classifiers alike: scikit-learn's checks, arrays without a schema, and every target."""
+
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'")
+
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from privrl.accounting.rdp import RdpAccountant
+from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
+from privrl.costs.base import pure_ratio
+from privrl.data.schema import Bins, Schema
+from privrl.models import PrivateClassifier, PrivateLogisticRegression, PrivateNaiveBayes
+from privrl.models.classifiers import ClassesLeakWarning
+from privrl.models.logistic_regression.choice import load_classifier
+
+KINDS = [PrivateNaiveBayes, PrivateLogisticRegression, PrivateClassifier]
+LEAKS = pytest.mark.filterwarnings("ignore::privrl.models.classifiers.ClassesLeakWarning")
+CLONES = pytest.mark.filterwarnings("ignore:a clone of a private model is fitted:UserWarning")
+
+# The checks that fail for the sake of privacy.
+OUTSIDE = "a number outside of public bounds belongs to the first or last bin, also an infinite one"
+TYPES = "an entry of a wrong type is a ValueError that does not show the entry, not a TypeError"
+OF_DATA = {"check_estimators_nan_inf": OUTSIDE, "check_dtype_object": TYPES}
+OF_PUBLIC = OF_DATA | {
+    "check_classifiers_classes": "a class that is not among the public ones is refused",
+    "check_classifiers_train": "a public class without records has its column all the same",
+}
+
+
+def records(n: int = 1500, columns: int = 4) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    return rng.normal(y[:, None], 1.5, (n, columns)), y
+
+
+def fitted(model: Any) -> Any:
+    """The classifier that was fitted, and that is saved."""
+    return getattr(model, "classifier_", model)
+
+
+@LEAKS
+@CLONES
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"bounds": (-10, 10), "bins": 8}, OF_DATA),
+        ({"schema": Bins.even(-4, 4, 8), "classes": (0, 1, 2, 3)}, OF_PUBLIC),
+    ],
+    ids=["bounds", "public classes"],
+)
+def test_scikit_learn_s_checks(kind: Any, more: Any, expected: Any) -> None:
+    model = kind(**more, target=RenyiDP(2, 1000.0), random_state=0)
+    results = check_estimator(model, expected_failed_checks=expected, on_skip=None)
+    status = {(each["check_name"], each["status"]) for each in results}
+    assert not {name for name, s in status if s == "failed"}
+    assert {name for name, s in status if s == "xfail"} == {*expected}
+    assert len(results) > 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("columns", [1, 4])
+def test_bounds_are_a_schema_of_equal_bins(kind: Any, columns: int) -> None:
+    X, y = records(columns=columns)
+    X[0] = np.inf  # in the last bin
+    common = {"classes": [0, 1], "epsilon": 1, "random_state": 0}
+    model = kind(bounds=(-5, 5), bins=6, **common).fit(X, y)
+    same = kind(Bins.even(-5, 5, 6), **common).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+    frame = pd.DataFrame(X, columns=[*"abcd"[:columns]])
+    named = kind(bounds=(-5, 5), bins=6, **common).fit(frame, y)
+    assert named.feature_names_in_.tolist() == [*"abcd"[:columns]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_bounds_is_saved_with_its_public_domain(kind: Any, tmp_path: Any) -> None:
+    X, y = records()
+    with pytest.warns(ClassesLeakWarning, match="Pass classes="):
+        model = kind(bounds=(-5, 5), bins=6, epsilon=1).fit(X, np.where(y, "yes", "no"))
+    assert model.classes_.tolist() == ["no", "yes"]
+    fitted(model).save(tmp_path / "m.json")
+    loaded = load_classifier(tmp_path / "m.json")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.schema == Bins.even(-5, 5, 6)
+    assert loaded.to_dict() == fitted(model).to_dict()
+    fitted(model).bins = 7
+    with pytest.raises(ValueError, match="saved with the parameters that it was fitted with"):
+        fitted(model).to_dict()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_classes_are_never_learned_without_a_warning(kind: Any) -> None:
+    X, y = records()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kind(bounds=(-5, 5), epsilon=1, classes=[0, 1]).fit(X, y)
+    with pytest.warns(ClassesLeakWarning) as seen:
+        model = kind(bounds=(-5, 5), epsilon=1).fit(X, y.astype(float))
+    assert len(seen) == 1
+    assert model.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({}, "schema must be"),
+        ({"schema": Bins.even(0, 1, 2), "bounds": (0, 1)}, "either schema or bounds"),
+        ({"bounds": 5}, "bounds must be"),
+        ({"bounds": (1, 2, 3)}, "bounds must be"),
+        ({"bounds": (2, 1)}, "must"),
+        ({"bounds": (0, 1), "bins": 1}, "bins must be"),
+        ({"bounds": (0, 1), "target": ApproxDP(1, 1e-5)}, "either target= or epsilon="),
+        ({"bounds": (0, 1), "delta": 2}, "delta must be"),
+        ({"bounds": (0, 1), "epsilon": None, "delta": 0}, "either target= or epsilon="),
+        ({"bounds": (0, 1), "epsilon": None}, "target must be"),
+    ],
+)
+def test_bad_parameters_cost_nothing(kind: Any, more: Any, message: str) -> None:
+    accountant = RdpAccountant()
+    X, y = records()
+    with pytest.raises(ValueError, match=message):
+        kind(**{"classes": [0, 1], "epsilon": 1} | more).fit(X, y, accountant=accountant)
+    assert not accountant.rdp.any()
+
+
+@LEAKS
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("y", [np.zeros(1500), np.linspace(0, 1, 1500), [[0, 1]] * 1500])
+def test_classes_that_cannot_be_learned_are_refused(kind: Any, y: Any) -> None:
+    with pytest.raises(ValueError, match=r"class|label|1d"):
+        kind(bounds=(0, 1), epsilon=1).fit(records()[0], y)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "target", [ApproxDP(1, 1e-6), RenyiDP(3, 0.5), ZeroConcentratedDP(0.1), PureDP(1.0)], ids=str
+)
+def test_every_target_is_met_and_saved(kind: Any, target: Any) -> None:
+    X, y = records()
+    model = kind(bounds=(-5, 5), classes=[0, 1], target=target)
+    if kind is PrivateLogisticRegression and isinstance(target, PureDP):
+        with pytest.raises(ValueError, match="must allow Gaussian noise"):
+            model.fit(X, y)
+        return
+    model.fit(X, y)
+    assert -0.01 < target.excess(model.cost_) <= 0 or isinstance(target, ApproxDP)
+    assert target.excess(model.cost_) <= 0
+    if isinstance(target, PureDP):
+        assert 0.999 < float(pure_ratio(model.cost_)) <= 1
+    guarantee = fitted(model).guarantee
+    for name, amount in vars(target).items():
+        assert guarantee[name] == pytest.approx(amount, rel=0.01)
+        assert guarantee[name] <= amount
+    with pytest.raises(TypeError):
+        guarantee["relation"] = "another"
+    data = json.loads(json.dumps(fitted(model).to_dict()))
+    again = type(fitted(model)).from_dict(data)
+    assert again.target == target
+    assert again.to_dict() == data
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "dirichlet", "dkl"])
+def test_a_mechanism_that_cannot_be_pure_is_refused(mechanism: Any) -> None:
+    model = PrivateNaiveBayes(bounds=(-5, 5), classes=[0, 1], target=PureDP(1), mechanism=mechanism)
+    with pytest.raises(ValueError, match="mechanism='auto' meets it"):
+        model.fit(*records())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_epsilon_and_delta_are_a_short_form(kind: Any) -> None:
+    X, y = records()
+    common = {"bounds": (-5, 5), "classes": [0, 1], "random_state": 0}
+    for short, target in (
+        ({"epsilon": 2}, ApproxDP(2, 1e-5)),
+        ({"epsilon": 2, "delta": 1e-7}, ApproxDP(2, 1e-7)),
+    ):
+        model = clone(kind(**common, **short)).fit(X, y, accountant=RdpAccountant())
+        same = kind(**common, target=target).fit(X, y)
+        np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+        assert fitted(model).to_dict() == fitted(same).to_dict()
+
+
+def test_logistic_regression_begins_with_classes_of_its_own_records() -> None:
+    X, y = records()
+    common = {"bounds": (-5, 5), "epsilon": 1}
+    with pytest.warns(ClassesLeakWarning):
+        begun = PrivateNaiveBayes(**common).fit(X, y)
+    with pytest.warns(ClassesLeakWarning), pytest.raises(ValueError, match="same classes"):
+        PrivateLogisticRegression(**common).fit(X, y + 1, naive_bayes=begun)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_order_of_given_classes_changes_nothing_but_the_file(kind: Any) -> None:
+    X, y = records()
+    schema = Schema({name: Bins.even(-5, 5, 5) for name in "abcd"})
+    frame = pd.DataFrame(X, columns=[*"abcd"])
+    made = [
+        kind(schema, classes=classes, epsilon=1, random_state=0).fit(frame, y)
+        for classes in ([0, 1], [1, 0])
+    ]
+    np.testing.assert_array_equal(*(model.predict_proba(frame) for model in made))
