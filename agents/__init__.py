@@ -2,13 +2,13 @@
 
 from privrl.agents.bandits import imed, regret_constant
 from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.checkpoints import Checkpoint
 from privrl.agents.dp_ucbvi import DPUCBVI
 from privrl.agents.explore_then_plan import ExploreThenPlan
 from privrl.agents.observer import Transition
 from privrl.agents.policies import Policy
 from privrl.agents.psrl import PSRL
 from privrl.agents.q_learning import QLearning
-from privrl.agents.resuming import Checkpoint
 from privrl.agents.rewards import (
     BetaRewards,
     HatRewards,

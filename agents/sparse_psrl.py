@@ -51,7 +51,7 @@ class SparsePSRL(TabularAgent):
 
     1. Up to the first release, actions are uniformly random.
     2. Each released cell, of transitions and of rewards, is filled with a probability that its
-       noisy count tells, and what cells like it tell (`privrl.agents.filled`).
+       noisy count tells, and what cells like it tell (`privrl.agents.sparse_model`).
     3. About a thousand plans are made in a run, each for a model sampled afresh, which is free (of
        a very large model, one for each release). At first all of them explore, after a seventh of
        the episodes none does.

@@ -37,7 +37,7 @@ from privrl.numerics.randomness import SECRET, Rng, as_rng, randomness_of, secre
 from privrl.samplers.base import Draw, Posterior, Sampler, check_table
 
 if TYPE_CHECKING:  # they train agents
-    from privrl.agents.resuming import Checkpoint
+    from privrl.agents.checkpoints import Checkpoint
     from privrl.agents.training import Callback, Environment
 
 _STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from privrl._shown import shown
-from privrl.experiments.ends import End, label_ends, room
-from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
+from privrl.experiments.palette import BLACK, End, colour, label_ends, look, looks_of, room, shade
 from privrl.experiments.pictures import Picture
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.numerics.printing import up

@@ -32,7 +32,7 @@ from privrl.agents import (
 )
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import Support, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.base import stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate

@@ -7,7 +7,7 @@ import pytest
 from privrl.agents import Geometric, Oracle, RandomPolicy
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 
 MDP = riverswim()
 SIZES = MDP.n_states, MDP.n_actions, MDP.horizon

@@ -37,7 +37,7 @@ from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep
 from privrl.envs import RiverSwimVectorEnv, Support, TabularVectorEnv, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.base import GRID, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.factorisations import LocalNoise

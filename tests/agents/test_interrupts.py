@@ -33,7 +33,7 @@ from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A, H = 3, 2, 4
 FEW = [2.0, 8.0]  # orders
-TELLING = ("agents/tabular.py", "agents/observer.py", "agents/tally.py")
+TELLING = ("agents/tabular.py", "agents/observer.py", "agents/observer.py")
 RELEASING = (
     "agents/rewards.py",
     *(

@@ -11,7 +11,7 @@ from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.exploration import deep_sea
 from privrl.envs.suite import SUITE
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 
 MDP = riverswim(n_states=4, horizon=6)
 

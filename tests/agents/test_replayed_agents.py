@@ -23,7 +23,7 @@ from privrl.audit import audit_replay
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.support import Support
 from privrl.envs.wrappers import Discretised, FlattenDiscrete
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.factorisations import LocalNoise
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate

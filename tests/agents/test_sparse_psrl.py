@@ -29,7 +29,7 @@ from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.toy_text import read_support
 from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privrl.agents import PSRL, KnownRewards, NoisyRewards, Transition
-from privrl.agents.tally import Tally
+from privrl.agents.observer import Tally
 from privrl.samplers.noisy_counts import NonPrivate
 
 

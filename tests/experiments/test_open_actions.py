@@ -7,9 +7,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, Geometric, NoisyRewards, stretches
+from privrl.agents import PSRL, Geometric, NoisyRewards
+from privrl.agents import training as stretches
 from privrl.envs import RiverSwimVectorEnv, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NonPrivate
 
 S, A, H = 4, 2, 6

@@ -25,7 +25,7 @@ from privrl.agents import (
     self_loops,
 )
 from privrl.envs import RiverSwimVectorEnv, Support, TabularMDP, TabularVectorEnv, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 FALSE_ALARM = 1e-6
