@@ -12,27 +12,31 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import TYPE_CHECKING, Any, Final, Self
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count, check_positive
+from privrl._checks import check_count, check_positive, check_rng
 from privrl._files import read_bytes, save_private
+from privrl._fixed import fixed
 from privrl._plain import parse_json
+from privrl._processes import this_process
 from privrl._shown import shown
 from privrl._states import PutBack, Taken, pack, settings_digest, settings_of, unpack
 from privrl._typing import FloatArray
 from privrl.accounting.journal import KeepsJournal
-from privrl.agents.observer import counted_types
+from privrl.agents.observer import Observer, counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
 from privrl.costs import (
     BatchCost,
@@ -48,7 +52,8 @@ from privrl.costs import (
 )
 from privrl.envs import TabularMDP
 from privrl.ledger.ledger import Ledger, drawn_twice
-from privrl.numerics.randomness import SECRET, derived_rng, randomness_of
+from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
+from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import SingleDraw
 from privrl.samplers.noisy_counts import NoisyPosterior
 
@@ -335,6 +340,133 @@ def _own_types(agent: "TabularAgent") -> Iterator[type]:
 
 def _no_checkpoint(path: str | PathLike[str]) -> ValueError:
     return ValueError(f"{path} is no checkpoint of such an agent; its save writes one.")
+
+
+class Checkpointed(Observer):
+    """An observer that is saved and restored, and never copied once it has been used."""
+
+    accountant: KeepsJournal = fixed()
+    _sampler: Sampler
+    _noise: np.random.Generator
+    _lock: RLock
+    _draws: int
+    _entered: Draws | None
+    _half_done: str | None
+    _deployed: object
+
+    def _check_made_here(self) -> None:
+        if self._made_in != this_process():
+            raise ValueError(
+                "agent must be used in the process that made it: two that go on from a fork have "
+                "the same records and budget, and their difference shows what noise hides. Make "
+                "it where it is used."
+            )
+        check_rng(self._rng)
+
+    def _check_whole(self) -> None:
+        """Raise ValueError if a draw or a load failed midway."""
+        if self._half_done is not None:
+            raise ValueError(
+                f"agent must not be used after {self._half_done} that failed midway; make another "
+                "one, which pays anew, or restore the last checkpoint."
+            )
+
+    def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
+        """Write a checkpoint, from which an agent made alike goes on as this one would.
+
+        It is **not private**: it holds raw counts and the state of the noise. The file is for its
+        owner alone (mode 0600), replaces one that was there, and is whole or not there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        ledger : Ledger, optional
+            Where draws are entered from the first checkpoint on, so that no draw is repeated with
+            other data by whoever goes on from one of them; by default the user's own. Not for an
+            agent whose generator is seeded: it makes no claim.
+
+        Raises
+        ------
+        ValueError
+            If a sampler, reward model or accountant is not known: a class that names the attributes
+            that change in its use, in a tuple ``remembered``, is, and what its updates return, if
+            that is a dataclass in a tuple ``released_as``.
+        OSError
+            If the file cannot be written, or the ledger not used.
+        """
+        self._check_made_here()
+        with self._lock:
+            self._check_whole()
+            save(self, path, ledger=ledger)
+
+    def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
+        """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
+
+        To be called on an unused agent that was made with the same settings, by the same versions.
+        What was saved between two draws goes on bit for bit. A draw that was made after the
+        checkpoint is made once more if its data are the same, and refused if they are not.
+
+        Parameters
+        ----------
+        path : str or path-like
+            What `save` wrote.
+        ledger : Ledger, optional
+            The one that was given to `save`.
+
+        Raises
+        ------
+        ValueError
+            If the agent was used, the file is damaged, no checkpoint, of an agent with other
+            settings or made with other versions, or the ledger is another one.
+        OSError
+            If the file or the ledger cannot be read.
+        """
+        self._check_made_here()
+        with self._lock:
+            self._check_whole()
+            load(self, path, ledger=ledger)
+
+    def check_unused(self, otherwise: str) -> None:
+        """Raise ValueError with these words if the agent has observed or drawn anything."""
+        new = self._new
+        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
+            raise ValueError(otherwise)
+
+    def __copy__(self) -> Self:
+        """Return an unused agent like this one, with random numbers of its own."""
+        self._check_made_here()
+        self._check_whole()
+        self.check_unused(
+            "agent must not be copied once it has observed or drawn anything: its records would be "
+            "released twice and paid for once. Make another one, which pays anew."
+        )
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self) | {"accountant": copy(self.accountant)})
+        other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
+        other._rng = self._rng.spawn(1)[0]
+        other._new, other._lock = self._nothing(), RLock()
+        other._noise, other._entered = noise_of(other._rng), None
+        other._deployed = None
+        return other
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        raise ValueError(
+            "agent must not be pickled: all that are loaded from one file would have the same "
+            "noise, and their difference would show what it hides. Make it where it is used."
+        )
+
+
+def noise_of(rng: np.random.Generator) -> np.random.Generator:
+    """Return where the noise of draws comes from.
+
+    Secret noise has a generator of its own: whoever saw which random actions were taken learns
+    nothing of it.
+    """
+    return secret_rng() if randomness_of(rng) == SECRET else rng
 
 
 Record = dict[str, NDArray[Any]]

@@ -12,15 +12,15 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_does, check_is, check_truth, plain_array
+from privrl._checks import check_is, plain_array
 from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._typing import BoolArray, FloatArray, IntArray
-from privrl.agents.rewards import RewardModel
+from privrl.agents.setup import TabularSetup
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
-from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.randomness import as_rng
 from privrl.samplers.base import check_total
 
 Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and what is added to each
@@ -123,8 +123,8 @@ class Observer:
 
     Parameters
     ----------
-    n_states, n_actions, horizon, rewards, rng, batch_shape, terminates, support
-        See `privrl.agents.TabularAgent`.
+    setup : TabularSetup
+        The sizes, the reward model and the randomness.
     """
 
     n_states: int = fixed()
@@ -138,43 +138,22 @@ class Observer:
         "_rng", "_rewards", "_step", "_here", "_ended", "_new",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        rewards: RewardModel,
-        rng: Rng = None,
-        batch_shape: tuple[int, ...],
-        terminates: bool,
-        support: Support | None,
-    ) -> None:
-        self.n_states = check_count("n_states", n_states)
-        self.n_actions = check_count("n_actions", n_actions)
-        self.horizon = check_count("horizon", horizon)
-        self.batch_shape = tuple(check_count("batch_shape", size) for size in batch_shape)
-        check_truth("terminates", terminates)
-        rng = as_rng(rng)
-        check_does(
-            "rewards",
-            rewards,
-            "a reward model, such as KnownRewards or HatRewards",
-            "fresh",
-            "encode",
-        )
-        self.terminates = terminates
-        self.support = support
-        self._rng, self._made_in = rng, this_process()
-        self._rewards = rewards.fresh()
-        # Remembered now: what is paid for once tells no cost later on.
+    def __init__(self, setup: TabularSetup) -> None:
+        check_is("setup", setup, TabularSetup, hint="TabularSetup(n_states, n_actions, horizon)")
+        self.n_states, self.n_actions = setup.n_states, setup.n_actions
+        self.horizon, self.batch_shape = setup.horizon, setup.batch_shape
+        self.terminates, self.support = setup.terminates, setup.support
+        self._rng, self._made_in = as_rng(setup.rng), this_process()
+        if setup.rewards is None:
+            raise ValueError("rewards must be a reward model, such as HatRewards, got None.")
+        self._rewards = setup.rewards.fresh()
+        # Remembered now: a cost that is paid once is None afterwards.
         self._uncovered = _without_arrival(self._rewards.cost)
         # Whether self-loops are damped: then an episode has to be one chain.
-        self._damped = _damps(self._rewards.cost)
+        self._damped = setup.is_damped or _damps(self._rewards.cost)
         self._step, self._here, self._ended = 0, -1, False  # of the episode
-        cells = n_states + terminates if support is None else self._check_support(support)
-        table = (*self.batch_shape, n_states, n_actions)
-        self._new = _New(Tally((*table, cells)), Tally((*table, self._rewards.width)), [])
+        table = (*self.batch_shape, self.n_states, self.n_actions)
+        self._new = _New(Tally((*table, setup.cells)), Tally((*table, self._rewards.width)), [])
 
     @property
     def covers_arrival(self) -> bool:
@@ -439,18 +418,6 @@ class Observer:
 
     def _nothing(self) -> _New:
         return _New(Tally(self._new.transitions.shape), Tally(self._new.paid.shape), [])
-
-    def _check_support(self, support: Support) -> int:
-        """Return the cells of a row, if the support fits the agent."""
-        check_is("support", support, Support, hint="privrl.envs.Support.of(env) makes one")
-        sizes = (*support.next_states.shape[:2], support.n_next)
-        wanted = (self.n_states, self.n_actions, self.n_states + self.terminates)
-        if sizes != wanted:
-            raise ValueError(
-                f"support must be for the agent's states, actions and next states, {wanted}, got "
-                f"{sizes}."
-            )
-        return support.width
 
 
 def _without_arrival(cost: Cost | None) -> Relation | None:

@@ -19,7 +19,6 @@ from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.agents.checkpoints import Checkpoint, Keeper, Record
 from privrl.agents.observer import Transition
-from privrl.agents.q_learning import QLearning
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.arrival import Playable, pays_on_arrival, proved_without_arrival
 from privrl.envs.steps import any_action, rollout_steps
@@ -216,11 +215,11 @@ def learn_counts(
             f"{sizes}, got {(agent.n_states, agent.n_actions, agent.horizon)}."
         )
     _check_arrival(agent, mdp)
-    if isinstance(agent, QLearning):  # it learns of single steps
+    if agent.needs_steps:
         if checkpoint is not None:
             raise ValueError(
-                "checkpoint must be None for QLearning on tables, which plays all at once; train "
-                "it on a Gymnasium environment."
+                "checkpoint must be None on tables for an agent that learns from single steps; "
+                "train it on a Gymnasium environment."
             )
         first = agent.episodes_done
         agent.episodes_done = first + episodes
@@ -229,7 +228,10 @@ def learn_counts(
             if callback:
                 callback(Stretch(episode, 1, episode + 1 - first, episodes, agent.draws, reward))
 
-        return agent.play(mdp, episodes, rng, first=first, tell=tell)
+        played: tuple[list[int], FloatArray] = agent.play(  # type: ignore[attr-defined] # see needs_steps
+            mdp, episodes, rng, first=first, tell=tell
+        )
+        return played
     kept = Keeper(checkpoint, agent, mdp, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))

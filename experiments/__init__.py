@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privrl.experiments.methods import Method
+    from privrl.agents.methods import Method
     from privrl.experiments.suites import SuiteSpec, run_suite
     from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
     from privrl.experiments.sweeps.plots import reward_against_epsilon

@@ -12,18 +12,21 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
+from privrl.agents.methods import AGENTS, SAMPLERS
 from privrl.numerics.special import FloatArray
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, BLACK, WINE, OLIVE = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#000000",
     "#882255", "#999933",
 )  # fmt: skip
+#: Colour, marker and line.
+Drawn = tuple[str, str, str]
 #: For things that are no methods, such as actions and classes.
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 
 #: Colour, marker and line. Blue is Gaussian noise alone: on the counts of a histogram, or on
 #: those of a learner.
-LOOKS: Mapping[str, tuple[str, str, str]] = {
+LOOKS: Mapping[str, Drawn] = {
     "gaussian": (BLUE, "o", "-"),
     "noisy-counts:optimal": (BLUE, "*", "--"),
     "noisy-counts:tree": (BLUE, "^", ":"),
@@ -49,22 +52,15 @@ LOOKS: Mapping[str, tuple[str, str, str]] = {
     "certified": (VERMILION, "s", "-"),
     # What chooses by itself
     "auto": (BLACK, "*", "-"),
-    # Agents that are more than posterior sampling from one of the above
-    "sparse-psrl": (WINE, "d", "-"),
-    "ucbvi": (GREEN, "P", "-"),
-    "dp-ucbvi": (OLIVE, "h", "-"),
-    "rlsvi": (PURPLE, "p", "-"),
-    "explore-then-plan": (VERMILION, "X", "-"),
     # What they are compared with
     "no privacy": (GREY, "s", "-"),
-    "random": (GREY, "1", ":"),
-    "oracle": (GREY, "2", "-."),
+    **{name: kind.look for name, kind in AGENTS.items() if kind.look is not None},
+    "other": (BLACK, "o", "-"),  # without a look of its own
     "uniform": (GREY, "+", ":"),
 }
 
 _LINES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
-_UNKNOWN = (BLACK, "o", "-")
 
 
 #: How a line is drawn, as matplotlib's ``plot`` takes it.
@@ -82,24 +78,37 @@ def colour(method: str) -> str:
     return LOOKS[method][0]
 
 
-def learner(agent: str, sampler: str) -> str:
-    """Return which of `LOOKS` an agent with a sampler has."""
-    if agent in ("random", "oracle"):
-        return agent
-    if sampler == "non-private" or agent == "q-learning":
-        return "no privacy"
-    if agent != "psrl":
-        return agent
-    return "gaussian" if sampler == "noisy-counts" else sampler
+def learner(agent: str, sampler: str) -> Drawn:
+    """Return what an agent with a sampler looks like: colour, marker and line.
+
+    A result table may name agents and samplers that are not there when it is read.
+    """
+    kind, entry = AGENTS.get(agent), SAMPLERS.get(sampler)
+    drawn: str | Drawn = "other" if entry is None else entry.look
+    if kind is not None and kind.look is not None and (_is_private(sampler) or not kind.releases):
+        drawn = kind.look
+    return LOOKS[drawn] if isinstance(drawn, str) else drawn
 
 
-def looks(kinds: Iterable[tuple[str, str]]) -> dict[str, Look]:
-    """Return a look for each label, from pairs of it and its method.
+def acts_randomly(agent: str) -> bool:
+    """Whether an agent of this name takes random actions, whatever it observes."""
+    return agent in AGENTS and AGENTS[agent].acts_randomly
+
+
+def _is_private(sampler: str) -> bool:
+    return sampler not in SAMPLERS or SAMPLERS[sampler].is_private
+
+
+def looks(kinds: Iterable[tuple[str, str | Drawn]]) -> dict[str, Look]:
+    """Return a look for each label, from pairs of it and its method, one of `LOOKS` or a look.
 
     Where a method comes again it has its colour, and the next marker and dash that no other of
     that colour has.
     """
-    wanted = [(label, LOOKS.get(method, _UNKNOWN)) for label, method in kinds]
+    wanted = [
+        (label, LOOKS.get(drawn, LOOKS["other"]) if isinstance(drawn, str) else drawn)
+        for label, drawn in kinds
+    ]
     taken = {(ink, marker) for _, (ink, marker, _) in wanted}
     made: dict[str, Look] = {}
     seen: set[tuple[str, str]] = set()
@@ -121,7 +130,7 @@ def looks_of(results: pd.DataFrame) -> dict[str, Look]:
     One that was also run without privacy, as in a suite, has the look that it has with it.
     """
     kinds = results[["method", "agent", "sampler"]].drop_duplicates()
-    private = kinds[kinds["sampler"] != "non-private"]
+    private = kinds[kinds["sampler"].map(_is_private)]
     first = pd.concat([private, kinds]).drop_duplicates("method").set_index("method")
     return looks((label, learner(*first.loc[label])) for label in kinds["method"].unique())
 

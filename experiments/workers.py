@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
 
 from privrl._checks import check_count
+from privrl._plain import lookup
 from privrl._shown import shown
-from privrl.experiments.names import lookup
 
 _DEATHS = 3  # in a row, without any job finished
 _LOOPBACK = "127.0.0.1"

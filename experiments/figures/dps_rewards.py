@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl.agents.methods import Method
 from privrl.costs.relations import PaperStepWarning
 from privrl.experiments.figures.base import Figure, panels
-from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLACK, look
 from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, preset, run_sweep
 

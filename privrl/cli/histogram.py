@@ -72,9 +72,10 @@ def histogram_command(
     """
     with friendly(), answering(as_json) as answer:
         from privrl import _files
+        from privrl._plain import lookup
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
-        from privrl.experiments.names import RELATIONS, lookup
+        from privrl.experiments.names import RELATIONS
         from privrl.models.histograms import choose_mechanism, histogram
 
         chosen = Schema.load(schema)

@@ -51,7 +51,7 @@ def overridden(
     options: Mapping[str, Any],
 ) -> Compared:
     """Return the preset, or the saved spec, that ``base`` names, with what the options override."""
-    from privrl.experiments.methods import Method
+    from privrl.agents.methods import Method
     from privrl.experiments.sweeps.presets import override
 
     texts = {f"{name}s": options[f"{name}s"] for name in SEVERAL}

@@ -29,7 +29,7 @@ _FILES = ("policy.json", "policy.png", "learning_curve.png", "record.csv", "trai
 
 
 def _options() -> list[Parameter]:
-    from privrl.experiments.methods import Method
+    from privrl.agents.methods import Method
     from privrl.experiments.training import TrainSpec
 
     return options_of(TrainSpec) + options_of(
@@ -73,7 +73,7 @@ def train(
     """
     with friendly(), answering(as_json) as answer:
         from privrl import _files
-        from privrl.experiments.methods import Method
+        from privrl.agents.methods import Method
         from privrl.experiments.training import Checkpoint, TrainSpec, run_training
 
         method = Method(**values_of(Method, options))
@@ -99,12 +99,14 @@ def train(
             result = run_training(
                 spec, callback=lambda told: on_progress(told.done), checkpoint=kept
             )
+        policy = {"policy.json": _files.text_writer(result.policy.to_text())}
+        _files.save_all(out, policy)  # whatever happens to the pictures
         from privrl.experiments.training import plots
 
         written = _files.save_all(
             out,
             {
-                "policy.json": _files.text_writer(result.policy.to_text()),
+                **policy,
                 "policy.png": _files.figure_writer(plots.policy_figure(result.policy, result.grid)),
                 "learning_curve.png": _files.figure_writer(
                     plots.learning_figure(result.record, result.worth, spec.env, spec.method)

@@ -22,14 +22,13 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Once,
-    Oracle,
-    RandomPolicy,
     SparsePSRL,
     TabularAgent,
     Transition,
-    self_loops,
 )
+from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.schedules import Once
+from privrl.agents.setup import self_loops
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import Support, riverswim
 from privrl.experiments.training.run import train

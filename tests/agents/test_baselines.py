@@ -4,7 +4,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import Geometric, Oracle, RandomPolicy
+from privrl.agents import Geometric
+from privrl.agents.baselines import Oracle, RandomPolicy
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
 from privrl.experiments.training.run import train

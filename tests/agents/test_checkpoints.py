@@ -15,10 +15,10 @@ from privrl import secret_rng
 from privrl._states import Taken, pack, unpack
 from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP
 from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
+from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
 from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
-from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.ledger import Budget, Ledger, LedgerError
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts

@@ -6,7 +6,8 @@ from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
-from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards, Once
+from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards
+from privrl.agents.schedules import Once
 from privrl.agents.training import learn_counts
 from privrl.envs import Support, garnet, riverswim
 from privrl.samplers.dirichlet import Diffuse

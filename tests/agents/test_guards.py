@@ -27,12 +27,12 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Oracle,
     TabularAgent,
     Transition,
-    reward_loops,
-    self_loops,
 )
+from privrl.agents.baselines import Oracle
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep

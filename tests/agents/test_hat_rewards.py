@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from told import Told
 
-from privrl.agents import (
-    DPUCBVI,
-    RLSVI,
-    UCBVI,
-    ExploreThenPlan,
-    HatRewards,
-    NoisyRewards,
-    Once,
-)
+from privrl.agents import DPUCBVI, RLSVI, UCBVI, ExploreThenPlan, HatRewards, NoisyRewards
+from privrl.agents.schedules import Once
 from privrl.samplers.base import GRID
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate

@@ -17,15 +17,8 @@ import pytest
 import privrl
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.agents import (
-    PSRL,
-    BetaRewards,
-    EveryEpisode,
-    NoisyRewards,
-    TabularAgent,
-    Transition,
-    self_loops,
-)
+from privrl.agents import PSRL, BetaRewards, EveryEpisode, NoisyRewards, TabularAgent, Transition
+from privrl.agents.setup import self_loops
 from privrl.costs.base import together
 from privrl.samplers.base import draw
 from privrl.samplers.dirichlet import Diffuse

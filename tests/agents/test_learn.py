@@ -8,7 +8,8 @@ import pytest
 
 from privrl import agents
 from privrl.accounting import BudgetExceeded
-from privrl.agents import PSRL, EveryEpisode, KnownRewards, QLearning, Stretch, TabularAgent
+from privrl.agents import PSRL, EveryEpisode, KnownRewards, QLearning, TabularAgent
+from privrl.agents.training import Stretch
 from privrl.costs import ReplaceEpisode
 from privrl.envs import riverswim
 from privrl.experiments import train

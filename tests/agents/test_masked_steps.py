@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privrl.agents import PSRL, KnownRewards, Transition, self_loops
+from privrl.agents import PSRL, KnownRewards, Transition
+from privrl.agents.setup import self_loops
 from privrl.samplers import NoisyCounts
 
 STEPS = ("state", "action", "reward", "next_state", "observed", "terminated")

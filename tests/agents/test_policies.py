@@ -10,7 +10,8 @@ import pytest
 
 from privrl import secret_rng
 from privrl.accounting import RdpAccountant
-from privrl.agents import PSRL, KnownRewards, Oracle, Policy, QLearning, Transition
+from privrl.agents import PSRL, KnownRewards, Policy, QLearning, Transition
+from privrl.agents.baselines import Oracle
 from privrl.costs import GaussianCost, ReplaceStep
 from privrl.costs.relations import PaperStep, PaperStepWarning
 from privrl.envs import riverswim

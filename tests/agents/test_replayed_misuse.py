@@ -19,9 +19,9 @@ from privrl.agents import (
     KnownRewards,
     NoisyRewards,
     Transition,
-    reward_loops,
-    self_loops,
 )
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.audit import audit_replay
 from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep
 from privrl.samplers.base import draw

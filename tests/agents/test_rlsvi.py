@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privrl.agents import RLSVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
-from privrl.agents import rlsvi_claimed_epsilon as claimed
+from privrl.agents.rlsvi import rlsvi_claimed_epsilon as claimed
 from privrl.agents.training import learn_counts
 from privrl.envs import riverswim
 from privrl.envs.exploration import deep_sea

@@ -17,18 +17,18 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Once,
     SparsePSRL,
     Transition,
     sparse_psrl,
-    sparse_schedule,
 )
+from privrl.agents.methods import Method, Task, make_agent
+from privrl.agents.schedules import Once
 from privrl.agents.sparse_model import SparseModel
+from privrl.agents.sparse_psrl import sparse_schedule
 from privrl.agents.training import learn_counts
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.toy_text import read_support
-from privrl.experiments.methods import Method, Task, make_agent
 from privrl.experiments.training.run import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate

@@ -21,12 +21,12 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Oracle,
     QLearning,
     SparsePSRL,
     TabularAgent,
     Transition,
 )
+from privrl.agents.baselines import Oracle
 from privrl.costs import GaussianCost, ReplaceStep
 from privrl.ledger import Budget, Ledger
 from privrl.samplers import Diffuse, NoisyCounts, NonPrivate

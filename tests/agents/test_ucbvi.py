@@ -9,14 +9,8 @@ from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
-from privrl.agents import (
-    UCBVI,
-    BetaRewards,
-    Geometric,
-    KnownRewards,
-    NoisyRewards,
-    RandomPolicy,
-)
+from privrl.agents import UCBVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
+from privrl.agents.baselines import RandomPolicy
 from privrl.agents.training import learn_counts
 from privrl.costs.relations import ReplaceEpisode
 from privrl.envs import riverswim

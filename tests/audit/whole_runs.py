@@ -16,6 +16,7 @@ import numpy as np
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.targets import RenyiDP
 from privrl.agents import TabularAgent
+from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
 from privrl.audit import (
     AuditResult,
     DirichletLaw,
@@ -29,7 +30,6 @@ from privrl.audit import (
 from privrl.costs.base import together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.relations import Relation, ReplaceEpisode, ReplaceStep
-from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.mechanisms.dirichlet import DirichletMechanism
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.factorisations import factorise

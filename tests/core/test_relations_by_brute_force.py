@@ -9,14 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from privrl.agents import (
-    PSRL,
-    HatRewards,
-    NoisyRewards,
-    Transition,
-    reward_loops,
-    self_loops,
-)
+from privrl.agents import PSRL, HatRewards, NoisyRewards, Transition
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost

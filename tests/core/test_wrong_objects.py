@@ -22,7 +22,10 @@ from privrl.accuracy import (
     kl_tail,
     typical_loss,
 )
-from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
+from privrl.agents import PSRL, BetaRewards, KnownRewards
+from privrl.agents.bandits import imed
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.audit import law_test, separation
 from privrl.costs import (
     AddRemoveRecord,

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import rich
 
-from privrl.agents import PSRL, Stretch
+from privrl.agents import PSRL
+from privrl.agents.training import Stretch
 from privrl.experiments import SweepSpec, callbacks, run_sweep, train
 from privrl.experiments.sweeps import SweepProgress
 

@@ -15,7 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from privrl import secret_rng
-from privrl.agents import PSRL, QLearning, Stretch
+from privrl.agents import PSRL, QLearning
+from privrl.agents.training import Stretch
 from privrl.cli import app
 from privrl.envs import riverswim
 from privrl.experiments import Checkpoint, train

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.experiments.methods import Method
+from privrl.agents.methods import Method
 from privrl.experiments.sweeps import SweepSpec, jobs_of
 from privrl.experiments.sweeps import database as database_module
 from privrl.experiments.sweeps.database import Database

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from privrl.agents.methods import Method
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import PRESETS, jobs_of
 from privrl.experiments.sweeps.jobs import (
     Job,

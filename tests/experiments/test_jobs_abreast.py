@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from privrl.agents.methods import Method
 from privrl.envs import riverswim, walkers
-from privrl.experiments.methods import Method
 from privrl.experiments.sweeps.jobs import Job, JobsAbreast, abreast, run_abreast, run_job
 from privrl.numerics import exact_dirichlet
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from privrl.agents import PSRL
+from privrl.agents.methods import Method
 from privrl.envs import SUITE, TabularMDP, benchmark, save_tables
-from privrl.experiments.methods import Method
 from privrl.experiments.suites import PRESETS, SuiteSpec, jobs_of, preset, run_suite
 from privrl.experiments.sweeps import SweepSpec, run_job, run_sweep
 

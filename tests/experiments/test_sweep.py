@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
+from privrl.agents.methods import Method
 from privrl.costs.base import Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
 from privrl.experiments import names, sweeps
-from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset
 from privrl.experiments.sweeps.jobs import run_abreast
 from privrl.experiments.workers import JobFailed

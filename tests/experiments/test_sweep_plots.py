@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from privrl.experiments.methods import Method
+from privrl.agents.methods import Method
 from privrl.experiments.palette import BLUE, GREY
 from privrl.experiments.sweeps import SweepResult, SweepSpec, plots
 

@@ -19,11 +19,10 @@ from privrl.agents import (
     Geometric,
     KnownRewards,
     NoisyRewards,
-    Oracle,
-    RandomPolicy,
     Transition,
-    self_loops,
 )
+from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.setup import self_loops
 from privrl.envs import RiverSwimVectorEnv, Support, TabularMDP, TabularVectorEnv, riverswim
 from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate

@@ -11,13 +11,13 @@ import pandas as pd
 from privrl import _files
 from privrl._sharing import SECRET, SEEDED
 from privrl.accounting import RenyiDP
+from privrl.agents.methods import Method
 from privrl.agents.policies import Policy
 from privrl.cli.released import guarantee_of, plain_writer
 from privrl.costs import Cost
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.envs import Released, TabularMDP, privacy_statement
 from privrl.envs.released_files import writers
-from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, run_sweep
 from privrl.experiments.training import TrainSpec
 from privrl.models.histograms import PrivateHistogram, histogram
