@@ -455,7 +455,8 @@ def make_agent(
             made["support"] = _known("support", task.support)
     if accountant is None:
         whole = [_whole(method, target) for target in targets]
-        accountant = RdpAccountant(budget=whole, plan=_planned(made, plan, targets))
+        budget = whole[0] if runs is None else whole
+        accountant = RdpAccountant(budget=budget, plan=_planned(made, plan, targets))
     setup = TabularSetup(
         task.n_states,
         task.n_actions,

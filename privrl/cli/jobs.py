@@ -17,8 +17,8 @@ from privrl.cli.options import values_of
 from privrl.cli.terminal import ERR, words
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepProgress
     from privrl.experiments.sweeps.comparison import Comparison
+    from privrl.experiments.sweeps.progress import SweepProgress
 
 SEVERAL = ("agent", "sampler", "schedule")  # of which every combination is taken
 

@@ -30,7 +30,8 @@ _PANEL = "Suite"
 
 def _options() -> list[Parameter]:
     from privrl.agents.methods import Method
-    from privrl.experiments.suites import SuiteSpec, preset
+    from privrl.experiments.suites import SuiteSpec
+    from privrl.experiments.suites.presets import preset
 
     base = preset(_PRESET)
     return [

@@ -18,7 +18,8 @@ from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepResult, SweepSpec
+    from privrl.experiments.sweeps import SweepSpec
+    from privrl.experiments.sweeps.sweep import SweepResult
 
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _PRESET = "quick"  # where none is named

@@ -22,7 +22,7 @@ from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, pr
 
 if TYPE_CHECKING:
     from privrl.envs.worth import Worth
-    from privrl.experiments.training import TrainResult
+    from privrl.experiments.training.run import TrainResult
 
 _CHECKPOINT = "checkpoint.private"
 _FILES = ("policy.json", "policy.png", "learning_curve.png", "record.csv", "train.json")
@@ -73,8 +73,9 @@ def train(
     """
     with friendly(), answering(as_json) as answer:
         from privrl import _files
+        from privrl.agents import Checkpoint
         from privrl.agents.methods import Method
-        from privrl.experiments.training import Checkpoint, TrainSpec, run_training
+        from privrl.experiments.training import TrainSpec, run_training
 
         method = Method(**values_of(Method, options))
         spec = TrainSpec(method=method, **values_of(TrainSpec, options))

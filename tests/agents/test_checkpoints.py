@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl import secret_rng
 from privrl._states import Taken, pack, unpack
@@ -149,7 +150,7 @@ def test_settings_do_not_change_in_use(method: Method) -> None:
 
 def test_q_learning_is_saved_too(tmp_path) -> None:
     def q() -> QLearning:
-        return QLearning(3, 2, 4, episodes=20, rng=np.random.default_rng(1))
+        return agent_of(QLearning, 3, 2, 4, episodes=20, rng=np.random.default_rng(1))
 
     agent, other = q(), q()
     learn(agent, 0, 10)
@@ -167,7 +168,7 @@ def agent_with(**changed) -> PSRL:
         "accountant": RdpAccountant(budget=RenyiDP(2, 5.0)),
         "rng": np.random.default_rng(0),
     }
-    return PSRL(3, 2, 4, **(options | changed))
+    return agent_of(PSRL, 3, 2, 4, **(options | changed))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made import agent_of
 from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
@@ -18,7 +19,8 @@ SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
 
 
 def explorer(sampler=None, rewards=None, sizes=SIZES, **options) -> ExploreThenPlan:
-    return ExploreThenPlan(
+    return agent_of(
+        ExploreThenPlan,
         *sizes,
         sampler=NonPrivate() if sampler is None else sampler,
         rewards=NoisyRewards(NonPrivate()) if rewards is None else rewards,

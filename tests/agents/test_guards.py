@@ -16,6 +16,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import agent_of
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import RenyiDP
@@ -93,7 +94,7 @@ def learner(
     sampler, rewards = KINDS[kind]
     options = {"rng": rng(), "sampler": sampler("transitions", relation=relation), **options}
     model = rewards(sampler("rewards", relation=relation))
-    return agent(*SIZES, **{"rewards": model, **options})
+    return agent_of(agent, *SIZES, **{"rewards": model, **options})
 
 
 # Rewards on arrival --------------------------------------------------------------------------
@@ -163,8 +164,8 @@ def test_training_lets_through_what_pays_for_actions_or_claims_nothing() -> None
     for env in (riverswim(**osband), gym.make("privrl/RiverSwim-v0", **osband)):
         train(learner(), env, 3, rng())
     claimless = {"sampler": NonPrivate(), "rewards": BetaRewards(NonPrivate())}
-    train(PSRL(*SIZES, rng=rng(), **claimless), DPS, 3, rng())
-    train(Oracle(*SIZES, policy=DPS.plan()[0]), DPS, 3, rng())
+    train(agent_of(PSRL, *SIZES, rng=rng(), **claimless), DPS, 3, rng())
+    train(agent_of(Oracle, *SIZES, policy=DPS.plan()[0]), DPS, 3, rng())
 
 
 def test_one_row_that_makes_a_claim_decides_for_a_batch() -> None:
@@ -519,7 +520,7 @@ def test_steps_that_stay_are_in_the_cells_with_louder_noise(terminates: bool, kn
     sampler = NoisyCounts(sigma=1e-3, updates=99, loops=loops)
     options = {"terminates": terminates, "support": support, "rng": rng()}
     rewards = KnownRewards(np.zeros((3, 2)))
-    agent = PSRL(3, 2, 1, sampler=sampler, rewards=rewards, **options)
+    agent = agent_of(PSRL, 3, 2, 1, sampler=sampler, rewards=rewards, **options)
     released = []
     update = agent._sampler.update
     agent._sampler.update = lambda *a: released.append(update(*a)) or released[-1]  # type: ignore # spied on

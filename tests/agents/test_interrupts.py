@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made import agent_of
 
 import privrl
 from privrl.accounting.rdp import RdpAccountant
@@ -70,8 +71,8 @@ class Interrupter:
 
 
 def agent(transitions: Any, rewards: Any) -> TabularAgent:
-    return PSRL(
-        S, A, H, sampler=transitions, rewards=rewards, rng=np.random.default_rng(0),
+    return agent_of(
+         PSRL, S, A, H, sampler=transitions, rewards=rewards, rng=np.random.default_rng(0),
         schedule=EveryEpisode(), accountant=RdpAccountant(orders=FEW),
     )  # fmt: skip
 

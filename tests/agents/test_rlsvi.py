@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.agents import RLSVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
 from privrl.agents.rlsvi import rlsvi_claimed_epsilon as claimed
@@ -15,8 +16,8 @@ from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 
 def agent(sizes, rewards=None, **options) -> RLSVI:
-    return RLSVI(
-        *sizes,
+    return agent_of(
+         RLSVI, *sizes,
         **{
             "sampler": NonPrivate(), "rng": np.random.default_rng(0),
             "rewards": NoisyRewards(NonPrivate()) if rewards is None else rewards, **options,

@@ -15,7 +15,7 @@ from privrl._html import InHtml, table
 from privrl.accounting import RenyiDP
 from privrl.agents import Policy
 from privrl.data.schema import Categories
-from privrl.experiments.training import TrainResult
+from privrl.experiments.training.run import TrainResult
 from privrl.models.histograms import histogram
 from privrl.numerics.randomness import secret_rng
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from made import agent_of
 
 from privrl._checks import check_between, check_count, check_positive, check_rng
 from privrl.accounting import PldAccountant, RdpAccountant, RenyiDP
@@ -254,8 +255,8 @@ def test_codes_of_no_cell() -> None:
 
 @pytest.mark.parametrize("call", ["act(9, 0)", "act(0, 9)", "act('a', 0)"])
 def test_states_and_steps_that_there_are_not(call: str) -> None:
-    agent = PSRL(
-        2, 2, 3, sampler=Diffuse(), rewards=KnownRewards(np.zeros((2, 2))),
+    agent = agent_of(
+         PSRL, 2, 2, 3, sampler=Diffuse(), rewards=KnownRewards(np.zeros((2, 2))),
         rng=np.random.default_rng(0),
     )  # fmt: skip
     agent.begin_episode(0)
