@@ -1,45 +1,42 @@
 """Agents that learn nothing, as yardsticks: the best policy, and none."""
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import Transition
 from privrl.agents.rewards import KnownRewards
-from privrl.agents.schedules import Schedule
+from privrl.agents.schedules import EveryEpisode, Schedule
+from privrl.agents.setup import TabularSetup
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
-from privrl.envs.support import Support
 from privrl.numerics.checks import check_count
-from privrl.numerics.randomness import Rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
+
+if TYPE_CHECKING:
+    from privrl.agents.methods import Method, Task
 
 
 class _Baseline(TabularAgent):
     """Ignore what is observed; release nothing and spend nothing."""
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        sizes = check_count("n_states", n_states), check_count("n_actions", n_actions)
-        nothing = KnownRewards(np.zeros(sizes))  # nothing is learned of it, whatever it stands for
-        super().__init__(
-            n_states, n_actions, horizon, sampler=nothing, rewards=nothing, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    releases = False
+    has_own_schedule = True
+
+    def __init__(self, setup: TabularSetup) -> None:
+        nothing = KnownRewards(np.zeros((setup.n_states, setup.n_actions)))  # is never read
+        super().__init__(replace(setup, sampler=nothing, rewards=nothing))
+
+    @classmethod
+    def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
+        """Return the schedule of all episodes, whatever is named."""
+        del name, episodes, private
+        return EveryEpisode()
 
     def observe(self, seen: Transition) -> None:
         """Ignore it."""
@@ -58,8 +55,8 @@ class Oracle(_Baseline):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, rng, ...
-        See `TabularAgent`; ``rng`` is not used.
+    setup : TabularSetup
+        Needs no sampler, rewards or randomness.
     policy : array of int, shape (..., H, S)
         Action at each step and state; broadcasts against the runs.
 
@@ -69,26 +66,12 @@ class Oracle(_Baseline):
         If the policy is for other sizes.
     """
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        policy: ArrayLike,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states, n_actions, horizon, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    title = "best policy"
+    look = ("#444444", "2", "-.")
+    needs_tables = True
+
+    def __init__(self, setup: TabularSetup, *, policy: ArrayLike) -> None:
+        super().__init__(setup)
         wanted = (*self.batch_shape, self.horizon, self.n_states)
         given = as_policy(policy, self.n_states, self.n_actions)
         try:
@@ -98,6 +81,14 @@ class Oracle(_Baseline):
                 f"policy must broadcast to shape {wanted}, got {given.shape}; its axes are runs, "
                 "step, state."
             ) from None
+
+    @classmethod
+    def build(cls, setup: TabularSetup, method: "Method", task: "Task") -> Self:
+        """Make the agent of a method for a task."""
+        del method
+        if task.best_policy is None:
+            raise ValueError("env must have tables for the best policy; use another agent.")
+        return cls(setup, policy=task.best_policy)
 
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
         del transition, reward
@@ -109,9 +100,13 @@ class RandomPolicy(_Baseline):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, rng, ...
-        See `TabularAgent`.
+    setup : TabularSetup
+        Needs no sampler or rewards.
     """
+
+    title = "random policy"
+    look = ("#444444", "1", ":")
+    acts_randomly = True
 
     def _plan(self, transition: Posterior, reward: Posterior) -> IntArray:
         del transition, reward

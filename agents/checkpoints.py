@@ -9,18 +9,34 @@ of other data (`Draws`).
 import hashlib
 import hmac
 import json
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import TYPE_CHECKING, Any, Final, Self
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 
+from privrl._checks import check_count
+from privrl._checks import check_positive
+from privrl._checks import check_rng
+from privrl._fixed import fixed
+from privrl._processes import this_process
+from privrl._shown import shown
 from privrl.accounting.journal import KeepsJournal
-from privrl.accounting.ledger import Ledger, drawn_twice
+from privrl.accounting.ledger import Ledger
+from privrl.accounting.ledger import drawn_twice
+from privrl.agents.observer import Observer
 from privrl.agents.observer import counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
 from privrl.costs import (
@@ -35,16 +51,28 @@ from privrl.costs import (
     SimplexCost,
     Together,
 )
-from privrl.files.files import read_bytes, save_private
+from privrl.envs import TabularMDP
+from privrl.files.files import read_bytes
+from privrl.files.files import save_private
 from privrl.files.plain import parse_json
-from privrl.files.states import PutBack, Taken, pack, settings_digest, settings_of, unpack
-from privrl.numerics.randomness import SECRET, derived_rng, randomness_of
+from privrl.files.states import PutBack
+from privrl.files.states import Taken
+from privrl.files.states import pack
+from privrl.files.states import settings_digest
+from privrl.files.states import settings_of
+from privrl.files.states import unpack
+from privrl.numerics.randomness import SECRET
+from privrl.numerics.randomness import derived_rng
+from privrl.numerics.randomness import randomness_of
+from privrl.numerics.randomness import secret_rng
 from privrl.numerics.typing import FloatArray
+from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import SingleDraw
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 if TYPE_CHECKING:
     from privrl.agents.tabular import TabularAgent
+
 
 _TITLE: Final = (
     b"privrl checkpoint, NOT PRIVATE: it holds raw counts and the state of the noise. Keep it to "
@@ -325,3 +353,294 @@ def _own_types(agent: "TabularAgent") -> Iterator[type]:
 
 def _no_checkpoint(path: str | PathLike[str]) -> ValueError:
     return ValueError(f"{path} is no checkpoint of such an agent; its save writes one.")
+
+
+class Checkpointed(Observer):
+    """An observer that is saved and restored, and never copied once it has been used."""
+
+    accountant: KeepsJournal = fixed()
+    _sampler: Sampler
+    _noise: np.random.Generator
+    _lock: RLock
+    _draws: int
+    _entered: Draws | None
+    _half_done: str | None
+    _deployed: object
+
+    def _check_made_here(self) -> None:
+        if self._made_in != this_process():
+            raise ValueError(
+                "agent must be used in the process that made it: two that go on from a fork have "
+                "the same records and budget, and their difference shows what noise hides. Make "
+                "it where it is used."
+            )
+        check_rng(self._rng)
+
+    def _check_whole(self) -> None:
+        """Raise ValueError if a draw or a load failed midway."""
+        if self._half_done is not None:
+            raise ValueError(
+                f"agent must not be used after {self._half_done} that failed midway; make another "
+                "one, which pays anew, or restore the last checkpoint."
+            )
+
+    def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
+        """Write a checkpoint, from which an agent made alike goes on as this one would.
+
+        It is **not private**: it holds raw counts and the state of the noise. The file is for its
+        owner alone (mode 0600), replaces one that was there, and is whole or not there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        ledger : Ledger, optional
+            Where draws are entered from the first checkpoint on, so that no draw is repeated with
+            other data by whoever goes on from one of them; by default the user's own. Not for an
+            agent whose generator is seeded: it makes no claim.
+
+        Raises
+        ------
+        ValueError
+            If a sampler, reward model or accountant is not known: a class that names the attributes
+            that change in its use, in a tuple ``remembered``, is, and what its updates return, if
+            that is a dataclass in a tuple ``released_as``.
+        OSError
+            If the file cannot be written, or the ledger not used.
+        """
+        self._check_made_here()
+        with self._lock:
+            self._check_whole()
+            save(self, path, ledger=ledger)
+
+    def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
+        """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
+
+        To be called on an unused agent that was made with the same settings, by the same versions.
+        What was saved between two draws goes on bit for bit. A draw that was made after the
+        checkpoint is made once more if its data are the same, and refused if they are not.
+
+        Parameters
+        ----------
+        path : str or path-like
+            What `save` wrote.
+        ledger : Ledger, optional
+            The one that was given to `save`.
+
+        Raises
+        ------
+        ValueError
+            If the agent was used, the file is damaged, no checkpoint, of an agent with other
+            settings or made with other versions, or the ledger is another one.
+        OSError
+            If the file or the ledger cannot be read.
+        """
+        self._check_made_here()
+        with self._lock:
+            self._check_whole()
+            load(self, path, ledger=ledger)
+
+    def check_unused(self, otherwise: str) -> None:
+        """Raise ValueError with these words if the agent has observed or drawn anything."""
+        new = self._new
+        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
+            raise ValueError(otherwise)
+
+    def __copy__(self) -> Self:
+        """Return an unused agent like this one, with random numbers of its own."""
+        self._check_made_here()
+        self._check_whole()
+        self.check_unused(
+            "agent must not be copied once it has observed or drawn anything: its records would be "
+            "released twice and paid for once. Make another one, which pays anew."
+        )
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self) | {"accountant": copy(self.accountant)})
+        other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
+        other._rng = self._rng.spawn(1)[0]
+        other._new, other._lock = self._nothing(), RLock()
+        other._noise, other._entered = noise_of(other._rng), None
+        other._deployed = None
+        return other
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        raise ValueError(
+            "agent must not be pickled: all that are loaded from one file would have the same "
+            "noise, and their difference would show what it hides. Make it where it is used."
+        )
+
+
+def noise_of(rng: np.random.Generator) -> np.random.Generator:
+    """Return where the noise of draws comes from.
+
+    Secret noise has a generator of its own: whoever saw which random actions were taken learns
+    nothing of it.
+    """
+    return secret_rng() if randomness_of(rng) == SECRET else rng
+
+
+Record = dict[str, NDArray[Any]]
+_MINUTE = 60.0  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Where a run of `train` is saved, and how often; one is gone on with if it is there.
+
+    The file is **not private**, see `privrl.agents.TabularAgent.save`. An agent of secret
+    randomness is also saved before each draw, so that it can always go on.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, of this one run.
+    episodes : int, optional
+        To be saved after every so many.
+    minutes : float, optional
+        To be saved after so many, between two episodes (or stretches under one policy).
+    run : str
+        What tells the run from others of the same agent and environment, a seed, say; the file of
+        another is refused.
+    ledger : Ledger, optional
+        See `privrl.agents.TabularAgent.save`.
+
+    Raises
+    ------
+    ValueError
+        If neither ``episodes`` nor ``minutes`` is given, or one is out of range.
+    """
+
+    path: str | os.PathLike[str]
+    episodes: int | None = None
+    minutes: float | None = None
+    run: str = ""
+    ledger: Ledger | None = None
+
+    def __post_init__(self) -> None:
+        if self.episodes is None and self.minutes is None:
+            raise ValueError("episodes or minutes must say how often to save; give one or both.")
+        if self.episodes is not None:
+            check_count("episodes", self.episodes)
+        if self.minutes is not None:
+            check_positive("minutes", self.minutes)
+
+    @classmethod
+    def parse(
+        cls,
+        every: str,
+        *,
+        path: str | os.PathLike[str],
+        run: str = "",
+        ledger: Ledger | None = None,
+    ) -> Self:
+        """Return one from how often in words: ``500`` episodes, or ``10min``.
+
+        Raises
+        ------
+        ValueError
+            If it is neither.
+        """
+        number, minutes, _ = every.strip().partition("min")
+        try:
+            if minutes:
+                return cls(path=path, minutes=float(number), run=run, ledger=ledger)
+            return cls(path=path, episodes=int(number), run=run, ledger=ledger)
+        except ValueError:
+            raise ValueError(
+                f"checkpoint_every must be a number of episodes, or of minutes as in 10min, got "
+                f"{shown(every)}."
+            ) from None
+
+
+class Keeper:
+    """Saves one run, or goes on with it.
+
+    Attributes
+    ----------
+    first, last : int
+        The run's first episode, and the one after its last.
+    record : dict of arrays
+        What was recorded before it was stopped; empty if it begins here.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint | None,
+        agent: "TabularAgent",
+        env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP,
+        rng: np.random.Generator,
+        episodes: int,
+    ) -> None:
+        self._checkpoint, self._agent, self._rng = checkpoint, agent, rng
+        self.first, self.record = agent.episodes_done, Record()
+        self.last = self.first + episodes
+        if checkpoint is None:
+            return
+        self._of = _of(checkpoint, env, episodes)
+        self._every_draw = randomness_of(agent.rng) == SECRET
+        if Path(checkpoint.path).exists():
+            more = load(agent, checkpoint.path, self._is_ours, ledger=checkpoint.ledger)
+            self.first, self.record = more["first"], more["record"]
+            self.last = self.first + episodes
+            rng.bit_generator.state = more["rng"]
+        self._saved, self._when = agent.episodes_done, time.monotonic()
+
+    @property
+    def next(self) -> int:
+        """The episode to go on with."""
+        return self._agent.episodes_done
+
+    @property
+    def seeds_episodes(self) -> bool:
+        """Whether each episode gets a seed, so that it can be gone on with after any of them."""
+        return self._checkpoint is not None
+
+    def before(self, episode: int, record: Callable[[], Record]) -> None:
+        """Save what was recorded before an episode, if it is time."""
+        kept = self._checkpoint
+        if kept is None or episode == self._saved:
+            return
+        episodes, minutes = episode - self._saved, (time.monotonic() - self._when) / _MINUTE
+        if (
+            (kept.episodes is not None and episodes >= kept.episodes)
+            or (kept.minutes is not None and minutes >= kept.minutes)
+            or (self._every_draw and self._agent.schedule.is_due(episode))
+        ):
+            self._save(record())
+
+    def end(self, record: Callable[[], Record]) -> None:
+        """Save the whole run, so that it is not run once more."""
+        if self._checkpoint is not None and self._saved != self.last:
+            self._save(record())
+
+    def _save(self, record: Record) -> None:
+        kept = self._checkpoint
+        assert kept is not None
+        more = {
+            "of": self._of,
+            "first": self.first,
+            "record": record,
+            "rng": dict(self._rng.bit_generator.state),
+        }
+        save(self._agent, kept.path, more, ledger=kept.ledger)
+        self._saved, self._when = self._agent.episodes_done, time.monotonic()
+
+    def _is_ours(self, more: Any) -> None:
+        if more is None or more["of"] != self._of:
+            raise ValueError(
+                f"{self._checkpoint and self._checkpoint.path} must be a checkpoint of this run, "
+                "got that of another (the environment, the number of episodes and the run's name "
+                "are to be the same); choose another path, or remove it."
+            )
+
+
+def _of(
+    checkpoint: Checkpoint,
+    env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | TabularMDP,
+    episodes: int,
+) -> str:
+    where = env if isinstance(env, TabularMDP) else (env.spec, getattr(env, "num_envs", 1))
+    return settings_digest({"env": where, "episodes": episodes, "run": checkpoint.run})

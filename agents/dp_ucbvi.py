@@ -3,18 +3,15 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.rewards import RewardModel
-from privrl.agents.schedules import Schedule
-from privrl.envs.support import Support
+from privrl.agents.setup import TabularSetup
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
-from privrl.numerics.randomness import Rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.samplers.base import Posterior, Sampler
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
+from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _FAILURE = 0.05
@@ -30,7 +27,7 @@ class DPUCBVI(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, sampler, rewards, rng, ...
+    setup : TabularSetup
         See `CountsAgent`.
     bonus_scale : float, optional
         Multiplies every width, > 0. The paper's result is for constants of 1 and more, and what
@@ -63,30 +60,11 @@ class DPUCBVI(CountsAgent):
     for once in place of the binary mechanism with Laplace noise.
     """
 
+    look = ("#999933", "h", "-")
     bonus_scale: float = fixed()
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        bonus_scale: float | None = None,
-        sampler: Sampler,
-        rewards: RewardModel,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    def __init__(self, setup: TabularSetup, *, bonus_scale: float | None = None) -> None:
+        super().__init__(setup)
         wanted = 1 / (self.n_states * self.horizon**2) if bonus_scale is None else bonus_scale
         self.bonus_scale = check_positive("bonus_scale", wanted, "1 is theory's")
 

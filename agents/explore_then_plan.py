@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.rewards import RewardModel
+from privrl.agents.schedules import Once
 from privrl.agents.schedules import Schedule
-from privrl.envs.support import Support
-from privrl.numerics.randomness import Rng
 from privrl.numerics.typing import IntArray
-from privrl.samplers.base import Posterior, Sampler
+from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 
@@ -25,11 +21,9 @@ class ExploreThenPlan(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, sampler, rewards, rng, ...
-        See `CountsAgent`.
-    schedule : Schedule
-        When to draw, and plan: `Once` before the last episode, usually, which makes the policy
-        from all others.
+    setup : TabularSetup
+        See `CountsAgent`. Its schedule is usually `Once`, before the last episode: the policy is
+        then made from all others.
 
     Notes
     -----
@@ -39,27 +33,14 @@ class ExploreThenPlan(CountsAgent):
     So the plan leads where counts show that it does, or nowhere.
     """
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        sampler: Sampler,
-        rewards: RewardModel,
-        rng: Rng = None,
-        schedule: Schedule,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    look = ("#D55E00", "X", "-")
+    has_own_schedule = True
+
+    @classmethod
+    def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
+        """Return the schedule that draws before the last episode, whatever is named."""
+        del name, private
+        return Once(episodes - 1)
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes, of a run of so many, before which the policy may change."""

@@ -3,17 +3,17 @@
 from abc import ABC
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
-from privrl.agents.rewards import BetaPosterior, KnownRewards, RewardModel
-from privrl.agents.schedules import Schedule
+from privrl.agents.rewards import BetaPosterior
+from privrl.agents.rewards import KnownRewards
+from privrl.agents.setup import TabularSetup
 from privrl.agents.tabular import TabularAgent
-from privrl.envs.support import Support
 from privrl.files.shown import shown
-from privrl.numerics.randomness import Rng, secret_rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.samplers.base import Posterior, Sampler
+from privrl.numerics.randomness import secret_rng
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
+from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 NOISE_ENDS = 4.0
@@ -30,7 +30,7 @@ class CountsAgent(TabularAgent, ABC):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, sampler, rewards, rng, ...
+    setup : TabularSetup
         See `TabularAgent`. The sampler is `NoisyCounts` or `NonPrivate`; the
         rewards are `KnownRewards`, or `BetaRewards` or `NoisyRewards` with such a sampler.
 
@@ -40,27 +40,11 @@ class CountsAgent(TabularAgent, ABC):
         If a sampler releases something else than counts.
     """
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        sampler: Sampler,
-        rewards: RewardModel,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    needs_counts = True
+    side_by_side = True
+
+    def __init__(self, setup: TabularSetup) -> None:
+        super().__init__(setup)
         self._known = isinstance(self._rewards, KnownRewards)
         throwaway = secret_rng()  # there are no data yet: this shows the kind only
         self._check_released(

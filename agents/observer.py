@@ -5,23 +5,87 @@ episode is one chain of at most so many steps is what the cost of a release rest
 """
 
 import math
+from dataclasses import dataclass
 from itertools import chain
 from operator import index as as_int
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from privrl.agents.rewards import RewardModel
-from privrl.agents.tally import Tally
+from privrl.agents.setup import TabularSetup
 from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_count, check_does, check_is, check_truth, plain_array
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_does
+from privrl.numerics.checks import check_is
+from privrl.numerics.checks import check_truth
+from privrl.numerics.checks import plain_array
 from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import Rng, as_rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.numerics.randomness import as_rng
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import check_total
+
+Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and what is added to each
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """A table, and beside it entries that are still to be added up: fewer than half its cells.
+
+    It never changes: `plus` returns another one. So whoever holds it has all or nothing of what
+    was added, whenever they are interrupted. An addition takes time in proportion to what is
+    added (times the logarithm of what waits), not to the table.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the table.
+    table : array, shape (...), optional
+        Sums so far, read-only; by default zeros.
+    waiting : tuple of (cells, amounts)
+        Entries by the order in which they came, each run of them more than twice as long as the
+        next.
+    """
+
+    shape: tuple[int, ...]
+    table: FloatArray | None = None
+    waiting: tuple[Entries, ...] = ()
+
+    def plus(self, cells: IntArray, amounts: FloatArray) -> Self:
+        """Return the tally with amounts added to flat cells, each as often as it is named."""
+        waiting = list(self.waiting)
+        while waiting and len(waiting[-1][0]) <= 2 * len(cells):
+            before = waiting.pop()
+            cells = np.concatenate([before[0], cells])
+            amounts = np.concatenate([before[1], amounts])
+        waiting.append((cells, amounts))
+        more = type(self)(self.shape, self.table, tuple(waiting))
+        if 2 * sum(len(each) for each, _ in waiting) < math.prod(self.shape):
+            return more
+        return type(self)(self.shape, more.total)
+
+    def plus_table(self, amounts: FloatArray) -> Self:
+        """Return the tally with a whole table added, in the time that takes."""
+        return type(self)(self.shape, _frozen(self.total + amounts))
+
+    @property
+    def total(self) -> FloatArray:
+        """The table with all that was added, read-only."""
+        if self.table is not None and not self.waiting:
+            return self.table
+        table = np.zeros(self.shape) if self.table is None else self.table.copy()
+        for cells, amounts in self.waiting:
+            np.add.at(table.reshape(-1), cells, amounts)
+        return _frozen(table)
+
+
+def _frozen(table: FloatArray) -> FloatArray:
+    table.flags.writeable = False
+    return table
 
 
 class Transition(NamedTuple):
@@ -65,8 +129,8 @@ class Observer:
 
     Parameters
     ----------
-    n_states, n_actions, horizon, rewards, rng, batch_shape, terminates, support
-        See `privrl.agents.TabularAgent`.
+    setup : TabularSetup
+        The sizes, the reward model and the randomness.
     """
 
     n_states: int = fixed()
@@ -80,43 +144,22 @@ class Observer:
         "_rng", "_rewards", "_step", "_here", "_ended", "_new",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        rewards: RewardModel,
-        rng: Rng = None,
-        batch_shape: tuple[int, ...],
-        terminates: bool,
-        support: Support | None,
-    ) -> None:
-        self.n_states = check_count("n_states", n_states)
-        self.n_actions = check_count("n_actions", n_actions)
-        self.horizon = check_count("horizon", horizon)
-        self.batch_shape = tuple(check_count("batch_shape", size) for size in batch_shape)
-        check_truth("terminates", terminates)
-        rng = as_rng(rng)
-        check_does(
-            "rewards",
-            rewards,
-            "a reward model, such as KnownRewards or HatRewards",
-            "fresh",
-            "encode",
-        )
-        self.terminates = terminates
-        self.support = support
-        self._rng, self._made_in = rng, this_process()
-        self._rewards = rewards.fresh()
-        # Remembered now: what is paid for once tells no cost later on.
+    def __init__(self, setup: TabularSetup) -> None:
+        check_is("setup", setup, TabularSetup, hint="TabularSetup(n_states, n_actions, horizon)")
+        self.n_states, self.n_actions = setup.n_states, setup.n_actions
+        self.horizon, self.batch_shape = setup.horizon, setup.batch_shape
+        self.terminates, self.support = setup.terminates, setup.support
+        self._rng, self._made_in = as_rng(setup.rng), this_process()
+        if setup.rewards is None:
+            raise ValueError("rewards must be a reward model, such as HatRewards, got None.")
+        self._rewards = setup.rewards.fresh()
+        # Remembered now: a cost that is paid once is None afterwards.
         self._uncovered = _without_arrival(self._rewards.cost)
         # Whether self-loops are damped: then an episode has to be one chain.
-        self._damped = _damps(self._rewards.cost)
+        self._damped = setup.is_damped or _damps(self._rewards.cost)
         self._step, self._here, self._ended = 0, -1, False  # of the episode
-        cells = n_states + terminates if support is None else self._check_support(support)
-        table = (*self.batch_shape, n_states, n_actions)
-        self._new = _New(Tally((*table, cells)), Tally((*table, self._rewards.width)), [])
+        table = (*self.batch_shape, self.n_states, self.n_actions)
+        self._new = _New(Tally((*table, setup.cells)), Tally((*table, self._rewards.width)), [])
 
     @property
     def covers_arrival(self) -> bool:
@@ -381,18 +424,6 @@ class Observer:
 
     def _nothing(self) -> _New:
         return _New(Tally(self._new.transitions.shape), Tally(self._new.paid.shape), [])
-
-    def _check_support(self, support: Support) -> int:
-        """Return the cells of a row, if the support fits the agent."""
-        check_is("support", support, Support, hint="privrl.envs.Support.of(env) makes one")
-        sizes = (*support.next_states.shape[:2], support.n_next)
-        wanted = (self.n_states, self.n_actions, self.n_states + self.terminates)
-        if sizes != wanted:
-            raise ValueError(
-                f"support must be for the agent's states, actions and next states, {wanted}, got "
-                f"{sizes}."
-            )
-        return support.width
 
 
 def _without_arrival(cost: Cost | None) -> Relation | None:

@@ -1,26 +1,31 @@
 """Q-learning without privacy: what twenty lines reach, as a yardstick."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
 from privrl.agents.observer import Transition, check_index
 from privrl.agents.rewards import KnownRewards
 from privrl.agents.schedules import Once
+from privrl.agents.setup import TabularSetup
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.rows import TransitionRows
-from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_count
-from privrl.numerics.randomness import Rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NonPrivate
 
 _LAST_EXPLORED = 0.5  # of all episodes; from there on it does what it takes for the best
+
+
+if TYPE_CHECKING:
+    from privrl.agents.methods import Method, Task
 
 
 class QLearning(TabularAgent):
@@ -34,40 +39,33 @@ class QLearning(TabularAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, rng, ...
-        See `TabularAgent`.
+    setup : TabularSetup
+        Needs no sampler, rewards or schedule.
     episodes : int
         How many it will have.
     """
 
+    title = "Q-learning without privacy"
+    look = ("#444444", "s", "-")
+    releases = False
+    needs_steps = True
     remembered = ("_random", "_values", "_visits")
     episodes: int = fixed()
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        episodes: int,
-        rng: Rng = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        sizes = check_count("n_states", n_states), check_count("n_actions", n_actions)
-        super().__init__(
-            n_states, n_actions, horizon, sampler=NonPrivate(),
-            rewards=KnownRewards(np.zeros(sizes)), schedule=Once(0), rng=rng,
-            accountant=accountant, batch_shape=batch_shape, terminates=terminates, support=support,
-            known_rows=known_rows,
-        )  # fmt: skip
+    def __init__(self, setup: TabularSetup, *, episodes: int) -> None:
+        sizes = setup.n_states, setup.n_actions
+        rewards = KnownRewards(np.zeros(sizes))
+        super().__init__(replace(setup, sampler=NonPrivate(), rewards=rewards, schedule=Once(0)))
         self.episodes, self._random = check_count("episodes", episodes), 1.0
         self._values = np.zeros((int(np.prod(self.batch_shape)), *sizes))
         self._visits = np.zeros(self._values.shape)
         self._runs = np.arange(len(self._values))
+
+    @classmethod
+    def build(cls, setup: TabularSetup, method: "Method", task: "Task") -> Self:
+        """Make the agent of a method for a task."""
+        del method
+        return cls(setup, episodes=task.episodes)
 
     @property
     def policy(self) -> IntArray:

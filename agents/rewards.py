@@ -432,7 +432,7 @@ class HatRewards(NoisyRewards):
         if not np.array_equal(self.loops, _second_half(self._points)):
             raise ValueError(
                 f"sampler must have the loops of {self._points} points; make them with "
-                f"privrl.agents.reward_loops(relation, points={self._points})."
+                f"privrl.agents.rewards.reward_loops(relation, points={self._points})."
             )
 
     def _added(self, reward: FloatArray, stays: BoolArray) -> FloatArray:

@@ -3,18 +3,15 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.rewards import RewardModel
-from privrl.agents.schedules import Schedule
-from privrl.envs.support import Support
+from privrl.agents.setup import TabularSetup
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_between, check_count, check_positive
-from privrl.numerics.randomness import Rng
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_positive
 from privrl.numerics.typing import IntArray
-from privrl.samplers.base import Posterior, Sampler
+from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 
@@ -28,7 +25,7 @@ class RLSVI(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, sampler, rewards, rng, ...
+    setup : TabularSetup
         See `CountsAgent`.
     variance_scale : float, optional
         Multiplies the noise's variance, > 0. The paper's is that of 1, with which nothing is
@@ -47,30 +44,11 @@ class RLSVI(CountsAgent):
     / 2``, the same at all steps: the model is one for all of them, where Russo has one for each.
     """
 
+    look = ("#CC79A7", "p", "-")
     variance_scale: float = fixed()
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        variance_scale: float | None = None,
-        sampler: Sampler,
-        rewards: RewardModel,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    def __init__(self, setup: TabularSetup, *, variance_scale: float | None = None) -> None:
+        super().__init__(setup)
         wanted = 1 / (self.n_states * self.horizon**5) if variance_scale is None else variance_scale
         self.variance_scale = check_positive("variance_scale", wanted, "1 is theory's")
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from privrl._checks import check_is
+from privrl._plain import did_you_mean
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between, check_count
+from privrl.numerics.checks import check_between
+from privrl.numerics.checks import check_count
 
 
 class Schedule(Protocol):
@@ -108,6 +111,31 @@ class Once:
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episode, if there are so many."""
         return [self.episode] if self.episode < check_count("episodes", episodes) else []
+
+
+def schedule_named(name: str) -> Schedule:
+    """Return the schedule called ``every-episode``, ``geometric`` or ``geometric:RATIO``.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or the ratio is not a number > 1.
+    """
+    check_is("schedule", name, str)
+    kind, _, ratio = name.partition(":")
+    if kind == "geometric":
+        try:
+            return Geometric(float(ratio)) if ratio else Geometric()
+        except ValueError as error:
+            raise ValueError(
+                f"schedule {shown(name)} needs a finite ratio > 1, such as geometric:1.2."
+            ) from error
+    if name == "every-episode":
+        return EveryEpisode()
+    raise ValueError(
+        f"schedule must be one of every-episode, geometric, geometric:RATIO, got {shown(name)}"
+        + did_you_mean(name, ["every-episode", "geometric"])
+    )
 
 
 @lru_cache(maxsize=256)

@@ -3,22 +3,20 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from privrl.accounting.journal import KeepsJournal
+from privrl.agents.psrl import PSRL
 from privrl.agents.rewards import HatPosterior, HatRewards, has_dirichlet
-from privrl.agents.schedules import Geometric, Schedule
+from privrl.agents.schedules import Geometric, Schedule, schedule_named
+from privrl.agents.setup import TabularSetup
 from privrl.agents.sparse_model import SparseModel
-from privrl.agents.tabular import TabularAgent
-from privrl.envs.support import Support
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
-from privrl.numerics.randomness import Rng
 from privrl.numerics.typing import IntArray
-from privrl.samplers.base import Posterior, Sampler
+from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _PLANS: Final = 1000  # in a whole run, about
@@ -43,7 +41,11 @@ def sparse_schedule(episodes: int, *, private: bool) -> Schedule:
     return Geometric(_RATIO_OF_EXACT)
 
 
-class SparsePSRL(TabularAgent):
+if TYPE_CHECKING:
+    from privrl.agents.methods import Method, Task
+
+
+class SparsePSRL(PSRL):
     """Explore with optimism at first, then follow samples of a sparse posterior.
 
     The agent for environments of which nothing is known but their size, their horizon and the
@@ -51,7 +53,7 @@ class SparsePSRL(TabularAgent):
 
     1. Up to the first release, actions are uniformly random.
     2. Each released cell, of transitions and of rewards, is filled with a probability that its
-       noisy count tells, and what cells like it tell (`privrl.agents.filled`).
+       noisy count tells, and what cells like it tell (`privrl.agents.sparse_model`).
     3. About a thousand plans are made in a run, each for a model sampled afresh, which is free (of
        a very large model, one for each release). At first all of them explore, after a seventh of
        the episodes none does.
@@ -67,13 +69,11 @@ class SparsePSRL(TabularAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, sampler, rng, ...
+    setup : TabularSetup
         See `TabularAgent`. The sampler releases counts: `privrl.samplers.NoisyCounts`, or
-        `privrl.samplers.NonPrivate`.
+        `privrl.samplers.NonPrivate`. The rewards are `HatRewards`, from a sampler of the same kind.
     episodes : int
         How many there will be, a public number >= 1; the agent may be told of more.
-    rewards : HatRewards
-        Releases the rewards, from a sampler of the same kind.
 
     Raises
     ------
@@ -81,41 +81,43 @@ class SparsePSRL(TabularAgent):
         If a sampler or reward model is of another kind, or an argument out of range.
     """
 
+    title = "sparse PSRL"
+    look = ("#882255", "d", "-")
+    usual_sampler = "noisy-counts:buffered"
+    usual_schedule = "auto"
+    reward_model = "hat"
+    needs_counts = True
+    can_resample = False  # it plans afresh between draws by itself
+    side_by_side = False
     remembered = ("_episode",)
     episodes: int = fixed()
     derived = ("_model",)
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        episodes: int,
-        sampler: Sampler,
-        rewards: HatRewards,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-    ) -> None:
+    def __init__(self, setup: TabularSetup, *, episodes: int) -> None:
         self.episodes = check_count("episodes", episodes)
-        if not isinstance(rewards, HatRewards):
+        if not isinstance(setup.rewards, HatRewards):
             raise ValueError(
-                f"rewards must be HatRewards, got {shown(rewards)}; it has the same price."
+                f"rewards must be HatRewards, got {shown(setup.rewards)}; it has the same price."
             )
-        super().__init__(
-            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support,
-        )  # fmt: skip
+        super().__init__(setup)
         if has_dirichlet(self._sampler.cost):  # said before anything is paid for
             raise _no_counts()
         self._replans = self._plan_starts()
         self._model: SparseModel | None = None
         self._episode = 0
+
+    @classmethod
+    def build(cls, setup: TabularSetup, method: "Method", task: "Task") -> Self:
+        """Make the agent of a method for a task."""
+        del method
+        return cls(setup, episodes=task.episodes)
+
+    @classmethod
+    def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
+        """Return the schedule of that name; its own for "auto"."""
+        return (
+            sparse_schedule(episodes, private=private) if name == "auto" else schedule_named(name)
+        )
 
     def starts(self, episodes: int) -> Sequence[int]:
         """Return the episodes, of a run of so many, before which the policy may change."""

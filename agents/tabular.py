@@ -7,10 +7,8 @@ tables alone. What distinguishes agents is how they plan.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from copy import copy
-from os import PathLike
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,26 +16,35 @@ from numpy.typing import ArrayLike
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
 from privrl.accounting.ledger import Ledger
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
-from privrl.agents import checkpoints
-from privrl.agents.observer import Observer
+from privrl.accounting.targets import ApproxDP, RenyiDP
+from privrl.agents.checkpoints import Checkpointed, Draws, noise_of
 from privrl.agents.policies import Action, Policy, Step
-from privrl.agents.rewards import RewardModel
-from privrl.agents.schedules import EveryEpisode, Schedule, check_schedule
+from privrl.agents.schedules import EveryEpisode, Schedule, schedule_named
+from privrl.agents.setup import TabularSetup
 from privrl.costs.base import Cost, is_fixed
-from privrl.costs.relations import PaperStep, ReplaceEpisode
+from privrl.costs.relations import PaperStep
 from privrl.envs.planning import best_actions, plan_support
-from privrl.envs.support import Support
 from privrl.files.fixed import fixed
 from privrl.files.html import table
-from privrl.numerics.checks import as_floats, check_count, check_is, check_rng, check_truth
+from privrl.numerics.checks import as_floats
+from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_is
+from privrl.numerics.checks import check_rng
+from privrl.numerics.checks import check_truth
 from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import SECRET, Rng, as_rng, randomness_of, secret_rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.samplers.base import Draw, Posterior, Sampler, check_table
+from privrl.numerics.randomness import Rng
+from privrl.numerics.randomness import as_rng
+from privrl.numerics.randomness import randomness_of
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
+from privrl.samplers.base import Draw
+from privrl.samplers.base import Posterior
+from privrl.samplers.base import Sampler
 
 if TYPE_CHECKING:  # they train agents
-    from privrl.agents.resuming import Checkpoint
+    from privrl.agents.checkpoints import Checkpoint
+    from privrl.agents.methods import Method, Task
     from privrl.agents.training import Callback, Environment
 
 _STEPS_AT_ONCE = 2**12  # steps kept one by one between episodes; more are counted, while in cache
@@ -45,43 +52,13 @@ Paid = tuple[tuple[Cost, int], ...]
 """What draws cost, and how many in a row cost the same."""
 
 
-class TabularAgent(Observer, ABC):
+class TabularAgent(Checkpointed, ABC):
     """Count transitions and rewards, release them when the schedule says, follow a policy.
 
     Parameters
     ----------
-    n_states, n_actions, horizon : int
-        Public facts of the task.
-    sampler : Sampler
-        Releases the transition counts. The agent works on a fresh copy.
-    rewards : RewardModel
-        Releases the rewards, or knows them. The agent works on a fresh copy.
-    rng : numpy.random.Generator, int or None
-        All of the agent's randomness.
-    schedule : Schedule
-        Before which episodes to draw.
-    accountant : RdpAccountant, PldAccountant or LedgerAccountant, optional
-        Is charged for every draw before the draw is made, and holds the budget. By default one
-        without a budget. Several agents may share it: each adds to the same total.
-    batch_shape : tuple of int
-        Leading axes of independent runs, each with data of its own (two runs on the same data
-        would spend twice) and its own policy; the samplers' axes come first among them.
-    terminates : bool
-        Whether an episode can end before the horizon. If so, every row of the transition table
-        has one more cell, "the episode is over", worth nothing from there on.
-    support : Support, optional
-        Which next states are possible, a public fact. Tables then have a cell for each of
-        those only: fewer cells to learn, and less noise.
-    known_rows : array, shape (S, A, K), optional
-        Transition probabilities that are public, over the K cells of a row; NaN in rows that
-        are to be learned.
-
-    Raises
-    ------
-    ValueError
-        If a size is not a whole number of at least 1, or another argument of the wrong kind; if
-        the samplers state what they cost for another table, or for shorter episodes; or if the
-        support or the known rows are of another size or no probabilities.
+    setup : TabularSetup
+        Public facts, samplers, schedule and accountant.
 
     Notes
     -----
@@ -105,56 +82,58 @@ class TabularAgent(Observer, ABC):
     )  # fmt: skip
     derived: ClassVar[tuple[str, ...]] = ("_actions", "_deployed")
     schedule: Schedule = fixed()
+
+    # What the command line, sweeps and pictures need to know of a class.
+    title: ClassVar[str] = ""  # in tables and pictures; by default the name in AGENTS
+    look: ClassVar[tuple[str, str, str] | None] = None  # colour, marker, line; None: the sampler's
+    releases: ClassVar[bool] = True  # data, by a sampler; otherwise it makes no claim
+    acts_randomly: ClassVar[bool] = False  # whatever it is told
+    usual_sampler: ClassVar[str] = "noisy-counts"
+    usual_schedule: ClassVar[str] = "geometric:1.05"
+    has_own_schedule: ClassVar[bool] = False  # whatever schedule is named
+    reward_model: ClassVar[str | None] = None  # the only one that it works with
+    needs_counts: ClassVar[bool] = False  # from its sampler, and the size of their noise
+    needs_tables: ClassVar[bool] = False  # of the environment
+    needs_steps: ClassVar[bool] = False  # within episodes, so that it plays tables by `play`
+    can_resample: ClassVar[bool] = False  # what was released, between draws
+    side_by_side: ClassVar[bool] = False  # whether each budget of a batch draws its own numbers
+
     accountant: KeepsJournal = fixed()
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        sampler: Sampler,
-        rewards: RewardModel,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states,
-            n_actions,
-            horizon,
-            rewards=rewards,
-            rng=rng,
-            batch_shape=batch_shape,
-            terminates=terminates,
-            support=support,
-        )
-        self.schedule = check_schedule("schedule", EveryEpisode() if schedule is None else schedule)
-        self.accountant = RdpAccountant() if accountant is None else accountant
-        check_is("accountant", self.accountant, KeepsJournal, hint="RdpAccountant() is one")
-        check_table("sampler", sampler, "transitions")
-        self._sampler = sampler.fresh()
-        self._check_relation(self._sampler.cost, self._rewards.cost)
-        self._damped |= self._check_loops(sampler)
-        self._known_rows = None if known_rows is None else self._check_rows(known_rows)
+    def __init__(self, setup: TabularSetup) -> None:
+        super().__init__(setup)
+        if setup.sampler is None:
+            raise ValueError("sampler must be a sampler such as NoisyCounts, got None.")
+        self.schedule = EveryEpisode() if setup.schedule is None else setup.schedule
+        self.accountant = RdpAccountant() if setup.accountant is None else setup.accountant
+        self._sampler = setup.sampler.fresh()
+        self._known_rows = setup.known_rows
         self._draws = 0
         self._paid: Paid = ()
-        self._target: Target | None = None  # what its noise is calibrated to, if that is known
+        self._target = setup.target
         self._released: tuple[Posterior, Posterior] | None = None
         self._behaviour: IntArray | None = None
         self._free: BoolArray | None = None
         self._policy: IntArray | None = None
         self._actions: list[list[int]] | None = None  # the policy once more, quicker to look up
-        self._noise, self._lock = _noise_of(self._rng), RLock()
-        self._entered: checkpoints.Draws | None = None
+        self._noise, self._lock = noise_of(self._rng), RLock()
+        self._entered: Draws | None = None
         self._half_done: str | None = None  # what was begun and not ended
         self.episodes_done = 0
         self.env: Environment | None = None
         self._deployed: tuple[IntArray, Policy] | None = None  # of which array
+
+    @classmethod
+    def build(cls, setup: TabularSetup, method: "Method", task: "Task") -> Self:
+        """Make the agent of a method for a task; override it where ``__init__`` takes more."""
+        del method, task
+        return cls(setup)
+
+    @classmethod
+    def schedule_of(cls, name: str, episodes: int, *, private: bool) -> Schedule:
+        """Return the schedule of that name for a run of so many episodes."""
+        del episodes, private
+        return schedule_named(name)
 
     def _facts(self) -> dict[str, str]:
         """Return what is public of it, for people."""
@@ -267,21 +246,11 @@ class TabularAgent(Observer, ABC):
                 "the agent with PSRL.private(env, epsilon=...)."
             )
         if episodes is None:
-            episodes = self._episodes_left()
+            episodes = _episodes_left(self)
         rng = as_rng(rng)
         self.env = env
         run(self, env, episodes, rng, callback=callback, checkpoint=checkpoint)
         return self
-
-    def _episodes_left(self) -> int:
-        planned: int | None = getattr(self, "episodes", None)
-        if planned is None:
-            raise ValueError("episodes must be given: the agent was made for no number of them.")
-        if planned <= self.episodes_done:
-            raise ValueError(
-                f"episodes must be given, since all {planned} that the agent was made for are done."
-            )
-        return planned - self.episodes_done
 
     def predict(
         self,
@@ -312,7 +281,7 @@ class TabularAgent(Observer, ABC):
         ValueError
             If there is none yet, or the agent is a batch.
         """
-        return self._as_policy(self._guarantee())
+        return self._as_policy(_statement_of(self))
 
     def _as_policy(self, guarantee: dict[str, Any] | None) -> Policy:
         if self.batch_shape:
@@ -321,33 +290,6 @@ class TabularAgent(Observer, ABC):
                 "make a Policy of the actions of one, in policy."
             )
         return Policy.of(self.policy, self.n_actions, self.env, guarantee=guarantee)
-
-    def _guarantee(self) -> dict[str, Any] | None:
-        """Return what the policy cost, as statements have it; None if nothing was released."""
-        if not self._paid or self.batch_shape:
-            return None
-        target = self._target or self.accountant.budget
-        delta = target.delta if isinstance(target, ApproxDP) else USUAL_DELTA
-        own = self.accountant.unlimited()
-        _charge_all(own, self._paid)
-        epsilon = float(own.epsilon(delta))
-        order, divergence = None, None
-        if isinstance(target, RenyiDP):
-            at_order = RdpAccountant(orders=[target.order])
-            _charge_all(at_order, self._paid)
-            order, divergence = target.order, float(at_order.spent(target.order))
-        relation = self._paid[0][0].relation
-        too_small = isinstance(relation, PaperStep)
-        return {
-            "relation": str(relation),
-            "order": order,
-            "epsilon": divergence,
-            "delta": delta,
-            "epsilon_delta": epsilon if epsilon < math.inf else None,
-            "draws": self.draws,
-            "randomness": randomness_of(self._rng),
-            "caveats": ["the paper's sensitivity is too small"] if too_small else [],
-        }
 
     def begin_episode(self, episode: int) -> None:
         """Draw a new model and plan, if the schedule says so for this episode (the first is 0).
@@ -492,153 +434,6 @@ class TabularAgent(Observer, ABC):
         # Without its last cell, "over", a row sums to less than 1: what is lost is worth nothing.
         return best_actions(rows[..., : self.n_states], reward, self.horizon)
 
-    def _check_rows(self, known_rows: ArrayLike) -> FloatArray:
-        rows = as_floats("known_rows", known_rows).copy()
-        shape = self._new.counts.shape[-3:]
-        if rows.shape != shape:
-            raise ValueError(f"known_rows must have shape {shape}, got {rows.shape}.")
-        known = rows[~np.isnan(rows).any(axis=-1)]
-        whole = np.isnan(rows).any(axis=-1) == np.isnan(rows).all(axis=-1)
-        if not whole.all() or not ((known >= 0).all() and np.allclose(known.sum(-1), 1, atol=1e-9)):
-            raise ValueError(
-                "known_rows must be probabilities that sum to 1, or NaN in the whole row; "
-                "normalise them."
-            )
-        return rows
-
-    def _check_loops(self, sampler: Sampler) -> bool:
-        """Return whether a sampler damps self-loops, if it has them right.
-
-        Its guarantee rests on them.
-        """
-        loops = getattr(sampler, "loops", None)
-        if loops is None:
-            return False
-        mine = self_loops(
-            self.n_states, self.n_actions, terminates=self.terminates, support=self.support
-        )
-        if not np.array_equal(loops, mine):
-            raise ValueError(
-                "sampler must have the loops of the agent's own transition table; make them with "
-                "privrl.agents.self_loops."
-            )
-        return True
-
-    def _check_relation(self, *costs: Cost | None) -> None:
-        """Check that a relation about whole episodes is about episodes as long as these."""
-        for cost in costs:
-            relation = None if cost is None else cost.relation
-            if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
-                raise ValueError(
-                    f"relation must be about episodes of at least {self.horizon} steps, got "
-                    f"{str(relation)!r}; use ReplaceEpisode({self.horizon})."
-                )
-
-    def _check_made_here(self) -> None:
-        if self._made_in != this_process():
-            raise ValueError(
-                "agent must be used in the process that made it: two that go on from a fork have "
-                "the same records and budget, and their difference shows what noise hides. Make "
-                "it where it is used."
-            )
-        check_rng(self._rng)
-
-    def _check_whole(self) -> None:
-        """Raise ValueError if a draw or a load failed midway."""
-        if self._half_done is not None:
-            raise ValueError(
-                f"agent must not be used after {self._half_done} that failed midway; make another "
-                "one, which pays anew, or restore the last checkpoint."
-            )
-
-    def save(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
-        """Write a checkpoint, from which an agent made alike goes on as this one would.
-
-        It is **not private**: it holds raw counts and the state of the noise. The file is for its
-        owner alone (mode 0600), replaces one that was there, and is whole or not there.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file.
-        ledger : Ledger, optional
-            Where draws are entered from the first checkpoint on, so that no draw is repeated with
-            other data by whoever goes on from one of them; by default the user's own. Not for an
-            agent whose generator is seeded: it makes no claim.
-
-        Raises
-        ------
-        ValueError
-            If a sampler, reward model or accountant is not known: a class that names the attributes
-            that change in its use, in a tuple ``remembered``, is, and what its updates return, if
-            that is a dataclass in a tuple ``released_as``.
-        OSError
-            If the file cannot be written, or the ledger not used.
-        """
-        self._check_made_here()
-        with self._lock:
-            self._check_whole()
-            checkpoints.save(self, path, ledger=ledger)
-
-    def load(self, path: str | PathLike[str], *, ledger: Ledger | None = None) -> None:
-        """Go on from a checkpoint: records, releases, noise, accountant and random numbers.
-
-        To be called on an unused agent that was made with the same settings, by the same versions.
-        What was saved between two draws goes on bit for bit. A draw that was made after the
-        checkpoint is made once more if its data are the same, and refused if they are not.
-
-        Parameters
-        ----------
-        path : str or path-like
-            What `save` wrote.
-        ledger : Ledger, optional
-            The one that was given to `save`.
-
-        Raises
-        ------
-        ValueError
-            If the agent was used, the file is damaged, no checkpoint, of an agent with other
-            settings or made with other versions, or the ledger is another one.
-        OSError
-            If the file or the ledger cannot be read.
-        """
-        self._check_made_here()
-        with self._lock:
-            self._check_whole()
-            checkpoints.load(self, path, ledger=ledger)
-
-    def check_unused(self, otherwise: str) -> None:
-        """Raise ValueError with these words if the agent has observed or drawn anything."""
-        new = self._new
-        if self._draws or self._step or new.steps or new.counts.any() or new.rewards.any():
-            raise ValueError(otherwise)
-
-    def __copy__(self) -> Self:
-        """Return an unused agent like this one, with random numbers of its own."""
-        self._check_made_here()
-        self._check_whole()
-        self.check_unused(
-            "agent must not be copied once it has observed or drawn anything: its records would be "
-            "released twice and paid for once. Make another one, which pays anew."
-        )
-        other = object.__new__(type(self))
-        other.__dict__.update(vars(self) | {"accountant": copy(self.accountant)})
-        other._sampler, other._rewards = self._sampler.fresh(), self._rewards.fresh()
-        other._rng = self._rng.spawn(1)[0]
-        other._new, other._lock = self._nothing(), RLock()
-        other._noise, other._entered = _noise_of(other._rng), None
-        other._deployed = None
-        return other
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.__copy__()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        raise ValueError(
-            "agent must not be pickled: all that are loaded from one file would have the same "
-            "noise, and their difference would show what it hides. Make it where it is used."
-        )
-
 
 def _with(paid: Paid, cost: Cost) -> Paid:
     """Return what was paid, and a draw of this cost."""
@@ -652,35 +447,40 @@ def _charge_all(accountant: KeepsJournal, paid: Paid) -> None:
         accountant.compose(cost, count)
 
 
-def _noise_of(rng: np.random.Generator) -> np.random.Generator:
-    """Return where the noise of draws comes from.
+def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
+    """Return what the policy cost, as statements have it; None if nothing was released."""
+    if not agent._paid or agent.batch_shape:
+        return None
+    target = agent._target or agent.accountant.budget
+    delta = target.delta if isinstance(target, ApproxDP) else USUAL_DELTA
+    own = agent.accountant.unlimited()
+    _charge_all(own, agent._paid)
+    epsilon = float(own.epsilon(delta))
+    order, divergence = None, None
+    if isinstance(target, RenyiDP):
+        at_order = RdpAccountant(orders=[target.order])
+        _charge_all(at_order, agent._paid)
+        order, divergence = target.order, float(at_order.spent(target.order))
+    relation = agent._paid[0][0].relation
+    too_small = isinstance(relation, PaperStep)
+    return {
+        "relation": str(relation),
+        "order": order,
+        "epsilon": divergence,
+        "delta": delta,
+        "epsilon_delta": epsilon if epsilon < math.inf else None,
+        "draws": agent.draws,
+        "randomness": randomness_of(agent._rng),
+        "caveats": ["the paper's sensitivity is too small"] if too_small else [],
+    }
 
-    Secret noise has a generator of its own: whoever saw which random actions were taken learns
-    nothing of it.
-    """
-    return secret_rng() if randomness_of(rng) == SECRET else rng
 
-
-def self_loops(
-    n_states: int, n_actions: int, *, terminates: bool = False, support: Support | None = None
-) -> BoolArray:
-    """Return in which cells of a transition table a state follows itself, shape (S, A, K).
-
-    Raises
-    ------
-    ValueError
-        If the support is for other states or actions.
-    """
-    if support is not None:
-        check_is("support", support, Support)
-        if support.next_states.shape[:2] != (n_states, n_actions):
-            raise ValueError(
-                f"support must be for {n_states} states and {n_actions} actions, got "
-                f"{support.next_states.shape[:2]}."
-            )
-        return support.next_states == np.arange(n_states)[:, None, None]
-    check_count("n_states", n_states)
-    check_count("n_actions", n_actions)
-    check_truth("terminates", terminates)
-    same = np.eye(n_states, n_states + terminates, dtype=np.bool_)
-    return np.repeat(same[:, None], n_actions, axis=1)
+def _episodes_left(agent: TabularAgent) -> int:
+    planned: int | None = getattr(agent, "episodes", None)
+    if planned is None:
+        raise ValueError("episodes must be given: the agent was made for no number of them.")
+    if planned <= agent.episodes_done:
+        raise ValueError(
+            f"episodes must be given, since all {planned} that the agent was made for are done."
+        )
+    return planned - agent.episodes_done

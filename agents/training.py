@@ -1,5 +1,6 @@
 """Training one agent: Gymnasium environments step by step, a tabular MDP by its counts."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,13 +14,16 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
+from privrl.agents.checkpoints import Checkpoint
+from privrl.agents.checkpoints import Keeper
+from privrl.agents.checkpoints import Record
 from privrl.agents.observer import Transition
-from privrl.agents.q_learning import QLearning
-from privrl.agents.resuming import Checkpoint, Keeper, Record
-from privrl.agents.stretches import play
 from privrl.agents.tabular import TabularAgent
-from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival
+from privrl.envs.facts import Playable
+from privrl.envs.facts import pays_on_arrival
+from privrl.envs.facts import proved_without_arrival
 from privrl.envs.steps import any_action
+from privrl.envs.steps import rollout_steps
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array
@@ -216,11 +220,11 @@ def learn_counts(
             f"{sizes}, got {(agent.n_states, agent.n_actions, agent.horizon)}."
         )
     _check_arrival(agent, mdp)
-    if isinstance(agent, QLearning):  # it learns of single steps
+    if agent.needs_steps:
         if checkpoint is not None:
             raise ValueError(
-                "checkpoint must be None for QLearning on tables, which plays all at once; train "
-                "it on a Gymnasium environment."
+                "checkpoint must be None on tables for an agent that learns from single steps; "
+                "train it on a Gymnasium environment."
             )
         first = agent.episodes_done
         agent.episodes_done = first + episodes
@@ -229,7 +233,10 @@ def learn_counts(
             if callback:
                 callback(Stretch(episode, 1, episode + 1 - first, episodes, agent.draws, reward))
 
-        return agent.play(mdp, episodes, rng, first=first, tell=tell)
+        played: tuple[list[int], FloatArray] = agent.play(  # type: ignore[attr-defined] # see needs_steps
+            mdp, episodes, rng, first=first, tell=tell
+        )
+        return played
     kept = Keeper(checkpoint, agent, mdp, rng, episodes)
     stretches = _stretches(agent, kept.first, kept.last)
     rewards = np.empty((len(stretches), *agent.batch_shape))
@@ -464,3 +471,56 @@ def _check_fit(agent: TabularAgent, env: object, states: Space[Any], actions: Sp
             f"agent must be made for the {states.n} states and {actions.n} actions of {env}, got "
             f"{agent.n_states} and {agent.n_actions}."
         )
+
+
+_LARGE = 2**20  # cells of the tables of all runs: of those that are smaller, counts are quick
+_AT_ONCE = 2**18  # steps
+
+
+def play(
+    agent: TabularAgent, mdp: TabularMDP, episodes: int, rng: np.random.Generator
+) -> FloatArray:
+    """Play episodes in an MDP, and tell the agent of them.
+
+    By counts, which take no more time for more episodes; or, where tables are large and hardly
+    touched, step by step, so that no table is made. Both have the same law.
+
+    Returns
+    -------
+    array, shape agent.batch_shape
+        Sum of the rewards of each run.
+    """
+    reward, width = mdp.reward_table, mdp.n_states
+    if agent.support is not None:
+        width = agent.support.width
+    runs = math.prod(agent.batch_shape)
+    cells = runs * mdp.n_states * mdp.n_actions * width
+    steps = runs * episodes * mdp.horizon
+    if cells > _LARGE and steps < cells / 4:
+        at_once = max(1, _AT_ONCE // (runs * mdp.horizon))
+        parts = [min(at_once, episodes - done) for done in range(0, episodes, at_once)]
+        return np.asarray(sum(_step_by_step(agent, mdp, part, rng) for part in parts))
+    if agent.support is not None and reward.shape[-1] > 1:
+        reward = np.take_along_axis(reward, np.maximum(agent.support.next_states, 0), axis=-1)
+    counts = mdp.rollout_counts(
+        agent.behaviour, episodes, rng, support=agent.support, free=agent.free
+    )
+    agent.observe_counts(counts, reward, ends=mdp.ends if agent.terminates else None)
+    return np.einsum("...sax,sax->...", counts, reward)
+
+
+def _step_by_step(
+    agent: TabularAgent, mdp: TabularMDP, episodes: int, rng: np.random.Generator
+) -> FloatArray:
+    state, action, following = rollout_steps(mdp, agent.behaviour, episodes, rng, free=agent.free)
+    table = mdp.reward_table
+    if table.shape[-1] > 1:  # steps do not tell
+        agent.check_covers_arrival()
+    paid = table[state, action, following if table.shape[-1] > 1 else 0]
+    observed, terminated = np.ones(state.shape, np.bool_), np.zeros(state.shape, np.bool_)
+    if agent.terminates:  # in an end nothing more happens
+        observed, terminated = ~mdp.ends[state], mdp.ends[following]
+    agent.observe_steps(
+        state, action, paid, following, observed=observed, terminated=terminated & observed
+    )
+    return paid.sum(axis=(0, 1))

@@ -3,18 +3,15 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import KeepsJournal
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.rewards import BetaPosterior, RewardModel
-from privrl.agents.schedules import Schedule
-from privrl.envs.support import Support
+from privrl.agents.rewards import BetaPosterior
+from privrl.agents.setup import TabularSetup
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
-from privrl.numerics.randomness import Rng
-from privrl.numerics.typing import FloatArray, IntArray
-from privrl.samplers.base import Posterior, Sampler
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
+from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _FAILURE = 0.05
@@ -33,7 +30,7 @@ class UCBVI(CountsAgent):
 
     Parameters
     ----------
-    n_states, n_actions, horizon, sampler, rewards, rng, ...
+    setup : TabularSetup
         See `CountsAgent`.
     bonus : float, optional
         Multiplies every width of the confidence sets, > 0. With theory's constants, which are
@@ -87,31 +84,12 @@ class UCBVI(CountsAgent):
     horizon only.
     """
 
+    look = ("#009E73", "P", "-")
     remembered = ("_upper_values",)
     bonus: float = fixed()
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        horizon: int,
-        *,
-        bonus: float | None = None,
-        sampler: Sampler,
-        rewards: RewardModel,
-        rng: Rng = None,
-        schedule: Schedule | None = None,
-        accountant: KeepsJournal | None = None,
-        batch_shape: tuple[int, ...] = (),
-        terminates: bool = False,
-        support: Support | None = None,
-        known_rows: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            n_states, n_actions, horizon, sampler=sampler, rewards=rewards, rng=rng,
-            schedule=schedule, accountant=accountant, batch_shape=batch_shape,
-            terminates=terminates, support=support, known_rows=known_rows,
-        )  # fmt: skip
+    def __init__(self, setup: TabularSetup, *, bonus: float | None = None) -> None:
+        super().__init__(setup)
         wanted = 1 / self.horizon**2 if bonus is None else bonus
         self.bonus = check_positive("bonus", wanted, "1 is theory's, less explores less")
         self._upper_values: FloatArray | None = None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privrl.accounting import RenyiDP
-from privrl.agents import PSRL, BetaRewards, Geometric, KnownRewards, NoisyRewards
+from privrl.agents import PSRL, BetaRewards, Geometric, KnownRewards, NoisyRewards, TabularSetup
 from privrl.agents.training import learn_counts
 from privrl.envs import riverswim
 from privrl.samplers import Diffuse, NoisyCounts
@@ -39,14 +39,16 @@ def _learn(measure, what, kind, ratio, episodes):
             paid = NoisyCounts.calibrated(RenyiDP(2, 0.5), draws=draws, table="rewards")
             rewards = NoisyRewards(paid)
         return PSRL(
-            mdp.n_states,
-            mdp.n_actions,
-            mdp.horizon,
-            sampler=sampler,
-            rewards=rewards,
-            rng=np.random.default_rng(0),
-            batch_shape=(_RUNS,),
-            schedule=Geometric(ratio),
+            TabularSetup(
+                mdp.n_states,
+                mdp.n_actions,
+                mdp.horizon,
+                sampler=sampler,
+                rewards=rewards,
+                rng=np.random.default_rng(0),
+                batch_shape=(_RUNS,),
+                schedule=Geometric(ratio),
+            )
         )
 
     def learn(agent) -> None:

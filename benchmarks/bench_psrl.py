@@ -8,7 +8,7 @@ import pytest
 from peers import CLOCK
 
 from privrl.accounting import RdpAccountant
-from privrl.agents import PSRL, BetaRewards, KnownRewards
+from privrl.agents import PSRL, BetaRewards, KnownRewards, TabularSetup
 from privrl.agents.training import learn_counts
 from privrl.costs import together
 from privrl.envs import plan, planning, riverswim
@@ -28,13 +28,15 @@ def _agent(mdp, runs, private, seed=0):
     if private:
         rewards = BetaRewards(Diffuse(weight=0.1, alpha=1.0, table="rewards"))
     return PSRL(
-        mdp.n_states,
-        mdp.n_actions,
-        mdp.horizon,
-        sampler=Diffuse(weight=0.1),
-        rewards=rewards,
-        rng=np.random.default_rng(seed),
-        batch_shape=(runs,),
+        TabularSetup(
+            mdp.n_states,
+            mdp.n_actions,
+            mdp.horizon,
+            sampler=Diffuse(weight=0.1),
+            rewards=rewards,
+            rng=np.random.default_rng(seed),
+            batch_shape=(runs,),
+        )
     )
 
 

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, BetaRewards, Geometric, NoisyRewards
+from privrl.agents import PSRL, BetaRewards, Geometric, NoisyRewards, TabularSetup
 from privrl.costs import ReplaceStep
 from privrl.experiments import train
 from privrl.samplers import Diffuse, NoisyCounts
@@ -40,14 +40,16 @@ def _agent(kind, episodes):
         sampler = NoisyCounts(sigma=5.0, updates=draws, **_PAID)
         paid = NoisyRewards(NoisyCounts(sigma=5.0, updates=draws, table="rewards", **_PAID))
     return PSRL(
-        16,
-        4,
-        _HORIZON,
-        sampler=sampler,
-        rewards=paid,
-        rng=np.random.default_rng(0),
-        schedule=_SCHEDULE,
-        terminates=True,
+        TabularSetup(
+            16,
+            4,
+            _HORIZON,
+            sampler=sampler,
+            rewards=paid,
+            rng=np.random.default_rng(0),
+            schedule=_SCHEDULE,
+            terminates=True,
+        )
     )
 
 

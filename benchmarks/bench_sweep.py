@@ -4,7 +4,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from privrl.experiments import Method, SweepSpec, run_sweep
-from privrl.experiments.sweeps import jobs_of
+from privrl.experiments.sweeps.sweep import jobs_of
 
 
 @pytest.mark.parametrize(("backend", "workers"), [("sequential", None), ("loky", 1), ("loky", 2)])

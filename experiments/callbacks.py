@@ -1,8 +1,8 @@
 """Callbacks of training that log it: to TensorBoard, MLflow, Weights & Biases, or a progress bar.
 
-A callback is whatever can be called with a `privrl.agents.Stretch`, which it is after each stretch
-of episodes. Names of logged values say whether the guarantee covers them: what was earned is
-"not_private/...", what follows from the schedule alone is "public/...".
+A callback is any callable that takes a `privrl.agents.training.Stretch`; it is called after each
+stretch of episodes. The names of logged values show whether the guarantee covers them: rewards are
+"not_private/...", and what follows from the schedule alone is "public/...".
 """
 
 import time

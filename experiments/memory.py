@@ -2,9 +2,8 @@
 
 import math
 
-from privrl.experiments.methods import Method
+from privrl.agents.methods import Method
 from privrl.files.shown import shown
-from privrl.samplers.buffered import BufferedFactorisation
 
 _LARGEST_TABLE = 2.5e8  # bytes; a draw holds several tables of that size, in each worker
 _LARGEST_PAST = 4e9  # bytes of what a sampler keeps from its draws: their noise, or a window
@@ -40,8 +39,8 @@ def check_memory(
     if kept:
         what = f"{(runs or 1) * past / 1e9:.1f} GB for what is kept of all draws"
     ways = [] if method.support else ["make the possible next states public (support)"]
-    if kept and method.sampler.startswith("noisy-counts"):
-        ways.append("take the sampler noisy-counts:buffered, which keeps a few tables")
+    if kept and method.lighter_sampler:
+        ways.append(f"take the sampler {method.lighter_sampler}, which keeps a few tables")
     if kept:
         ways.append("draw less often (schedule)")
     way = ", or ".join(ways or ["number fewer states"])
@@ -67,13 +66,4 @@ def _bytes(method: Method, table: tuple[int, int, int], episodes: int) -> tuple[
     """Return how large a table of a run is, and all that it keeps from draw to draw."""
     one = 8 * math.prod(table)
     draws = len(method.draws_of(episodes).starts(episodes))
-    return one, _tables_kept(method, draws) * one
-
-
-def _tables_kept(method: Method, draws: int) -> int:
-    """Return how many tables of transitions a run keeps from draw to draw."""
-    if method.sampler == "noisy-counts:buffered":
-        return 1 + len(BufferedFactorisation(draws).rates)
-    if method.sampler.startswith(("noisy-counts", "local-counts")):
-        return draws  # the noise of each goes into those that follow
-    return min(method.window or 1, draws)
+    return one, method.tables_kept(draws) * one

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from privrl._plain import lookup
 from privrl.costs.relations import (
     AddRemoveRecord,
     PaperStep,
@@ -22,7 +23,6 @@ from privrl.numerics.checks import check_is
 if TYPE_CHECKING:  # the names of relations are asked for where nothing is learned
     import gymnasium as gym
 
-    from privrl.agents import Schedule
 
 Named = TypeVar("Named")
 
@@ -59,48 +59,6 @@ RELATIONS: dict[str, Callable[[int, bool], Relation]] = {
     "add-remove-record": lambda horizon, arrival: AddRemoveRecord(),
     **RL_RELATIONS,
 }
-
-
-def lookup(kind: str, name: str, table: Mapping[str, Named]) -> Named:
-    """Return ``table[name]``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name; the nearest ones are suggested.
-    """
-    if name in table:
-        return table[name]
-    raise ValueError(
-        f"{kind} must be one of {', '.join(table)}, got {shown(name)}{did_you_mean(name, table)}"
-    )
-
-
-def schedule_named(name: str) -> "Schedule":
-    """Return the schedule called ``every-episode``, ``geometric`` or ``geometric:RATIO``.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown or the ratio is not a number > 1.
-    """
-    from privrl.agents import EveryEpisode, Geometric  # noqa: PLC0415
-
-    check_is("schedule", name, str)
-    kind, _, ratio = name.partition(":")
-    if kind == "geometric":
-        try:
-            return Geometric(float(ratio)) if ratio else Geometric()
-        except ValueError as error:
-            raise ValueError(
-                f"schedule {shown(name)} needs a finite ratio > 1, such as geometric:1.2."
-            ) from error
-    if name == "every-episode":
-        return EveryEpisode()
-    raise ValueError(
-        f"schedule must be one of every-episode, geometric, geometric:RATIO, got {shown(name)}"
-        + did_you_mean(name, ["every-episode", "geometric"])
-    )
 
 
 def make_env(

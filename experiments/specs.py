@@ -1,8 +1,8 @@
 """Specs: what is to be done, as frozen dataclasses of plain data that JSON can hold.
 
 A field that the command line offers says what it is in a sentence beside its type:
-``order: Annotated[float, "Rényi order of the budget, > 1."] = 2.0``. So an option has its name, its
-type, its default and its help from one line.
+``seed: Annotated[int, "Root of all randomness."] = 0``. One line gives an option its name, type,
+default and help.
 """
 
 import difflib
@@ -25,8 +25,11 @@ from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats
 
 # What several specs have.
-Order = Annotated[float, "Rényi order of the budget, > 1."]
-Delta = Annotated[float, "At which (epsilon, delta) is reported."]
+Delta = Annotated[float, "The delta of (epsilon, delta)-differential privacy; 0 for pure privacy."]
+RenyiOrder = Annotated[
+    float | None,
+    "Makes the budget a Renyi divergence of this order > 1; delta is then for the report alone.",
+]
 Unit = Annotated[
     str, "Privacy unit: replace-transition, replace-step, replace-episode, paper-step."
 ]
@@ -99,3 +102,16 @@ def _value(hint: Any, data: Any, name: str) -> Any:
         raise ValueError(f"{name} must be a list, got {shown(data)}.")
     wanted = " or ".join(getattr(one, "__name__", str(one)) for one in accepted)
     raise ValueError(f"{name} must be of type {wanted}, got {shown(data)}.")
+
+
+def budget_name(delta: float, renyi_order: float | None) -> str:
+    """Return the kind of a budget as axes and tables name it."""
+    if renyi_order is not None:
+        return f"Renyi order {renyi_order:g}"
+    return f"(ε, δ = {delta:g})-DP" if delta else "pure ε-DP"
+
+
+def unit_name(relation: str) -> str:
+    """Return the privacy unit in words: "one step replaced"."""
+    verb, _, what = relation.partition("-")
+    return f"one {what} {verb}d" if verb == "replace" else relation.replace("-", " ")

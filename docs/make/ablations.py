@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pages
 
-from privrl.agents import filled, sparse_model, sparse_psrl
+from privrl.agents import sparse_model, sparse_psrl
+from privrl.agents import sparse_model as filled
 from privrl.envs import benchmark
 from privrl.experiments import Method
 from privrl.experiments.sweeps.jobs import Job, run_job

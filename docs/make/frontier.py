@@ -18,9 +18,10 @@ from matplotlib.figure import Figure
 from privrl.accounting import ApproxDP
 from privrl.agents.policy_release import PolicyMechanism, policy_value
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments import Method, SweepSpec, preset, run_sweep
+from privrl.experiments import Method, SweepSpec, run_sweep
 from privrl.experiments.palette import GREY, shades
-from privrl.experiments.sweeps import SweepResult, plots
+from privrl.experiments.sweeps import plots, preset
+from privrl.experiments.sweeps.sweep import SweepResult
 
 RUNS = 100
 EPSILONS = (0.01, 0.1, 1.0)

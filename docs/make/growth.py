@@ -55,7 +55,7 @@ class Curve:
 
 
 def _episode(states: int = 50, actions: int = 2, horizon: int = 20) -> Task:
-    from privrl.agents import PSRL, KnownRewards  # noqa: PLC0415 -- a point loads what it measures
+    from privrl.agents import PSRL, KnownRewards, TabularSetup  # noqa: PLC0415 -- a point loads its own
     from privrl.envs import Support  # noqa: PLC0415
     from privrl.samplers import Diffuse  # noqa: PLC0415
 
@@ -64,33 +64,37 @@ def _episode(states: int = 50, actions: int = 2, horizon: int = 20) -> Task:
     first = rng.integers(0, states - width + 1, (states, actions, 1))
     support = Support(first + np.arange(width), states)
     agent = PSRL(
-        states,
-        actions,
-        horizon,
-        sampler=Diffuse(weight=0.1),
-        rewards=KnownRewards(rng.random((states, actions))),
-        rng=rng,
-        support=support,
+        TabularSetup(
+            states,
+            actions,
+            horizon,
+            sampler=Diffuse(weight=0.1),
+            rewards=KnownRewards(rng.random((states, actions))),
+            rng=rng,
+            support=support,
+        )
     )
     return lambda: [agent.begin_episode(number) for number in range(5)]
 
 
 def _learning(episodes: int = 30, runs: int = 20, ratio: float | None = None) -> Task:
-    from privrl.agents import PSRL, Geometric, KnownRewards  # noqa: PLC0415
+    from privrl.agents import PSRL, Geometric, KnownRewards, TabularSetup  # noqa: PLC0415
     from privrl.agents.training import learn_counts  # noqa: PLC0415
     from privrl.envs import riverswim  # noqa: PLC0415
     from privrl.samplers import Diffuse  # noqa: PLC0415
 
     mdp = riverswim()
     agent = PSRL(
-        mdp.n_states,
-        mdp.n_actions,
-        mdp.horizon,
-        sampler=Diffuse(weight=0.1),
-        rewards=KnownRewards(mdp.expected_reward),
-        rng=np.random.default_rng(0),
-        batch_shape=(runs,),
-        **({} if ratio is None else {"schedule": Geometric(ratio)}),
+        TabularSetup(
+            mdp.n_states,
+            mdp.n_actions,
+            mdp.horizon,
+            sampler=Diffuse(weight=0.1),
+            rewards=KnownRewards(mdp.expected_reward),
+            rng=np.random.default_rng(0),
+            batch_shape=(runs,),
+            **({} if ratio is None else {"schedule": Geometric(ratio)}),
+        )
     )
     return lambda: learn_counts(agent, mdp, episodes, np.random.default_rng(1))
 

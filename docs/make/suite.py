@@ -10,8 +10,9 @@ from functools import partial
 import pages
 import pandas as pd
 
-from privrl.experiments.suites import preset, run_suite
+from privrl.experiments.suites import run_suite
 from privrl.experiments.suites.plots import shares_of_the_optimum
+from privrl.experiments.suites.presets import preset
 from privrl.experiments.suites.report import HALVES, budget_text, by_budget, conditions_text, report
 
 _MORE = ("others", "rivals", "users")  # presets

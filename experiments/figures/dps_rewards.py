@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl.agents.methods import Method
 from privrl.costs.relations import PaperStepWarning
 from privrl.experiments.figures.base import Figure, panels
-from privrl.experiments.methods import Method
 from privrl.experiments.palette import BLACK, look
-from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, preset, run_sweep
+from privrl.experiments.sweeps import SweepSpec, preset, run_sweep
+from privrl.experiments.sweeps.presets import PUBLISHED
+from privrl.experiments.sweeps.sweep import SweepResult
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 _REWARDS = 0.5  # what the paper gives them, beside ε

@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from privrl.agents.methods import Method
 from privrl.experiments.figures.base import Figure, legend, note, panels
-from privrl.experiments.methods import Method
 from privrl.experiments.palette import look, shades
-from privrl.experiments.sweeps import PUBLISHED, SweepResult, SweepSpec, plots, preset, run_sweep
+from privrl.experiments.sweeps import SweepSpec, plots, preset, run_sweep
+from privrl.experiments.sweeps.presets import PUBLISHED
+from privrl.experiments.sweeps.sweep import SweepResult
 from privrl.numerics.printing import up_to_places as up
 
 _DEFAULT = Method().label

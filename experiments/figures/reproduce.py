@@ -8,9 +8,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from privrl._plain import lookup
 from privrl.experiments.figures import FIGURES
 from privrl.experiments.figures.kept import kept
-from privrl.experiments.names import lookup
 from privrl.experiments.sweeps.jobs import versions
 from privrl.experiments.workers import on_workers
 from privrl.files import files as _files

@@ -16,6 +16,7 @@ from privrl.experiments.reports.contents import Contents
 from privrl.experiments.reports.parts import Cell, Chart, Level, Part, Section, Series, Table
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import HEADING, promise
+from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.suites.report import (
     FINAL,
     HALVES,
@@ -95,7 +96,7 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
     methods = results["method"].nunique()
     budgets = sorted(e for e in results["epsilon"].unique() if math.isfinite(e))
     unit = spec["relation"]
-    said = [_SIMULATED, f"The unit of the budgets: {unit}."]
+    said = [_SIMULATED, f"The unit of the budgets: {unit_name(unit)}."]
     if unit == "paper-step":
         said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
     sections = [
@@ -246,7 +247,7 @@ def _kept(
             )
         )
     levels += beside
-    order = f"Rényi order {spec['order']:g}"
+    order = budget_name(spec["delta"], spec["renyi_order"])
     picture = Chart(
         "lines",
         "Reward kept at each privacy budget of a whole run; further left is more private. Bands "
@@ -284,6 +285,7 @@ def _curves(
         if np.isinf(rows["epsilon"]).all()
     ]
     methods = [m for m in curves["method"].unique() if m not in none] or none
+    kind = budget_name(spec["delta"], spec["renyi_order"])
     yield (
         "Reward of each episode, as it was: the bands are 95 % confidence intervals of the mean "
         "over runs. Below each picture are its numbers."
@@ -300,7 +302,7 @@ def _curves(
         ]
         yield Chart(
             "lines",
-            f"Learning of {method}, at each budget ε (nats, Rényi order {spec['order']:g}).",
+            f"Learning of {method}, at each budget ε (nats, {kind}).",
             x="episode",
             y=reward,
             series=(*lines, *beside),

@@ -1,13 +1,5 @@
 """Suites: agents on many tasks, how far each comes from chance to the optimum."""
 
-from privrl.experiments.suites.presets import PRESETS, preset
-from privrl.experiments.suites.suite import SuiteResult, SuiteSpec, jobs_of, run_suite
+from privrl.experiments.suites.suite import SuiteSpec, run_suite
 
-__all__ = [
-    "PRESETS",
-    "SuiteResult",
-    "SuiteSpec",
-    "jobs_of",
-    "preset",
-    "run_suite",
-]
+__all__ = ["SuiteSpec", "run_suite"]

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from privrl.experiments.palette import GREY, Look, looks_of
 from privrl.experiments.pictures import Picture
+from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.suites.report import (
     FINAL,
     HALVES,
@@ -18,6 +19,7 @@ from privrl.experiments.suites.report import (
     Report,
     budget_text,
     mean_of,
+    renyi_order_of,
     report,
     share_text,
     spent_text,
@@ -64,7 +66,8 @@ def shares_of_the_optimum(results: pd.DataFrame) -> Figure:
         for label, look in looked.items():
             _method(axes, made, places, Column(label, epsilon), look)
         title = budget_text(epsilon)
-        title += "\n" if math.isinf(epsilon) else f"\nas (ε, δ): {spent_text(results, epsilon)}"
+        renyi = renyi_order_of(results) is not None and not math.isinf(epsilon)
+        title += f"\nas (ε, δ): {spent_text(results, epsilon)}" if renyi else "\n"
         axes.set_title(title, fontsize="small", pad=8)
     _headings(figure, made, {row: 1 - (above + top) / high for row, top in places.items()})
     means = {mean_of(half) for half in made.rows}
@@ -170,7 +173,7 @@ def _legends(
 
 def _title(figure: Figure, results: pd.DataFrame, high: float) -> None:
     first = results.iloc[0]
-    unit = first.relation.replace("-", " ")
+    unit, budget = unit_name(first.relation), budget_name(first.delta, renyi_order_of(results))
     if first.relation == "paper-step":
         unit += ", whose sensitivity is too small: NOT A GUARANTEE"
     top = 1 - 0.1 / high
@@ -179,7 +182,7 @@ def _title(figure: Figure, results: pd.DataFrame, high: float) -> None:
     )
     figure.text(
         0.01, top - 0.23 / high,
-        f"privacy unit: {unit}; budgets of a whole run: Rényi divergence of order {first.order:g}, "
-        f"in nats; means of {results['run'].nunique()} runs",
+        f"privacy unit: {unit}; budgets of a whole run: ε in nats, {budget}; "
+        f"means of {results['run'].nunique()} runs",
         va="top", fontsize="small",
     )  # fmt: skip

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from privrl.experiments.methods import Method
-from privrl.experiments.names import lookup
+from privrl._plain import lookup
+from privrl.agents.methods import Method
 from privrl.experiments.suites.suite import SuiteSpec
 from privrl.experiments.sweeps.presets import override
 
@@ -48,12 +48,13 @@ _USERS = SuiteSpec(
     runs=8,
 )
 
+_PLAIN = {"steps": _STEPS, "others": _OTHERS, "rivals": _RIVALS, "users": _USERS}
+
 PRESETS: Final[dict[str, SuiteSpec]] = {
-    "steps": _STEPS,
-    "others": _OTHERS,
-    "rivals": _RIVALS,
-    "users": _USERS,
+    **_PLAIN,
+    **{f"{name}-renyi-2": replace(base, renyi_order=2.0) for name, base in _PLAIN.items()},
 }
+"""By their names; budgets of a preset "...-renyi-2" are Renyi divergences of order 2."""
 
 
 def preset(name: str, **changes: Any) -> SuiteSpec:

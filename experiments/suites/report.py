@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from privrl.experiments.specs import budget_name, unit_name
 from privrl.numerics.printing import up
 
 HALVES = {
@@ -110,15 +111,21 @@ def spent_text(results: pd.DataFrame, epsilon: float) -> str:
     return f"({up(most)}, {float(results['delta'].iloc[0])!r})"
 
 
+def renyi_order_of(results: pd.DataFrame) -> float | None:
+    """Return the order of Renyi budgets; None for others."""
+    order = results["renyi_order"].iloc[0]
+    return None if pd.isna(order) else float(order)
+
+
 def conditions_text(results: pd.DataFrame) -> str:
     """Write what budgets, privacy unit and means are."""
-    first, runs = results.iloc[0], results["run"].nunique()
+    first, runs, order = results.iloc[0], results["run"].nunique(), renyi_order_of(results)
     budgets = sorted(results.loc[np.isfinite(results["epsilon"]), "epsilon"].unique())
     comes = ", ".join(f"{budget_text(e)} to {spent_text(results, e)}" for e in budgets)
-    said = f"; as (ε, δ) they come to at most: {comes}" if budgets else ""
+    more = f"; as (ε, δ) they come to at most: {comes}" if budgets and order is not None else ""
     text = (
-        f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats{said}."
-        f" Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)}"
+        f"Budgets cover the whole run: ε in nats, {budget_name(first.delta, order)}{more}. "
+        f"Privacy unit: {unit_name(first.relation)}. Means of {runs} run{'s' * (runs > 1)}"
     )
     if runs > 1:
         shown = results.groupby(["task", "episodes", "method", "epsilon"])[["learning", "final"]]

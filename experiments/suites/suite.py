@@ -9,12 +9,19 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from privrl.accounting.targets import DEFAULT_DELTA
+from privrl.agents.methods import Method
+from privrl.agents.methods import NO_PRIVACY
 from privrl.envs import SUITE
 from privrl.envs import TabularMDP
 from privrl.envs import benchmark
 from privrl.envs.suite import Benchmark
-from privrl.experiments.methods import Method
-from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
+from privrl.experiments.specs import Block
+from privrl.experiments.specs import Delta
+from privrl.experiments.specs import RenyiOrder
+from privrl.experiments.specs import Runs
+from privrl.experiments.specs import Seed
+from privrl.experiments.specs import Unit
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, check_jobs, most_runs
@@ -44,10 +51,12 @@ class SuiteSpec(Comparison):
     methods : tuple of Method
         What is compared, under labels of their own.
     epsilons : tuple of float or None
-        Budgets of a whole run, in Rényi divergence (nats) of the given order; None is no privacy.
+        Budgets of a whole run, in nats: (epsilon, delta)-differential privacy; None is no privacy.
         A method that is not private is run without, once.
-    order : float
-        Rényi order of the budgets, > 1.
+    delta : float
+        Of all budgets, >= 0 and < 1; 0 is pure privacy.
+    renyi_order : float, optional
+        As for `privrl.experiments.SweepSpec`.
     relation : str
         What one neighbour changes.
     episodes : tuple of int, optional
@@ -56,8 +65,6 @@ class SuiteSpec(Comparison):
         Independent runs of each method, budget and task.
     seed : int
         The root of all randomness, see `privrl.experiments.SweepSpec`.
-    delta : float
-        At which the (epsilon, delta) of each budget is reported.
     block : int
         Most runs that are computed together; fewer where tables are large. Results depend on it
         as on the seed.
@@ -71,12 +78,12 @@ class SuiteSpec(Comparison):
     tasks: tuple[str, ...] = ("all",)
     methods: tuple[Method, ...] = field(default=(Method(),))
     epsilons: tuple[float | None, ...] = (None, 1.0, 0.1)
-    order: Order = 2.0
     relation: Unit = "replace-step"
     episodes: _Episodes = None
     runs: Runs = 20
     seed: Seed = 0
-    delta: Delta = 1e-5
+    delta: Delta = DEFAULT_DELTA
+    renyi_order: RenyiOrder = None
     block: Block = 20
 
     def __post_init__(self) -> None:
@@ -205,9 +212,9 @@ def _jobs(spec: SuiteSpec, lesson: _Lesson) -> list[Job]:
             episodes=lesson.episodes,
             method=method,
             relation=spec.relation,
-            order=spec.order,
             epsilon=epsilon,
             delta=spec.delta,
+            renyi_order=spec.renyi_order,
             first_run=0,
             runs=spec.runs,
             seed=spec.seed,
@@ -226,7 +233,7 @@ def _contestants(spec: SuiteSpec) -> Iterator[tuple[Method, float | None]]:
 
 
 def _without_privacy(method: Method) -> Method:
-    return replace(method, sampler="non-private", window=None)
+    return replace(method, sampler=NO_PRIVACY, window=None)
 
 
 def _blocks(job: Job, most: int, mdp: TabularMDP) -> Iterator[Job]:
@@ -273,7 +280,7 @@ def _rows(lesson: _Lesson, job: Job, found: Found) -> pd.DataFrame:
             "sampler": method.sampler,
             "schedule": method.schedule,
             "relation": job.relation,
-            "order": job.order,
+            "renyi_order": job.renyi_order,
             "epsilon": math.inf if job.epsilon is None else job.epsilon,
             "spent": result.spent,
             "delta": job.delta,

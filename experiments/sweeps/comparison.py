@@ -1,9 +1,10 @@
 """What sweeps and suites have in common: methods at budgets, in runs from one seed."""
 
-import numpy as np
-
-from privrl.experiments.methods import Method
-from privrl.experiments.names import RL_RELATIONS, lookup
+from privrl._plain import lookup
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import target_of
+from privrl.agents.methods import Method
+from privrl.experiments.names import RL_RELATIONS
 from privrl.experiments.specs import Spec
 from privrl.numerics.checks import check_between, check_count, check_is, check_positive
 
@@ -13,11 +14,11 @@ class Comparison(Spec):
 
     methods: tuple[Method, ...]
     epsilons: tuple[float | None, ...]
-    order: float
     relation: str
     runs: int
     seed: int
     delta: float
+    renyi_order: float | None
     block: int
 
     def _check(self) -> None:
@@ -36,10 +37,14 @@ class Comparison(Spec):
         budgets = (e if e is None else check_positive("epsilons", e) for e in self.epsilons)
         plain = {
             "epsilons": tuple(budgets),
-            "order": check_between("order", self.order, 1, np.inf),
             "seed": check_count("seed", self.seed, least=0),
-            "delta": check_between("delta", self.delta, 0, 1),
+            "delta": 0.0 if self.delta == 0 else check_between("delta", self.delta, 0, 1),
             **{name: check_count(name, getattr(self, name)) for name in ("runs", "block")},
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+        self.target(1.0)  # which checks delta and order
+
+    def target(self, epsilon: float | None) -> Target | None:
+        """Return the privacy of a whole run at one of the budgets."""
+        return None if epsilon is None else target_of(epsilon, self.delta, self.renyi_order)

@@ -19,24 +19,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import RenyiDP
+from privrl.accounting.targets import DEFAULT_DELTA, Target, target_of
 from privrl.agents import TabularAgent
+from privrl.agents.methods import Method, Task, make_agent
+from privrl.agents.schedules import schedule_named
 from privrl.agents.training import Callback, learn_counts
 from privrl.envs import TabularMDP
 from privrl.experiments import memory
-from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.names import rl_relation, schedule_named
+from privrl.experiments.names import rl_relation
 from privrl.experiments.specs import Spec
 from privrl.numerics.randomness import VectorisedGenerator
 from privrl.numerics.special import FloatArray
-from privrl.samplers.dirichlet import DirichletSampler
-from privrl.samplers.noisy_counts import NoisyCounts
 
 _CURVE_POINTS = 60
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
 _CELLS_PER_RUN = 72  # whose tables have so many cells
-#: Agents of which all that they draw has a row for each budget.
-_ABREAST = ("psrl", "ucbvi", "dp-ucbvi", "rlsvi", "explore-then-plan")
 _DRAWS_PER_JOB = 20  # and a job as long as so many more draws, for its calibration
 
 
@@ -54,12 +51,12 @@ class Job(Spec):
         How the agent learns.
     relation : str
         What one neighbour changes.
-    order : float
-        Rényi order of the budget.
     epsilon : float or None
         Budget of a whole run (nats); None without privacy.
     delta : float
-        At which the (epsilon, delta) is reported.
+        Of the budget; of a Renyi budget, at which the (epsilon, delta) is reported.
+    renyi_order : float or None
+        The order of a Renyi budget.
     first_run, runs : int
         The block: its first run and how many there are.
     seed : int
@@ -73,12 +70,19 @@ class Job(Spec):
     episodes: int
     method: Method
     relation: str
-    order: float
     epsilon: float | None
     delta: float
+    renyi_order: float | None
     first_run: int
     runs: int
     seed: int
+
+    @property
+    def target(self) -> Target | None:
+        """The privacy of a whole run."""
+        if self.epsilon is None:
+            return None
+        return target_of(self.epsilon, self.delta, self.renyi_order)
 
     @property
     def key(self) -> str:
@@ -87,11 +91,14 @@ class Job(Spec):
 
     def seed_sequence(self) -> np.random.SeedSequence:
         """Return the root of the job's randomness: no other job of any sweep has it."""
-        words = np.frombuffer(self._hash("delta", "seed"), dtype="<u4")
+        # A delta that is only reported changes no number; one that is spent does.
+        reported = self.epsilon is None or self.renyi_order is not None
+        words = np.frombuffer(self._hash("seed", *["delta"] * reported), dtype="<u4")
         return np.random.SeedSequence([self.seed, *words.tolist()])
 
     def _hash(self, *without: str) -> bytes:
         content = {name: value for name, value in self.to_dict().items() if name not in without}
+        content["order"] = content.pop("renyi_order")
         content["method"] = {n: v for n, v in content["method"].items() if n != "label"}
         text = json.dumps(_canonical(content), sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).digest()
@@ -117,7 +124,7 @@ class JobResult:
     draws : int
         How often the agent drew.
     spent, epsilon_delta : float
-        What that cost: Rényi divergence of the budget's order, and epsilon at its delta.
+        What that cost: in the budget's own measure, and epsilon at the delta.
     weight, alpha, sigma : float
         What a row of transition counts was released with; NaN where the sampler has no such.
     """
@@ -153,7 +160,7 @@ def abreast(
     """
     alike: dict[object, list[Job]] = {}
     for job in jobs:
-        by_itself = job.runs == 1 or job.method.agent not in _ABREAST or not job.method.is_private
+        by_itself = job.runs == 1 or not job.method.kind.side_by_side or not job.method.is_private
         alike.setdefault(job if by_itself else replace(job, epsilon=None), []).append(job)
     found = []
     for those in alike.values():
@@ -212,7 +219,9 @@ def run_abreast(
     if job.method.is_private:
         accountant = agent.accountant
         assert isinstance(accountant, RdpAccountant)
-        spent, epsilon = accountant.spent(job.order), accountant.epsilon(job.delta)
+        spent = epsilon = accountant.epsilon(job.delta or DEFAULT_DELTA)
+        if job.renyi_order is not None:
+            spent = accountant.spent(job.renyi_order)
     settings = _settings(agent)
     seconds = (perf_counter() - began) / len(jobs)
     return [
@@ -236,8 +245,6 @@ def work(job: Job, mdp: TabularMDP, *, upto: int | None = None) -> float:
     schedules = [job.method.draws_of(job.episodes)]
     if job.method.resamples is not None:
         schedules.append(schedule_named(job.method.resamples))
-    if job.method.agent == "random":
-        schedules = [schedule_named("every-episode")]
     for schedule in schedules:
         draws += len(schedule.starts(episodes))
     cells = math.prod(_table(job, mdp))
@@ -303,20 +310,17 @@ def _agent(
         episodes=job.episodes,
         expected_reward=mdp.expected_reward,
         support=mdp.support if job.method.support else None,
-        best_policy=mdp.plan()[0] if job.method.agent == "oracle" else None,
+        best_policy=mdp.plan()[0] if job.method.kind.needs_tables else None,
     )
-    budgets = [None if job.epsilon is None else RenyiDP(job.order, job.epsilon) for job in jobs]
-    return make_agent(job.method, task, budgets, rng, runs=runs)
+    return make_agent(job.method, task, [each.target for each in jobs], rng, runs=runs)
 
 
 def _settings(agent: TabularAgent) -> dict[str, FloatArray]:
     """Return what a row of transition counts was released with, at each budget."""
     sampler, budgets = agent.sampler, agent.batch_shape[0]
     found = {name: np.full(budgets, math.nan) for name in ("weight", "alpha", "sigma")}
-    if isinstance(sampler, DirichletSampler):
-        found |= {"weight": sampler.weight, "alpha": sampler.alpha}
-    if isinstance(sampler, NoisyCounts):
-        found |= {"sigma": sampler.sigma, "alpha": sampler.alpha}
+    if hasattr(sampler, "weight") or hasattr(sampler, "sigma"):
+        found |= {name: getattr(sampler, name) for name in found if hasattr(sampler, name)}
     return found
 
 

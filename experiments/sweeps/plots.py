@@ -10,9 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from privrl.experiments.ends import End, label_ends, room
-from privrl.experiments.palette import BLACK, colour, look, looks_of, shade
+from privrl.experiments.palette import BLACK
+from privrl.experiments.palette import End
+from privrl.experiments.palette import acts_randomly
+from privrl.experiments.palette import colour
+from privrl.experiments.palette import label_ends
+from privrl.experiments.palette import look
+from privrl.experiments.palette import looks_of
+from privrl.experiments.palette import room
+from privrl.experiments.palette import shade
 from privrl.experiments.pictures import Picture
+from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec
 from privrl.files.shown import shown
 from privrl.numerics.printing import up
@@ -46,7 +54,7 @@ def reward_against_epsilon(result: SweepResult, spec: SweepSpec, ax: Axes | None
     kept = table.assign(kept=_shares(table["total_reward"] / spec.episodes, optimum))
     axes = _panel(kept) if ax is None else ax
     ends = _against_epsilon(axes, kept, "kept", spec)
-    if "random" not in set(table["agent"]):
+    if not table["agent"].map(acts_randomly).any():
         chance = _share(result.random_value, optimum)
         axes.axhline(chance, color=colour("random"), ls=":", lw=1.2, label=_RANDOM)
         ends.append(End(_RANDOM, chance, {**look("random"), "marker": ""}))
@@ -107,7 +115,7 @@ def _against_epsilon(axes: Axes, table: pd.DataFrame, column: str, spec: SweepSp
     what = "privacy budget of the whole run"
     if beside > 1e-9:
         what = f"budget of the transitions, and up to {beside:g} more for rewards"
-    axes.set_xlabel(f"{what}: ε in nats, Rényi order {spec.order:g}")
+    axes.set_xlabel(f"{what}: ε in nats, {budget_name(spec.delta, spec.renyi_order)}")
     _second_axis(axes, table, spec)
     axes.grid(alpha=0.25)
     return ends
@@ -116,7 +124,7 @@ def _against_epsilon(axes: Axes, table: pd.DataFrame, column: str, spec: SweepSp
 def _second_axis(axes: Axes, table: pd.DataFrame, spec: SweepSpec) -> None:
     """Say above what the budgets come to as (epsilon, delta): the most that any method's does."""
     spent = table[np.isfinite(table["epsilon"])].groupby("epsilon")["epsilon_delta"].max()
-    if spent.empty:
+    if spent.empty or spec.renyi_order is None:  # the axis below has it
         return
     above = axes.secondary_xaxis("top")
     above.set_xticks(spent.index.to_numpy(), [f"{up(e, 3)}" for e in spent], fontsize="small")
@@ -152,7 +160,8 @@ def learning_curves(result: SweepResult, spec: SweepSpec) -> Figure:
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(
         handles, names, loc="outside right upper", frameon=False, fontsize="small",
-        title=f"budget of the run\n(nats, order {spec.order:g})", title_fontsize="small",
+        title=f"budget of the run\n(nats, {budget_name(spec.delta, spec.renyi_order)})",
+        title_fontsize="small",
     )  # fmt: skip
     figure.suptitle(
         f"Learning under a privacy budget\n{_subtitle(spec)}", x=0.01, ha="left", fontsize="small"
@@ -190,7 +199,7 @@ def learning_curve(result: SweepResult, spec: SweepSpec, method: str, ax: Axes) 
             drawn: dict[str, Any] = {"color": budget_colour(epsilon, spec.epsilons)}
             _curve(ax, at, f"ε = {up(epsilon)}", optimum, **drawn)
     table = result.results
-    free = table[np.isinf(table["epsilon"]) & (table["agent"] != "random")]
+    free = table[np.isinf(table["epsilon"]) & ~table["agent"].map(acts_randomly)]
     for label, dashes in zip(free["method"].unique(), cycle(("--", "-."))):
         drawn = {"color": colour("no privacy"), "linestyle": dashes}
         _curve(ax, curves[curves["method"] == label], str(label), optimum, **drawn)
@@ -245,7 +254,7 @@ def _label_reward(axes: Axes, optimum: float) -> None:
 
 
 def _subtitle(spec: SweepSpec) -> str:
-    unit = spec.relation.replace("-", " ")
+    unit = unit_name(spec.relation)
     if spec.relation == "paper-step":
         unit += ", whose sensitivity is too small: NOT A GUARANTEE"
     runs = f"{spec.runs} run{'s' * (spec.runs > 1)}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, TypeVar
 
-from privrl.experiments.methods import AGENTS, SAMPLERS, Method
-from privrl.experiments.names import lookup
+from privrl._plain import lookup
+from privrl.agents.methods import AGENTS, SAMPLERS, Method
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.sweep import SweepSpec
 
@@ -58,7 +58,15 @@ _FRONTIER = SweepSpec(
 
 _DEFAULTS = Method()
 
-PRESETS: dict[str, SweepSpec] = {"quick": _QUICK, "paper": _PAPER, "frontier": _FRONTIER}
+PRESETS: dict[str, SweepSpec] = {
+    "quick": _QUICK,
+    "frontier": _FRONTIER,
+    **{
+        f"{name}-renyi-2": replace(base, renyi_order=2.0)
+        for name, base in {"quick": _QUICK, "frontier": _FRONTIER, "paper": _PAPER}.items()
+    },
+}
+"""By their names; budgets of a preset "...-renyi-2" are Renyi divergences of order 2."""
 
 
 def preset(name: str, **changes: Any) -> SweepSpec:

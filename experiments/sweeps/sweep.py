@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from privrl.accounting.targets import DEFAULT_DELTA
+from privrl.agents.methods import Method
 from privrl.envs import TabularMDP
-from privrl.experiments.methods import Method
 from privrl.experiments.names import make_env
-from privrl.experiments.specs import Block, Delta, Order, Runs, Seed, Unit
+from privrl.experiments.specs import Block, Delta, RenyiOrder, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, JobResult, check_jobs, curve_episodes
@@ -24,7 +25,7 @@ from privrl.numerics.special import FloatArray
 if TYPE_CHECKING:  # it takes longer to load than all that a worker needs
     import pandas as pd
 
-_Budgets = Annotated[tuple[float, ...], "Comma-separated budgets of a whole run, in nats."]
+_Budgets = Annotated[tuple[float, ...], "Comma-separated privacy budgets of a whole run, in nats."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,12 @@ class SweepSpec(Comparison):
     methods : tuple of Method
         What is compared, under labels of their own.
     epsilons : tuple of float
-        Budgets of a whole run, in Rényi divergence (nats) of the given order.
-    order : float
-        Rényi order of the budgets, > 1.
+        Budgets of a whole run, in nats: (epsilon, delta)-differential privacy.
+    delta : float
+        Of all budgets, >= 0 and < 1; 0 is pure privacy.
+    renyi_order : float, optional
+        Makes the budgets Renyi divergences of this order, > 1; the (epsilon, delta) of each is then
+        reported beside it.
     relation : str
         What one neighbour changes.
     episodes, horizon, runs : int
@@ -48,8 +52,6 @@ class SweepSpec(Comparison):
     seed : int
         The root of all randomness. A seed makes runs repeatable, and anyone who knows it can
         undo the noise: sweeps are research on simulated data.
-    delta : float
-        At which the (epsilon, delta) of each budget is reported.
     block : int
         Most runs that are computed together, those of several budgets side by side included.
         Results depend on it as on the seed; it bounds the memory of a worker, and is a compromise:
@@ -64,13 +66,13 @@ class SweepSpec(Comparison):
     env: Annotated[str, "Gymnasium id, with tables."] = "privrl/RiverSwim-v0"
     methods: tuple[Method, ...] = field(default=(Method(),))
     epsilons: _Budgets = (0.01, 0.1, 1.0, 10.0)
-    order: Order = 2.0
     relation: Unit = "replace-step"
     episodes: Annotated[int, "Episodes of a run."] = 3000
     horizon: Annotated[int, "Steps of an episode."] = 30
     runs: Runs = 20
     seed: Seed = 0
-    delta: Delta = 1e-5
+    delta: Delta = DEFAULT_DELTA
+    renyi_order: RenyiOrder = None
     block: Block = 100
 
     def __post_init__(self) -> None:
@@ -113,9 +115,9 @@ def jobs_of(spec: SweepSpec) -> tuple[Job, ...]:
             episodes=spec.episodes,
             method=method,
             relation=spec.relation,
-            order=spec.order,
             epsilon=epsilon,
             delta=spec.delta,
+            renyi_order=spec.renyi_order,
             first_run=first,
             runs=min(spec.block, spec.runs - first),
             seed=spec.seed,
@@ -251,7 +253,7 @@ def _rows(
             "sampler": method.sampler,
             "schedule": method.schedule,
             "relation": spec.relation,
-            "order": spec.order,
+            "renyi_order": spec.renyi_order,
             "epsilon": epsilon,
             "spent": cost.spent,
             "delta": spec.delta,

@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from privrl.agents.methods import Method
 from privrl.agents.policies import Policy
 from privrl.envs.worth import Worth
-from privrl.experiments.methods import Method
-from privrl.experiments.palette import BLACK, COLOURS, GREY, LOOKS, learner
+from privrl.experiments.palette import BLACK, COLOURS, GREY, learner
 from privrl.experiments.pictures import Picture
 
 _PALE = "#D9D9D9"
@@ -133,7 +133,7 @@ def learning_figure(
         That has the picture.
     """
     method = Method() if method is None else method
-    colour, marker, _ = LOOKS[learner(method.agent, method.sampler)]
+    colour, marker, _ = learner(method.agent, method.sampler)
     axes = Picture(figsize=(7.2, 4.4), layout="constrained").subplots() if ax is None else ax
     episodes = record["episodes"].to_numpy()
     reward = np.repeat(record["reward"].to_numpy() / episodes, episodes)

@@ -8,11 +8,17 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, RenyiDP
+from privrl._plain import lookup
+from privrl.accounting.targets import DEFAULT_DELTA
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import target_of
+from privrl.agents.checkpoints import Checkpoint
+from privrl.agents.methods import Method
+from privrl.agents.methods import Task
+from privrl.agents.methods import make_agent
 from privrl.agents.policies import Policy
-from privrl.agents.resuming import Checkpoint
-from privrl.agents.training import Callback
+from privrl.agents.tabular import TabularAgent
+from privrl.agents.training import Callback, Earned, Environment, run
 from privrl.envs import TabularMDP
 from privrl.envs.bins import check_bins
 from privrl.envs.facts import PublicFacts, public_facts, tables_hold
@@ -22,22 +28,9 @@ from privrl.envs.toy_text import read_support
 from privrl.envs.worth import Worth, worth
 from privrl.envs.wrappers import InRange
 from privrl.experiments.memory import check_memory
-from privrl.experiments.methods import Method, Task, make_agent, renyi_budget
-from privrl.experiments.names import (
-    RL_RELATIONS,
-    lookup,
-    make_env,
-    named_values,
-    rl_relation,
-)
-from privrl.experiments.specs import Order, Spec, Unit
-from privrl.experiments.training.loop import train
-from privrl.files.html import InHtml
-from privrl.files.shown import shown
-from privrl.numerics.checks import check_count, check_is
-from privrl.numerics.randomness import randomness_of, secret_rng
-
-_REPORTED = 1e-5  # delta of budgets that have none
+from privrl.experiments.names import RL_RELATIONS, make_env, named_values, rl_relation
+from privrl.experiments.specs import Delta, RenyiOrder, Spec, Unit
+from privrl.numerics.randomness import Rng, as_rng, randomness_of, secret_rng
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +53,11 @@ class TrainSpec(Spec):
     horizon : int, optional
         Steps of an episode; by default the environment's own limit, or 100. The environment is
         made with this limit in place of the one that it is registered with.
-    epsilon : float
-        Budget of the whole run (nats): Rényi divergence of the order or, with a delta, as
-        (epsilon, delta).
-    order : float
-        Of the Rényi divergence, > 1; it is told beside a budget with a delta.
-    delta : float, optional
-        In (0, 1); without one the (epsilon, delta) at 1e-5 is told beside the budget.
+    epsilon, delta : float
+        The privacy of the whole run: (epsilon, delta)-differential privacy, epsilon in nats; a
+        delta of 0 is pure privacy.
+    renyi_order : float, optional
+        In place of delta: makes the budget a Renyi divergence of this order, > 1.
     relation : str
         What one neighbour changes, one of `privrl.experiments.names.RL_RELATIONS`.
     reward_range : (float, float), optional
@@ -95,14 +86,9 @@ class TrainSpec(Spec):
     horizon: Annotated[
         int | None, "Steps of an episode; by default the environment's limit, or 100."
     ] = None
-    epsilon: Annotated[
-        float, "Budget of the whole run, in nats: Rényi divergence, or see --delta."
-    ] = 1.0
-    order: Order = 2.0
-    delta: Annotated[
-        float | None,
-        "With it the budget is (epsilon, delta); without, that is told at 1e-5.",
-    ] = None
+    epsilon: Annotated[float, "The privacy budget of the whole run, in nats."] = 1.0
+    delta: Delta = DEFAULT_DELTA
+    renyi_order: RenyiOrder = None
     relation: Unit = "replace-step"
     reward_range: Annotated[
         tuple[float, ...] | None,
@@ -122,9 +108,12 @@ class TrainSpec(Spec):
         check_count("episodes", self.episodes)
         if self.horizon is not None:
             check_count("horizon", self.horizon)
-        RenyiDP(self.order, self.epsilon)
-        if self.delta is not None:
-            ApproxDP(self.epsilon, self.delta)
+        if self.renyi_order is not None and self.delta != DEFAULT_DELTA:
+            raise ValueError(
+                "delta must be left out with renyi_order, which bounds a divergence; it is "
+                f"reported at 1e-5, got {shown(self.delta)}."
+            )
+        self.target  # noqa: B018 # checks its numbers
         if self.seed is not None:
             check_count("seed", self.seed, least=0)
         if self.reward_range is not None and not (
@@ -134,6 +123,11 @@ class TrainSpec(Spec):
             raise ValueError(
                 f"reward_range must be LOW,HIGH with LOW < HIGH, got {shown(self.reward_range)}."
             )
+
+    @property
+    def target(self) -> Target:
+        """The privacy of the whole run."""
+        return target_of(self.epsilon, self.delta, self.renyi_order)
 
 
 @dataclass(frozen=True)
@@ -185,7 +179,6 @@ def run_training(
         relation = rl_relation(
             spec.relation, horizon=facts.horizon, arrival_rewards=facts.arrival_rewards
         )
-        private = spec.method.is_private
         rng, env_rng = _generators(spec.seed)
         task = Task(
             n_states=facts.n_states,
@@ -200,7 +193,9 @@ def run_training(
         )
         width = task.support.width if task.support else task.n_states + task.terminates
         check_memory(spec.method, (task.n_states, task.n_actions, width), spec.episodes)
-        agent = make_agent(spec.method, task, [_budget(spec, task) if private else None], rng)
+        agent = make_agent(
+            spec.method, task, [spec.target if spec.method.is_private else None], rng
+        )
         checked = InRange(env, *facts.reward_range)
         record = train(
             agent,
@@ -213,26 +208,22 @@ def run_training(
         value, grid = worth(env, agent.policy), grid_of(env)
     finally:
         env.close()
-    spent, delta = agent.accountant, _REPORTED if spec.delta is None else spec.delta
-    assert isinstance(spent, RdpAccountant)
-    guarantee = {
+    nothing = {
         "relation": str(relation),
-        "order": spec.order,
-        "epsilon": float(spent.spent(spec.order)) if private else None,
-        "delta": delta,
-        "epsilon_delta": float(spent.epsilon(delta)) if private else None,
+        "order": None,
+        "epsilon": None,
+        "delta": DEFAULT_DELTA,
+        "epsilon_delta": None,
         "draws": agent.draws,
         "randomness": randomness_of(rng),
-        "caveats": _caveats(spec),
+        "caveats": [],
     }
-    policy = Policy.of(agent.policy, agent.n_actions, env, guarantee=guarantee)
+    policy = agent.to_policy()
+    guarantee = policy.guarantee or nothing
+    if spec.seed is not None:
+        guarantee["caveats"].insert(0, "whoever knows the seed can undo the noise")
+    policy = Policy.of(policy.actions, agent.n_actions, env, guarantee=guarantee)
     return TrainResult(policy, record, guarantee, value, grid)
-
-
-def _budget(spec: TrainSpec, task: Task) -> RenyiDP:
-    if spec.delta is None:
-        return RenyiDP(spec.order, spec.epsilon)
-    return renyi_budget(ApproxDP(spec.epsilon, spec.delta), spec.method, task, order=spec.order)
 
 
 def _generators(seed: int | None) -> list[np.random.Generator]:
@@ -246,19 +237,9 @@ def _two(reward_range: tuple[float, ...] | None) -> tuple[float, float] | None:
     return None if reward_range is None else (reward_range[0], reward_range[1])
 
 
-def _caveats(spec: TrainSpec) -> list[str]:
-    caveats = []
-    if spec.seed is not None:
-        caveats.append("whoever knows the seed can undo the noise")
-    if spec.relation == "paper-step":
-        caveats.append("the paper's sensitivity is too small")
-    return caveats
-
-
 def _told_by_tables(method: Method, env: gym.Env[Any, Any], horizon: int) -> dict[str, Any]:
     """Return the facts that only some methods take for public, from an environment's tables."""
-    wanted = method.agent == "oracle" or method.rewards == "known"
-    if not wanted or not tables_hold(env):
+    if not method.needs_tables or not tables_hold(env):
         return {}
     mdp = TabularMDP.from_gymnasium(env, horizon)
     states = int(env.observation_space.n)  # type: ignore[attr-defined] # an end may be appended
@@ -271,3 +252,79 @@ def _told_by_tables(method: Method, env: gym.Env[Any, Any], horizon: int) -> dic
 
 def _support(env: gym.Env[Any, Any], facts: PublicFacts) -> Support | None:
     return read_support(env, terminates=facts.terminates) if tables_hold(env) else None
+
+
+def train(
+    agent: TabularAgent,
+    env: Environment,
+    episodes: int,
+    rng: Rng = None,
+    *,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> pd.DataFrame:
+    """Train an agent and record what it earned.
+
+    An agent that was trained here before goes on where it was: its episodes are numbered on, so
+    its schedule is, and in the environment that it was in last the random numbers are too. Two
+    calls are as one of all their episodes: in a single Gymnasium environment bit for bit; where
+    whole stretches are played at once, if the first ends with one, and otherwise by their law.
+    A budget and a number of draws are planned for the total, when the agent is made.
+
+    Parameters
+    ----------
+    agent : TabularAgent
+        Learns; its policy afterwards is ``agent.policy``.
+    env : gymnasium.Env, gymnasium.vector.VectorEnv or TabularMDP
+        Where it learns. A Gymnasium environment needs Discrete spaces, and a single run. In a
+        vector environment, whatever its autoreset mode, an agent with ``batch_shape ==
+        (num_envs,)`` learns an independent run in each environment; the environments of an
+        agent that is a single run play its episodes side by side, as many at once as the
+        policy stays for.
+    episodes : int
+        How many more in each run, >= 1.
+    rng : numpy.random.Generator, int or None
+        The environment's randomness (the agent has its own).
+    callback : callable, optional
+        Is called with a `privrl.agents.training.Stretch` after each stretch of episodes under one
+        policy; see `privrl.experiments.callbacks`.
+    checkpoint : Checkpoint, optional
+        Where the run is saved. If the file is there, it is gone on with, by an unused agent made as
+        the one before: the same call after a stop gives what it would have given without one, bit
+        for bit (the environment is then seeded before every episode, and is to follow from its
+        seeds).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each stretch of episodes under one policy (in a single Gymnasium environment,
+        for each episode) and each run: ``run`` (0 for a single one), ``episode`` the first of the
+        stretch, ``episodes`` their number, ``reward`` their sum, ``draws`` made so far. This
+        is the researcher's view: the guarantee covers the policy, not this record.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the agent's budget does not last.
+    ValueError
+        If agent and environment do not fit together, so many episodes take more draws than the
+        agent's sampler has left, a reward leaves the declared range, or rewards may be paid on
+        arrival and the agent's relation does not cover that. That they are not is shown by the
+        environment's public tables (``P``, or a `TabularMDP`) or declared by its attribute
+        ``arrival_rewards = False``, if no unknown wrapper changes rewards.
+    """
+    return _record(run(agent, env, episodes, as_rng(rng), callback=callback, checkpoint=checkpoint))
+
+
+def _record(earned: Earned) -> pd.DataFrame:
+    """Return a row for each stretch and run."""
+    starts, runs = earned.starts, earned.reward.shape[1]
+    return pd.DataFrame(
+        {
+            "run": np.tile(np.arange(runs), len(starts)),
+            "episode": np.repeat(starts, runs),
+            "episodes": np.repeat(np.diff([*starts, earned.last]), runs),
+            "reward": earned.reward.ravel(),
+            "draws": np.repeat(earned.draws, runs),
+        }
+    )

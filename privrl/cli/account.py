@@ -58,9 +58,10 @@ def account(
     Example: privrl account --weight 1 --epsilon 1 --order 2
     """
     with friendly(), answering(as_json) as answer:
+        from privrl._plain import lookup
         from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
         from privrl.costs import DirichletCost
-        from privrl.experiments.names import RELATIONS, lookup
+        from privrl.experiments.names import RELATIONS
         from privrl.mechanisms import DirichletMechanism
 
         if relation == "replace-episode" and horizon is None:

@@ -71,9 +71,10 @@ def histogram_command(
     it cost). Each run is a release of its own, and costs of several add up.
     """
     with friendly(), answering(as_json) as answer:
+        from privrl._plain import lookup
         from privrl.data.records import read_records
         from privrl.data.schema import Schema
-        from privrl.experiments.names import RELATIONS, lookup
+        from privrl.experiments.names import RELATIONS
         from privrl.files import files as _files
         from privrl.models.histograms.choice import choose_mechanism
         from privrl.models.histograms.release import histogram

@@ -17,8 +17,8 @@ from privrl.cli.terminal import ERR, words
 from privrl.files.plain import parse_json
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepProgress
     from privrl.experiments.sweeps.comparison import Comparison
+    from privrl.experiments.sweeps.progress import SweepProgress
 
 SEVERAL = ("agent", "sampler", "schedule")  # of which every combination is taken
 
@@ -51,7 +51,7 @@ def overridden(
     options: Mapping[str, Any],
 ) -> Compared:
     """Return the preset, or the saved spec, that ``base`` names, with what the options override."""
-    from privrl.experiments.methods import Method
+    from privrl.agents.methods import Method
     from privrl.experiments.sweeps.presets import override
 
     texts = {f"{name}s": options[f"{name}s"] for name in SEVERAL}

@@ -138,8 +138,8 @@ def budget_of(
     epsilon: float, delta: float | None, order: float | None, relation: str, seed: int | None
 ) -> Budget:
     """Return the budget that the options say, checked."""
+    from privrl._plain import lookup
     from privrl.costs.relations import AddRemovePerson, ReplacePerson
-    from privrl.experiments.names import lookup
 
     relations = {"add-remove": AddRemovePerson, "replace": ReplacePerson}
     budget = Budget(epsilon, delta, order, lookup("relation", relation, relations)(), seed)

@@ -29,8 +29,9 @@ _PANEL = "Suite"
 
 
 def _options() -> list[Parameter]:
-    from privrl.experiments.methods import Method
-    from privrl.experiments.suites import SuiteSpec, preset
+    from privrl.agents.methods import Method
+    from privrl.experiments.suites import SuiteSpec
+    from privrl.experiments.suites.presets import preset
 
     base = preset(_PRESET)
     return [
@@ -59,7 +60,7 @@ def suite(
     epsilons: Annotated[
         list[str] | None,
         typer.Option(
-            help="Comma-separated budgets of a whole run, in nats; none is no privacy.",
+            help="Comma-separated privacy budgets of a whole run, in nats; none is no privacy.",
             rich_help_panel=_PANEL,
         ),
     ] = None,
@@ -68,7 +69,8 @@ def suite(
         typer.Option(
             help="steps (the default: one step is private; all tasks), others (other sizes and "
             "seeds), rivals (other agents) or users (all that a user does is private; 1e5 and 1e6 "
-            "users). Other options override parts of it."
+            "users), in (epsilon, delta); steps-renyi-2 and so on, in Renyi divergence of order 2. "
+            "Other options override parts of it."
         ),
     ] = None,
     spec: Annotated[

@@ -18,7 +18,8 @@ from privrl.cli.terminal import OUT, command_line, friendly, print_files
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
-    from privrl.experiments.sweeps import SweepResult, SweepSpec
+    from privrl.experiments.sweeps import SweepSpec
+    from privrl.experiments.sweeps.sweep import SweepResult
 
 _MOST_COLUMNS = 5  # budgets side by side on 80 characters
 _PRESET = "quick"  # where none is named
@@ -36,7 +37,7 @@ _FILES = (
 
 
 def _options() -> list[Parameter]:
-    from privrl.experiments.methods import Method
+    from privrl.agents.methods import Method
     from privrl.experiments.sweeps import SweepSpec, preset
 
     base = preset(_PRESET)
@@ -58,8 +59,9 @@ def sweep(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="quick (the default); paper (Ponnoprat's setting, not a guarantee); frontier "
-            "(every method). Other options override parts of it."
+            help="quick (the default) or frontier (every method), in (epsilon, delta); "
+            "quick-renyi-2, frontier-renyi-2 and paper-renyi-2 (Ponnoprat's setting, not a "
+            "guarantee), in Renyi divergence of order 2. Other options override parts of it."
         ),
     ] = None,
     spec: Annotated[
@@ -71,7 +73,7 @@ def sweep(
     backend: Backend = "loky",
     workers: Workers = None,
     address: Address = None,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet tables too.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Also write Parquet tables.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -123,13 +125,13 @@ def sweep(
         }
         files = _tables(result, parquet=parquet) | _pictures(result, todo)
         written = _files.save_all(out, files, ("sweep.json", saved))
-        _print_sweep(result.results, result.optimal_value)
+        _print_sweep(result.results, result.optimal_value, todo)
         print_files([*written, out / _DATABASE])
         answer |= {
             "optimal_value": result.optimal_value,
             "random_value": result.random_value,
             "relation": todo.relation,
-            "order": todo.order,
+            "renyi_order": todo.renyi_order,
             "delta": todo.delta,
             "means": _means(result.results),
             "files": named([*written, out / _DATABASE]),
@@ -181,8 +183,10 @@ def _means(results: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _print_sweep(results: Any, optimum: float) -> None:
+def _print_sweep(results: Any, optimum: float, spec: "SweepSpec") -> None:
     """Print the reward kept: a column for each budget, or a row where there are many."""
+    from privrl.experiments.specs import budget_name, unit_name
+
     first, share = results.iloc[0], optimum > 0
     reward = results["optimal_share"] if share else results["total_reward"] / first.episodes
     groups = results.assign(kept=reward).groupby(["method", "epsilon"], sort=False)
@@ -201,8 +205,9 @@ def _print_sweep(results: Any, optimum: float) -> None:
             kept = rows.droplevel(0)
             row = (f"{kept[e]:.3f}" if e in kept else "" for e in spent.index)
             table.add_row(method, f"{draws[method]}", *row)
-        table.add_section()
-        table.add_row(f"{delta}, the most", "", *map(up, spent))
+        if spec.renyi_order is not None:
+            table.add_section()
+            table.add_row(f"{delta}, the most", "", *map(up, spent))
     else:
         for (method, epsilon), mean in means.items():
             budget = (up(epsilon), up(spent[epsilon]))
@@ -215,8 +220,8 @@ def _print_sweep(results: Any, optimum: float) -> None:
     error = groups["kept"].sem().max()
     band = f"; 95 % confidence half-widths are at most {1.96 * error:.2g}" if runs > 1 else ""
     OUT.print(
-        f"Budgets cover the whole run: Rényi divergence of order {first.order:.12g}, in nats; ∞ is "
-        f"no privacy. Privacy unit: {first.relation}. Means of {runs} run{'s' * (runs > 1)} of "
+        f"Budgets cover the whole run: ε in nats, {budget_name(spec.delta, spec.renyi_order)}, "
+        f"{unit_name(spec.relation)}; ∞ is no privacy. Means of {runs} run{'s' * (runs > 1)} of "
         f"{first.episodes} episodes of {first.horizon} steps{band}."
     )
     if first.relation == "paper-step":

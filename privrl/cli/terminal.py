@@ -162,14 +162,11 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str 
         ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
     renyi = ""
     if guarantee["order"] is not None:
-        renyi = (
-            f"Rényi divergence of order {guarantee['order']:g} at most "
-            f"{up(guarantee['epsilon'])}, and "
-        )
+        renyi = f" (Renyi order {guarantee['order']:g}: {up(guarantee['epsilon'])})"
     epsilon, delta = up(guarantee["epsilon_delta"]), guarantee["delta"]
     pair = f"({epsilon}, {delta!r})" if delta else epsilon
     OUT.print(
-        f"{what} cost: {renyi}{pair}-differential privacy; privacy unit: "
+        f"{what} cost: {pair}-differential privacy{renyi}; privacy unit: "
         f"{guarantee['relation']}{also}"
     )
 

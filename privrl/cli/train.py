@@ -22,14 +22,14 @@ from privrl.cli.terminal import OUT, bar, command_line, friendly, print_cost, pr
 
 if TYPE_CHECKING:
     from privrl.envs.worth import Worth
-    from privrl.experiments.training import TrainResult
+    from privrl.experiments.training.run import TrainResult
 
 _CHECKPOINT = "checkpoint.private"
 _FILES = ("policy.json", "policy.png", "learning_curve.png", "record.csv", "train.json")
 
 
 def _options() -> list[Parameter]:
-    from privrl.experiments.methods import Method
+    from privrl.agents.methods import Method
     from privrl.experiments.training import TrainSpec
 
     return options_of(TrainSpec) + options_of(
@@ -72,8 +72,10 @@ def train(
     counts and the state of the noise, for you alone to read: keep it to yourself.
     """
     with friendly(), answering(as_json) as answer:
-        from privrl.experiments.methods import Method
-        from privrl.experiments.training import Checkpoint, TrainSpec, run_training
+        from privrl.agents import Checkpoint
+        from privrl.agents.methods import Method
+        from privrl.experiments.training import TrainSpec
+        from privrl.experiments.training import run_training
         from privrl.files import files as _files
 
         method = Method(**values_of(Method, options))
@@ -99,12 +101,14 @@ def train(
             result = run_training(
                 spec, callback=lambda told: on_progress(told.done), checkpoint=kept
             )
+        policy = {"policy.json": _files.text_writer(result.policy.to_text())}
+        _files.save_all(out, policy)  # whatever happens to the pictures
         from privrl.experiments.training import plots
 
         written = _files.save_all(
             out,
             {
-                "policy.json": _files.text_writer(result.policy.to_text()),
+                **policy,
                 "policy.png": _files.figure_writer(plots.policy_figure(result.policy, result.grid)),
                 "learning_curve.png": _files.figure_writer(
                     plots.learning_figure(result.record, result.worth, spec.env, spec.method)

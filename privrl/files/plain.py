@@ -3,11 +3,12 @@
 import difflib
 import json
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from privrl.files.shown import shown
 
+Named = TypeVar("Named")
 _SHOWN = 20  # characters of a number that is refused
 
 
@@ -87,3 +88,18 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def listed(names: Iterable[object]) -> str:
     """Return names for a message, as `shown`."""
     return ", ".join(shown(name) for name in names) or "none"
+
+
+def lookup(kind: str, name: str, table: Mapping[str, Named]) -> Named:
+    """Return ``table[name]``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name; the nearest ones are suggested.
+    """
+    if name in table:
+        return table[name]
+    raise ValueError(
+        f"{kind} must be one of {', '.join(table)}, got {shown(name)}{did_you_mean(name, table)}"
+    )

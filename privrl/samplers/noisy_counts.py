@@ -94,10 +94,10 @@ class NoisyCounts(PaidSampler):
         In which cells a state follows itself, all of them: a public fact. With it the table that
         is paid for is the relation's `privrl.costs.DAMPED`, or of ``"rewards"``
         `privrl.costs.DAMPED_REWARDS`: these cells get √2 times the noise, and all others need less.
-        `privrl.agents.self_loops` and `privrl.agents.reward_loops` make it. (Agents check that it
-        is right. Elsewhere the guarantee rests on it, and what no table could have is refused: of
-        transitions two such cells in one row, or one behind the place of its own state; of
-        rewards all but the second half of a row.)
+        `privrl.agents.setup.self_loops` and `privrl.agents.rewards.reward_loops` make it. (Agents
+        check that it is right. Elsewhere the guarantee rests on it, and what no table could have is
+        refused: of transitions two such cells in one row, or one behind the place of its own state;
+        of rewards all but the second half of a row.)
     threshold : float
         As for `NoisyPosterior`, >= 0; a public choice that costs nothing. Most cells of a
         transition table are never visited, and their noise, if it is kept, spreads every row
@@ -404,8 +404,8 @@ def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
         if table in (DAMPED, DAMPED_REWARDS):
             raise ValueError(
                 f"table {shown(table)} needs loops, the cells that are damped; "
-                "privrl.agents.self_loops "
-                "and privrl.agents.reward_loops make them. Without, all counts are as they are."
+                "privrl.agents.setup.self_loops and privrl.agents.rewards.reward_loops make them. "
+                "Without, all counts are as they are."
             )
         return table
     if table in (None, "transitions", DAMPED):
@@ -432,14 +432,14 @@ def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
         if not np.array_equal(mask, np.repeat([False, True], mask.size // 2)):
             raise ValueError(
                 "loops of rewards must be the second half of a row, got a mask of shape "
-                f"{mask.shape} that is not; privrl.agents.reward_loops makes them."
+                f"{mask.shape} that is not; privrl.agents.rewards.reward_loops makes them."
             )
         return mask
     own = np.arange(len(mask)).reshape(-1, *[1] * (mask.ndim - 2)) if mask.ndim > 1 else 0
     if (mask.sum(axis=-1) > 1).any() or (mask.ndim > 1 and (mask.argmax(axis=-1) > own).any()):
         raise ValueError(
             "loops must have at most one cell in each row, that in which a state follows itself; "
-            "privrl.agents.self_loops makes them."
+            "privrl.agents.setup.self_loops makes them."
         )
     return mask
 

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from made import agent_of
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import RenyiDP
@@ -22,17 +23,16 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Once,
-    Oracle,
-    RandomPolicy,
     SparsePSRL,
     TabularAgent,
     Transition,
-    self_loops,
 )
+from privrl.agents.baselines import Oracle, RandomPolicy
+from privrl.agents.schedules import Once
+from privrl.agents.setup import self_loops
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import Support, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.base import stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler
 from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior, NonPrivate
@@ -44,7 +44,7 @@ SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
 
 def agent(sampler, rewards, kind=PSRL, **options) -> TabularAgent:
     options.setdefault("rng", np.random.default_rng(0))
-    return kind(*SIZES, sampler=sampler, rewards=rewards, **options)
+    return agent_of(kind, *SIZES, sampler=sampler, rewards=rewards, **options)
 
 
 def noisy(table: str) -> NoisyCounts:
@@ -85,8 +85,8 @@ ALL_AGENTS: dict[str, Make] = {
     "noisy-rlsvi": lambda **o: agent(
         noisy("transitions"), NoisyRewards(noisy("rewards")), RLSVI, **o
     ),
-    "oracle": lambda **o: Oracle(*SIZES, policy=MDP.plan()[0], **o),
-    "random": lambda **o: RandomPolicy(*SIZES, **{"rng": np.random.default_rng(0), **o}),
+    "oracle": lambda **o: agent_of(Oracle, *SIZES, policy=MDP.plan()[0], **o),
+    "random": lambda **o: agent_of(RandomPolicy, *SIZES, **{"rng": np.random.default_rng(0), **o}),
 }  # fmt: skip
 PRIVATE = ["diffuse", "concentrated"]
 PAY_ONCE = [
@@ -312,8 +312,8 @@ def test_a_step_that_cannot_be_is_refused(bad: Transition) -> None:
 def test_an_ended_episode_is_worth_nothing_from_there_on() -> None:
     """Two states; action 1 in state 0 pays 0.4 and ends, action 0 pays 0.3 and stays."""
     for terminates in (True, False):
-        learner = PSRL(
-            2, 2, 10,
+        learner = agent_of(
+             PSRL, 2, 2, 10,
             sampler=NonPrivate(alpha=1e-3),
             rewards=KnownRewards([[0.3, 0.4], [0.9, 0.9]]),
             rng=np.random.default_rng(0),
@@ -330,8 +330,8 @@ def test_an_ended_episode_is_worth_nothing_from_there_on() -> None:
 
 def test_an_unexpected_end_is_said_plainly() -> None:
     env = gym.make("FrozenLake-v1")
-    learner = PSRL(
-        16, 4, 100,
+    learner = agent_of(
+         PSRL, 16, 4, 100,
         sampler=NonPrivate(), rewards=BetaRewards(NonPrivate()), rng=np.random.default_rng(0),
     )  # fmt: skip
     with pytest.raises(ValueError, match="terminates=True"):
@@ -344,8 +344,8 @@ def test_an_unexpected_end_is_said_plainly() -> None:
 def test_bad_sizes(name: str, bad) -> None:
     sizes = {"n_states": 2, "n_actions": 2, "horizon": 3} | {name: bad}
     with pytest.raises(ValueError, match=name):
-        PSRL(
-            **sizes,
+        agent_of(
+             PSRL, **sizes,
             sampler=NonPrivate(), rewards=BetaRewards(NonPrivate()), rng=np.random.default_rng(0),
         )  # fmt: skip
 

@@ -3,11 +3,13 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 
-from privrl.agents import Geometric, Oracle, RandomPolicy
+from privrl.agents import Geometric
+from privrl.agents.baselines import Oracle, RandomPolicy
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 
 MDP = riverswim()
 SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
@@ -20,7 +22,7 @@ def episode_rewards(learner, episodes: int = 400) -> np.ndarray:
 
 def test_the_oracle_earns_the_best_value() -> None:
     """40,000 episodes, within 5 standard errors: a false alarm in 1.7 million."""
-    learner = Oracle(*SIZES, policy=MDP.plan()[0], batch_shape=(100,))
+    learner = agent_of(Oracle, *SIZES, policy=MDP.plan()[0], batch_shape=(100,))
     paid = episode_rewards(learner)
     assert abs(paid.mean() - MDP.optimal_value()) < 5 * paid.std() / np.sqrt(paid.size)
 
@@ -33,13 +35,13 @@ def test_the_random_policy_earns_what_uniform_actions_do() -> None:
         MDP.start,
         MDP.horizon,
     )
-    learner = RandomPolicy(*SIZES, rng=np.random.default_rng(0), batch_shape=(100,))
+    learner = agent_of(RandomPolicy, *SIZES, rng=np.random.default_rng(0), batch_shape=(100,))
     paid = episode_rewards(learner)
     assert abs(paid.mean() - chance.optimal_value()) < 5 * paid.std() / np.sqrt(paid.size)
 
 
 def test_every_episode_and_run_has_a_random_policy_of_its_own() -> None:
-    learner = RandomPolicy(*SIZES, rng=np.random.default_rng(0), batch_shape=(2, 3))
+    learner = agent_of(RandomPolicy, *SIZES, rng=np.random.default_rng(0), batch_shape=(2, 3))
     policies = []
     for episode in range(4):
         learner.begin_episode(episode)
@@ -50,13 +52,13 @@ def test_every_episode_and_run_has_a_random_policy_of_its_own() -> None:
 def test_each_run_can_follow_a_policy_of_its_own() -> None:
     policy = np.zeros((3, 1, MDP.horizon, MDP.n_states), int)
     policy[1] = 1
-    learner = Oracle(*SIZES, policy=policy, batch_shape=(3, 5))
+    learner = agent_of(Oracle, *SIZES, policy=policy, batch_shape=(3, 5))
     learner.begin_episode(0)
     np.testing.assert_array_equal(learner.behaviour.mean(axis=(1, 2, 3)), [0, 1, 0])
 
 
 def test_nothing_is_learned_or_spent() -> None:
-    learner = Oracle(*SIZES, policy=MDP.plan()[0], schedule=Geometric(2.0))
+    learner = agent_of(Oracle, *SIZES, policy=MDP.plan()[0], schedule=Geometric(2.0))
     train(learner, MDP, 50, np.random.default_rng(0))
     assert not learner._new.counts.any()
     assert (learner.accountant.rdp == 0).all()
@@ -66,8 +68,8 @@ def test_they_run_where_episodes_end() -> None:
     env = gym.make("FrozenLake-v1")
     lake = TabularMDP.from_gymnasium(env)
     sizes = {"n_states": lake.n_states, "n_actions": lake.n_actions, "horizon": lake.horizon}
-    oracle = Oracle(**sizes, policy=lake.plan()[0], terminates=True)
-    chance = RandomPolicy(**sizes, rng=np.random.default_rng(0), terminates=True)
+    oracle = agent_of(Oracle, **sizes, policy=lake.plan()[0], terminates=True)
+    chance = agent_of(RandomPolicy, **sizes, rng=np.random.default_rng(0), terminates=True)
     best, poor = (
         train(agent, env, 100, np.random.default_rng(2))["reward"].mean()
         for agent in (oracle, chance)
@@ -90,7 +92,7 @@ def test_they_run_where_episodes_end() -> None:
 )
 def test_bad_policies(policy, match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        Oracle(*SIZES, policy=policy)
+        agent_of(Oracle, *SIZES, policy=policy)
 
 
 @pytest.mark.parametrize("name", ["n_states", "n_actions", "horizon"])
@@ -98,4 +100,4 @@ def test_bad_policies(policy, match: str) -> None:
 def test_bad_sizes(name: str, bad) -> None:
     sizes = dict(zip(("n_states", "n_actions", "horizon"), SIZES, strict=True)) | {name: bad}
     with pytest.raises(ValueError, match=name):
-        RandomPolicy(**sizes, rng=np.random.default_rng(0))
+        agent_of(RandomPolicy, **sizes, rng=np.random.default_rng(0))

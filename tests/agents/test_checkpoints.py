@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl import secret_rng
 from privrl.accounting import (
@@ -22,11 +23,13 @@ from privrl.accounting import (
     RenyiDP,
 )
 from privrl.agents import PSRL, KnownRewards, QLearning, TabularAgent, Transition, checkpoints
+from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
 from privrl.costs import ReplaceStep
 from privrl.envs import riverswim
 from privrl.envs.support import Support
-from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
-from privrl.files.states import Taken, pack, unpack
+from privrl.files.states import Taken
+from privrl.files.states import pack
+from privrl.files.states import unpack
 from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.factorisations import LocalNoise, factorise
@@ -156,7 +159,7 @@ def test_settings_do_not_change_in_use(method: Method) -> None:
 
 def test_q_learning_is_saved_too(tmp_path) -> None:
     def q() -> QLearning:
-        return QLearning(3, 2, 4, episodes=20, rng=np.random.default_rng(1))
+        return agent_of(QLearning, 3, 2, 4, episodes=20, rng=np.random.default_rng(1))
 
     agent, other = q(), q()
     learn(agent, 0, 10)
@@ -174,7 +177,7 @@ def agent_with(**changed) -> PSRL:
         "accountant": RdpAccountant(budget=RenyiDP(2, 5.0)),
         "rng": np.random.default_rng(0),
     }
-    return PSRL(3, 2, 4, **(options | changed))
+    return agent_of(PSRL, 3, 2, 4, **(options | changed))
 
 
 @pytest.mark.parametrize(

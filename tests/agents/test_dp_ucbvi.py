@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from made import agent_of
 from scipy.optimize import linprog
 from told import Told
 
@@ -55,10 +56,18 @@ def test_the_plan_by_hand(scale, terminates, narrow, low, high) -> None:
     following = following.astype(int)
     counts, paid = rng.normal(300, 250, following.shape), rng.normal(300, 250, (S, A, 2))
     counts[0, 0] = -500.0  # nothing, whatever the slack
-    learner = DPUCBVI(
-        S, A, H, sampler=Told(counts, d), rewards=BetaRewards(Told(paid, 1.3), low=low, high=high),
-        rng=np.random.default_rng(0), bonus_scale=scale, terminates=terminates, support=support,
-    )  # fmt: skip
+    learner = agent_of(
+        DPUCBVI,
+        S,
+        A,
+        H,
+        sampler=Told(counts, d),
+        rewards=BetaRewards(Told(paid, 1.3), low=low, high=high),
+        rng=np.random.default_rng(0),
+        bonus_scale=scale,
+        terminates=terminates,
+        support=support,
+    )
     learner.begin_episode(0)
     worst, best = (min(low, 0), max(high, 0)) if terminates else (low, high)
     L, above, below = math.log(30 * S * A * H / 0.05), np.zeros(S + 1), np.zeros(S + 1)
@@ -94,8 +103,8 @@ def test_theory_learns_nothing_in_time_and_the_default_does() -> None:
     mdp, shares = riverswim(), []
     for scale in (1.0, None):
         tables = (NoisyCounts(sigma=5.0, updates=155, table=t) for t in ("transitions", "rewards"))
-        learner = DPUCBVI(
-            6, 2, 30, sampler=next(tables), rewards=NoisyRewards(next(tables)),
+        learner = agent_of(
+             DPUCBVI, 6, 2, 30, sampler=next(tables), rewards=NoisyRewards(next(tables)),
             rng=np.random.default_rng(0), schedule=Geometric(1.05), batch_shape=(20,),
             bonus_scale=scale,
         )  # fmt: skip
@@ -109,7 +118,7 @@ def test_what_it_refuses() -> None:
     options = {"rewards": KnownRewards(np.zeros((2, 2))), "rng": np.random.default_rng(0)}
     for bad in (0, -1.0, np.nan, True):
         with pytest.raises(ValueError, match="bonus_scale must be a number > 0"):
-            DPUCBVI(2, 2, 3, sampler=NonPrivate(), bonus_scale=bad, **options)
+            agent_of(DPUCBVI, 2, 2, 3, sampler=NonPrivate(), bonus_scale=bad, **options)
     with pytest.raises(ValueError, match=r"as NoisyCounts and NonPrivate.*Diffuse"):
-        DPUCBVI(2, 2, 3, sampler=Diffuse(weight=0.1), **options)
-    assert DPUCBVI(2, 2, 5, sampler=NonPrivate(), **options).bonus_scale == 1 / 50
+        agent_of(DPUCBVI, 2, 2, 3, sampler=Diffuse(weight=0.1), **options)
+    assert agent_of(DPUCBVI, 2, 2, 5, sampler=NonPrivate(), **options).bonus_scale == 1 / 50

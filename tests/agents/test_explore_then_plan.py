@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from made import agent_of
 from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
-from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards, Once
+from privrl.agents import BetaRewards, ExploreThenPlan, Geometric, KnownRewards, NoisyRewards
+from privrl.agents.schedules import Once
 from privrl.agents.training import learn_counts
 from privrl.envs import Support, riverswim
 from privrl.envs.random_tables import garnet
@@ -18,7 +20,8 @@ SIZES = MDP.n_states, MDP.n_actions, MDP.horizon
 
 
 def explorer(sampler=None, rewards=None, sizes=SIZES, **options) -> ExploreThenPlan:
-    return ExploreThenPlan(
+    return agent_of(
+        ExploreThenPlan,
         *sizes,
         sampler=NonPrivate() if sampler is None else sampler,
         rewards=NoisyRewards(NonPrivate()) if rewards is None else rewards,

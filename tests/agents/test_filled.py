@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from privrl.agents.filled import chance_filled
+from privrl.agents.sparse_model import chance_filled
 
 N, LARGEST = 200_000, 100.0
 

@@ -16,6 +16,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import agent_of
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import RenyiDP
@@ -27,18 +28,20 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Oracle,
     TabularAgent,
     Transition,
-    reward_loops,
-    self_loops,
 )
+from privrl.agents.baselines import Oracle
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep
-from privrl.envs import Support, TabularVectorEnv, riverswim
+from privrl.envs import Support
+from privrl.envs import TabularVectorEnv
+from privrl.envs import riverswim
 from privrl.envs.vector import RiverSwimVectorEnv
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.base import GRID, draw, stack
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.factorisations import LocalNoise
@@ -94,7 +97,7 @@ def learner(
     sampler, rewards = KINDS[kind]
     options = {"rng": rng(), "sampler": sampler("transitions", relation=relation), **options}
     model = rewards(sampler("rewards", relation=relation))
-    return agent(*SIZES, **{"rewards": model, **options})
+    return agent_of(agent, *SIZES, **{"rewards": model, **options})
 
 
 # Rewards on arrival --------------------------------------------------------------------------
@@ -164,8 +167,8 @@ def test_training_lets_through_what_pays_for_actions_or_claims_nothing() -> None
     for env in (riverswim(**osband), gym.make("privrl/RiverSwim-v0", **osband)):
         train(learner(), env, 3, rng())
     claimless = {"sampler": NonPrivate(), "rewards": BetaRewards(NonPrivate())}
-    train(PSRL(*SIZES, rng=rng(), **claimless), DPS, 3, rng())
-    train(Oracle(*SIZES, policy=DPS.plan()[0]), DPS, 3, rng())
+    train(agent_of(PSRL, *SIZES, rng=rng(), **claimless), DPS, 3, rng())
+    train(agent_of(Oracle, *SIZES, policy=DPS.plan()[0]), DPS, 3, rng())
 
 
 def test_one_row_that_makes_a_claim_decides_for_a_batch() -> None:
@@ -520,7 +523,7 @@ def test_steps_that_stay_are_in_the_cells_with_louder_noise(terminates: bool, kn
     sampler = NoisyCounts(sigma=1e-3, updates=99, loops=loops)
     options = {"terminates": terminates, "support": support, "rng": rng()}
     rewards = KnownRewards(np.zeros((3, 2)))
-    agent = PSRL(3, 2, 1, sampler=sampler, rewards=rewards, **options)
+    agent = agent_of(PSRL, 3, 2, 1, sampler=sampler, rewards=rewards, **options)
     released = []
     update = agent._sampler.update
     agent._sampler.update = lambda *a: released.append(update(*a)) or released[-1]  # type: ignore # spied on

@@ -4,17 +4,11 @@ from copy import copy
 
 import numpy as np
 import pytest
+from made import agent_of
 from told import Told
 
-from privrl.agents import (
-    DPUCBVI,
-    RLSVI,
-    UCBVI,
-    ExploreThenPlan,
-    HatRewards,
-    NoisyRewards,
-    Once,
-)
+from privrl.agents import DPUCBVI, RLSVI, UCBVI, ExploreThenPlan, HatRewards, NoisyRewards
+from privrl.agents.schedules import Once
 from privrl.samplers.base import GRID
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
@@ -141,8 +135,8 @@ def test_samplers_and_ranges_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("kind", [UCBVI, DPUCBVI, RLSVI, ExploreThenPlan])
 def test_agents_that_read_two_cells_refuse_hats(kind) -> None:
     with pytest.raises(ValueError, match="rewards must be KnownRewards, or BetaRewards"):
-        kind(
-            3, 2, 4, sampler=NonPrivate(), rewards=HatRewards(NonPrivate()), rng=rng(),
+        agent_of(
+            kind, 3, 2, 4, sampler=NonPrivate(), rewards=HatRewards(NonPrivate()), rng=rng(),
             schedule=Once(0),
         )  # fmt: skip
 

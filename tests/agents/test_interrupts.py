@@ -13,19 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made import agent_of
 
 import privrl
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
-from privrl.agents import (
-    PSRL,
-    BetaRewards,
-    EveryEpisode,
-    NoisyRewards,
-    TabularAgent,
-    Transition,
-    self_loops,
-)
+from privrl.agents import PSRL, BetaRewards, EveryEpisode, NoisyRewards, TabularAgent, Transition
+from privrl.agents.setup import self_loops
 from privrl.costs.base import together
 from privrl.samplers.base import draw
 from privrl.samplers.dirichlet import Diffuse
@@ -33,7 +27,7 @@ from privrl.samplers.noisy_counts import NoisyCounts
 
 S, A, H = 3, 2, 4
 FEW = [2.0, 8.0]  # orders
-TELLING = ("agents/tabular.py", "agents/observer.py", "agents/tally.py")
+TELLING = ("agents/tabular.py", "agents/observer.py", "agents/observer.py")
 RELEASING = (
     "agents/rewards.py",
     *(
@@ -77,8 +71,8 @@ class Interrupter:
 
 
 def agent(transitions: Any, rewards: Any) -> TabularAgent:
-    return PSRL(
-        S, A, H, sampler=transitions, rewards=rewards, rng=np.random.default_rng(0),
+    return agent_of(
+         PSRL, S, A, H, sampler=transitions, rewards=rewards, rng=np.random.default_rng(0),
         schedule=EveryEpisode(), accountant=RdpAccountant(orders=FEW),
     )  # fmt: skip
 

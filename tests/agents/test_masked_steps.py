@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import agent_of
 
-from privrl.agents import PSRL, KnownRewards, Transition, self_loops
+from privrl.agents import PSRL, KnownRewards, Transition
+from privrl.agents.setup import self_loops
 from privrl.samplers import NoisyCounts
 
 STEPS = ("state", "action", "reward", "next_state", "observed", "terminated")
@@ -15,7 +17,9 @@ STEPS = ("state", "action", "reward", "next_state", "observed", "terminated")
 
 def agent() -> PSRL:
     sampler = NoisyCounts(sigma=5.0, updates=2, loops=self_loops(3, 2))
-    learner = PSRL(3, 2, 4, sampler=sampler, rewards=KnownRewards(np.zeros((3, 2))), rng=0)
+    learner = agent_of(
+        PSRL, 3, 2, 4, sampler=sampler, rewards=KnownRewards(np.zeros((3, 2))), rng=0
+    )
     learner.begin_episode(0)
     return learner
 
@@ -99,7 +103,9 @@ def test_a_hidden_number_is_refused(place: int) -> None:
 @pytest.mark.parametrize("shape", [(), (1,), (3, 2), (3, 2, 2), (2, 3, 2, 1)])
 def test_rewards_of_counts_have_the_shape_of_their_table(shape: tuple[int, ...]) -> None:
     sampler = NoisyCounts(sigma=5.0, updates=2)
-    learner = PSRL(3, 2, 4, sampler=sampler, rewards=KnownRewards(np.zeros((3, 2))), rng=0)
+    learner = agent_of(
+        PSRL, 3, 2, 4, sampler=sampler, rewards=KnownRewards(np.zeros((3, 2))), rng=0
+    )
     learner.begin_episode(0)
     counts = np.ones((3, 2, 3), int)
     with pytest.raises(ValueError, match=r"reward must have shape \(3, 2, 1\) or \(3, 2, 3\)"):

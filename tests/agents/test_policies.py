@@ -7,10 +7,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl import secret_rng
-from privrl.accounting import RdpAccountant
-from privrl.agents import PSRL, KnownRewards, Oracle, Policy, QLearning, Transition
+from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
+from privrl.agents import PSRL, KnownRewards, Policy, QLearning, Transition
+from privrl.agents.baselines import Oracle
+from privrl.agents.tabular import _statement_of
 from privrl.costs import GaussianCost, ReplaceStep
 from privrl.costs.relations import PaperStep, PaperStepWarning
 from privrl.envs import riverswim
@@ -117,19 +120,20 @@ def test_an_agents_policy_knows_its_environment(tmp_path: Path) -> None:
     assert policy.predict(3, 7) == agent.predict(3, 7)
 
 
-@pytest.mark.parametrize("budget", [{}, {"delta": 1e-6}])
-def test_an_agents_policy_says_what_it_cost(budget: dict[str, float], tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", [RenyiDP(2, 1.0), ApproxDP(1.0, 1e-6)])
+def test_an_agents_policy_says_what_it_cost(target: RenyiDP | ApproxDP, tmp_path: Path) -> None:
     """And so whether it may be shared: not with noise that others can draw again."""
     env = gym.make("FrozenLake-v1")
-    agent = PSRL.private(env, epsilon=1, episodes=5, **budget)
-    assert agent._guarantee() is None
+    agent = PSRL.private(env, target=target, episodes=5)
+    assert _statement_of(agent) is None
     guarantee = agent.learn().to_policy().guarantee
     assert guarantee is not None
-    delta = budget.get("delta", 1e-5)
+    delta = getattr(target, "delta", 1e-5)
     assert guarantee["relation"] == str(agent.accountant.relation)
     assert guarantee["delta"] == delta
     assert guarantee["epsilon_delta"] == float(agent.accountant.epsilon(delta))
-    told = (None, None) if budget else (2.0, float(agent.accountant.spent(2.0)))
+    renyi = isinstance(target, RenyiDP)
+    told = (None, None) if not renyi else (2.0, float(agent.accountant.spent(2.0)))
     assert (guarantee["order"], guarantee["epsilon"]) == told
     assert (guarantee["randomness"], guarantee["caveats"]) == ("secret", [])
     agent.to_policy().save(tmp_path / "policy.json")
@@ -142,9 +146,9 @@ def test_what_others_cost_is_no_promise() -> None:
     """A policy of raw rewards, or of nobody's, beside a release under the same accountant."""
     accountant = RdpAccountant()
     accountant.compose(GaussianCost(sigma=5.0, relation=ReplaceStep()))
-    raw = QLearning(4, 2, 5, episodes=9, accountant=accountant)
+    raw = agent_of(QLearning, 4, 2, 5, episodes=9, accountant=accountant)
     raw.observe(Transition(0, 1, 1.0, 2, False))
-    given = Oracle(4, 2, 5, policy=np.zeros((5, 4), int), accountant=accountant)
+    given = agent_of(Oracle, 4, 2, 5, policy=np.zeros((5, 4), int), accountant=accountant)
     given.begin_episode(0)
     for agent in (raw, given):
         assert agent.to_policy().guarantee is None
@@ -156,7 +160,15 @@ def test_without_a_promise_there_is_nothing_to_share() -> None:
 
     def learned(sampler: Any) -> Policy:
         return (
-            PSRL(4, 2, 5, sampler=sampler, rewards=KnownRewards(np.zeros((4, 2))), rng=secret_rng())
+            agent_of(
+                PSRL,
+                4,
+                2,
+                5,
+                sampler=sampler,
+                rewards=KnownRewards(np.zeros((4, 2))),
+                rng=secret_rng(),
+            )
             .learn(3, env=riverswim(4, 5))
             .to_policy()
         )

@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import RenyiDP
@@ -11,14 +12,14 @@ from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.exploration import deep_sea
 from privrl.envs.suite import SUITE
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 
 MDP = riverswim(n_states=4, horizon=6)
 
 
 def learner(mdp: TabularMDP = MDP, episodes: int = 400, **options) -> QLearning:
-    return QLearning(
-        mdp.n_states, mdp.n_actions, mdp.horizon, episodes=episodes,
+    return agent_of(
+         QLearning, mdp.n_states, mdp.n_actions, mdp.horizon, episodes=episodes,
         **{"rng": np.random.default_rng(0), **options},
     )  # fmt: skip
 
@@ -100,7 +101,9 @@ def test_it_does_not_find_what_is_far() -> None:
 
 def test_it_trains_on_gymnasium() -> None:
     env = gym.make("CliffWalking-v1")
-    agent = QLearning(48, 4, 30, episodes=60, rng=np.random.default_rng(0), terminates=True)
+    agent = agent_of(
+        QLearning, 48, 4, 30, episodes=60, rng=np.random.default_rng(0), terminates=True
+    )
     record = train(agent, env, 60, np.random.default_rng(0))
     env.close()
     assert len(record) == 60

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from interrupts import REFUSED, Interrupter
+from made import agent_of
 
 from privrl.accounting import Ledger, releases
 from privrl.agents import PSRL, BetaRewards, HatRewards, KnownRewards, Transition
@@ -76,20 +77,25 @@ KNOWN = KnownRewards(np.zeros((2, 1)))
 
 
 def noisy(name: str) -> Make:
-    return lambda ledger: PSRL(
-        2, 1, 9, sampler=NoisyCounts(sigma=1000.0, updates=8, factorisation=name), rewards=KNOWN
+    return lambda ledger: agent_of(
+        PSRL,
+        2,
+        1,
+        9,
+        sampler=NoisyCounts(sigma=1000.0, updates=8, factorisation=name),
+        rewards=KNOWN,
     )
 
 
 def hats(ledger: Ledger) -> PSRL:
     rewards = HatRewards(NoisyCounts(sigma=1000.0, updates=8, table="rewards"), points=3)
-    return PSRL(2, 1, 9, sampler=NoisyCounts(sigma=1000.0, updates=8), rewards=rewards)
+    return agent_of(PSRL, 2, 1, 9, sampler=NoisyCounts(sigma=1000.0, updates=8), rewards=rewards)
 
 
 def dirichlet(ledger: Ledger) -> PSRL:
     rewards = BetaRewards(Diffuse(weight=0.1, table="rewards"))
-    return PSRL(
-        2, 1, 9, sampler=Diffuse(weight=0.1), rewards=rewards,
+    return agent_of(
+         PSRL, 2, 1, 9, sampler=Diffuse(weight=0.1), rewards=rewards,
         accountant=ledger.accountant("people", ReplaceStep()),
     )  # fmt: skip
 
@@ -281,7 +287,7 @@ def test_a_draw_made_again_that_fails_midway_counts_no_record_twice(
         rewards = HatRewards(Fails(sigma=1000.0, updates=8, table="rewards"), points=3)
         sampler = NoisyCounts(sigma=1000.0, updates=8)
         accountant = ledger.accountant("visits")
-        return PSRL(2, 1, 9, sampler=sampler, rewards=rewards, accountant=accountant)
+        return agent_of(PSRL, 2, 1, 9, sampler=sampler, rewards=rewards, accountant=accountant)
 
     first = agent()
     first.save(folder / "agent", ledger=ledger)

@@ -16,14 +16,17 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from made import agent_of
 
 from privrl import agents
 from privrl.accounting.rdp import RdpAccountant
+from privrl.agents.schedules import Once
+from privrl.agents.setup import self_loops
 from privrl.audit import audit_replay
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
 from privrl.envs.support import Support
 from privrl.envs.wrappers import Discretised, FlattenDiscrete
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.factorisations import LocalNoise
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
@@ -106,7 +109,7 @@ def sampler_of(setup: Setup, updates: int) -> Any:
         ),
         "damped": lambda: NoisyCounts(
             sigma=2.0, updates=updates, factorisation=more[0], relation=relation,
-            loops=agents.self_loops(S, A, terminates=setup.terminates, support=support),
+            loops=self_loops(S, A, terminates=setup.terminates, support=support),
         ),
     }  # fmt: skip
     return made[kind]()
@@ -126,7 +129,7 @@ def rewards_of(setup: Setup, updates: int) -> Any:
     return kind(NoisyCounts(sigma=2.0, updates=updates, **options))
 
 
-def agent_of(setup: Setup, episodes: int) -> Any:
+def replayed(setup: Setup, episodes: int) -> Any:
     schedule = agents.EveryEpisode() if setup.schedule == "every" else agents.Geometric(1.5)
     updates = len(schedule.starts(episodes + 1))  # one after the last
     options = {
@@ -139,25 +142,30 @@ def agent_of(setup: Setup, episodes: int) -> Any:
         "support": SUPPORTS[setup.terminates] if setup.support else None,
     }
     if setup.agent == "ucbvi":
-        return agents.UCBVI(S, A, H, **options)
+        return agent_of(agents.UCBVI, S, A, H, **options)
     if setup.agent == "dp-ucbvi":
-        return agents.DPUCBVI(S, A, H, **options)
+        return agent_of(agents.DPUCBVI, S, A, H, **options)
     if setup.agent == "rlsvi":
-        return agents.RLSVI(S, A, H, **options)
+        return agent_of(agents.RLSVI, S, A, H, **options)
     if setup.agent == "sparse-psrl":
-        return agents.SparsePSRL(S, A, H, episodes=episodes, **options)
+        return agent_of(agents.SparsePSRL, S, A, H, episodes=episodes, **options)
     if setup.agent == "explore-then-plan":
         # An environment ends with the last episode's steps; else one more begins after it.
-        once = agents.Once(min(1, episodes - (setup.told == "by an environment")))
-        return agents.ExploreThenPlan(S, A, H, **options | {"schedule": once})
-    return agents.PSRL(
-        S, A, H, resamples=agents.EveryEpisode() if setup.resamples else None, **options
+        once = Once(min(1, episodes - (setup.told == "by an environment")))
+        return agent_of(agents.ExploreThenPlan, S, A, H, **options | {"schedule": once})
+    return agent_of(
+        agents.PSRL,
+        S,
+        A,
+        H,
+        resamples=agents.EveryEpisode() if setup.resamples else None,
+        **options,
     )
 
 
 def run(setup: Setup, history: list[Episode]) -> Any:
     """Train an agent on a history, and return all that it shows."""
-    agent, shown = agent_of(setup, len(history)), []
+    agent, shown = replayed(setup, len(history)), []
 
     def begin(episode: int) -> None:
         agent.begin_episode(episode)
@@ -437,7 +445,7 @@ def test_an_environment_that_plays_against_the_agent(agent: str, fair: bool) -> 
     )  # fmt: skip
 
     def played(private: Episode) -> Any:
-        made, shown = agent_of(setup, 5), []
+        made, shown = replayed(setup, 5), []
         for episode in range(5):
             made.begin_episode(episode)
             shown.append(made.behaviour.copy())

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.agents import (
@@ -19,9 +20,9 @@ from privrl.agents import (
     KnownRewards,
     NoisyRewards,
     Transition,
-    reward_loops,
-    self_loops,
 )
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.audit import audit_replay
 from privrl.costs.relations import DAMPED, ReplaceEpisode, ReplaceStep
 from privrl.samplers.base import draw
@@ -33,8 +34,8 @@ S, A = 3, 2
 
 
 def _agent(sampler: Any, rewards: Any, horizon: int = 4, **options: Any) -> PSRL:
-    return PSRL(
-        S, A, horizon, sampler=sampler, rewards=rewards, rng=np.random.default_rng(0),
+    return agent_of(
+         PSRL, S, A, horizon, sampler=sampler, rewards=rewards, rng=np.random.default_rng(0),
         schedule=EveryEpisode(), accountant=RdpAccountant(), **options,
     )  # fmt: skip
 

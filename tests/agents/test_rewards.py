@@ -5,15 +5,8 @@ import pytest
 from scipy import stats
 
 from privrl.accounting.rdp import RdpAccountant
-from privrl.agents import (
-    BetaRewards,
-    HatRewards,
-    KnownRewards,
-    NoisyRewards,
-    RewardModel,
-    reward_loops,
-)
-from privrl.agents.rewards import HatPosterior
+from privrl.agents import BetaRewards, HatRewards, KnownRewards, NoisyRewards
+from privrl.agents.rewards import HatPosterior, RewardModel, reward_loops
 from privrl.agents.sparse_model import SparseModel
 from privrl.costs.relations import (
     DAMPED_REWARDS,

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.agents import RLSVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
-from privrl.agents import rlsvi_claimed_epsilon as claimed
+from privrl.agents.rlsvi import rlsvi_claimed_epsilon as claimed
 from privrl.agents.training import learn_counts
 from privrl.envs import riverswim
 from privrl.envs.exploration import deep_sea
@@ -15,8 +16,8 @@ from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 
 def agent(sizes, rewards=None, **options) -> RLSVI:
-    return RLSVI(
-        *sizes,
+    return agent_of(
+         RLSVI, *sizes,
         **{
             "sampler": NonPrivate(), "rng": np.random.default_rng(0),
             "rewards": NoisyRewards(NonPrivate()) if rewards is None else rewards, **options,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privrl.agents import EveryEpisode, Geometric, Once, Schedule
+from privrl.agents import EveryEpisode, Geometric
+from privrl.agents.schedules import Once, Schedule
 
 ALL_SCHEDULES = [EveryEpisode(), Geometric(), Geometric(1.05), Geometric(2.0), Geometric(1e6)]
 

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 from told import Told
 
 from privrl.accounting.targets import ApproxDP, RenyiDP
@@ -17,19 +18,19 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Once,
     SparsePSRL,
     Transition,
     sparse_psrl,
-    sparse_schedule,
 )
+from privrl.agents.methods import Method, Task, make_agent
+from privrl.agents.schedules import Once
 from privrl.agents.sparse_model import SparseModel
+from privrl.agents.sparse_psrl import sparse_schedule
 from privrl.agents.training import learn_counts
 from privrl.costs.relations import ReplaceEpisode, ReplaceRecord, ReplaceStep
 from privrl.envs import TabularMDP, riverswim
 from privrl.envs.toy_text import read_support
-from privrl.experiments.methods import Method, Task, make_agent
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.dirichlet import Concentrated, Diffuse
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
@@ -49,7 +50,7 @@ def agent(episodes: int = 1000, **options: Any) -> SparsePSRL:
     }
     if "schedule" not in options:
         settings["schedule"] = sparse_schedule(episodes, private=True)
-    return SparsePSRL(*SIZES, episodes=episodes, **settings | options)
+    return agent_of(SparsePSRL, *SIZES, episodes=episodes, **settings | options)
 
 
 # When it draws, and plans ----------------------------------------------------------------------
@@ -325,10 +326,18 @@ def ending(on_arrival: bool) -> TabularMDP:
 def test_who_is_told_of_counts_learns_where_episodes_end() -> None:
     """Arriving in the end is "over"; what the tables do there is neither counted nor paid."""
     mdp = ending(on_arrival=False)
-    learner = SparsePSRL(
-        3, 2, 8, episodes=10, terminates=True, schedule=EveryEpisode(), sampler=NonPrivate(),
-        rewards=HatRewards(NonPrivate(), low=-2.0, high=-1.0), rng=np.random.default_rng(0),
-    )  # fmt: skip
+    learner = agent_of(
+        SparsePSRL,
+        3,
+        2,
+        8,
+        episodes=10,
+        terminates=True,
+        schedule=EveryEpisode(),
+        sampler=NonPrivate(),
+        rewards=HatRewards(NonPrivate(), low=-2.0, high=-1.0),
+        rng=np.random.default_rng(0),
+    )
     counts = mdp.rollout_counts(np.full((8, 3), -1), 100, np.random.default_rng(1))
     learner.observe_counts(counts, mdp.reward_table, ends=mdp.ends)
     learner.begin_episode(0)
@@ -373,7 +382,7 @@ each_env = pytest.mark.parametrize("name", ENVS)
 @each_env
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_all_of_the_budget_is_spent_and_no_more(name: str, epsilon: float) -> None:
-    learner = PSRL.private(ENVS[name](), epsilon=epsilon, episodes=200)
+    learner = PSRL.private(ENVS[name](), target=RenyiDP(2, epsilon), episodes=200)
     assert float(learner.accountant.spent(2.0)) == 0
     all_draws(learner, 200)
     assert 0.99 * epsilon < float(learner.accountant.spent(2.0)) <= epsilon
@@ -405,7 +414,7 @@ def test_more_is_hidden_for_the_same_epsilon_and_delta_by_more_noise() -> None:
 @each_env
 def test_the_budget_is_what_was_said(name: str) -> None:
     learner = PSRL.private(ENVS[name](), epsilon=0.25, episodes=50)
-    assert learner.accountant.budget == RenyiDP(2, 0.25)
+    assert learner.accountant.budget == ApproxDP(0.25, 1e-5)
 
 
 @each_env
@@ -468,7 +477,7 @@ def test_a_support_makes_tables_narrow() -> None:
 def test_a_persons_whole_episode_can_be_hidden() -> None:
     """It costs more noise, for the same budget; one of shorter episodes is refused."""
     by_relation = {
-        relation: PSRL.private(MDP, epsilon=1.0, episodes=100, relation=relation)
+        relation: PSRL.private(MDP, target=RenyiDP(2, 1.0), episodes=100, relation=relation)
         for relation in (None, ReplaceEpisode(10), ReplaceEpisode(25))
     }
     sigmas = [float(learner.sampler.sigma) for learner in by_relation.values()]
@@ -482,7 +491,7 @@ def test_a_persons_whole_episode_can_be_hidden() -> None:
 
 
 def test_another_order() -> None:
-    learner = PSRL.private(MDP, epsilon=0.5, episodes=100, order=16.0)
+    learner = PSRL.private(MDP, target=RenyiDP(16.0, 0.5), episodes=100)
     all_draws(learner, 100)
     assert 0.99 * 0.5 < float(learner.accountant.spent(16.0)) <= 0.5
 
@@ -507,8 +516,11 @@ def test_the_same_randomness_makes_the_same_run() -> None:
         ({"epsilon": 0.0}, "epsilon must be"),
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"epsilon": np.nan}, "epsilon must be"),
-        ({"order": 1.0}, "order must be"),
-        ({"delta": 0.0}, "delta must be"),
+        ({"delta": 0.0}, "delta must be > 0 for the sampler noisy-counts:buffered, which has no"),
+        ({"delta": -1e-5}, "delta must be"),
+        ({"epsilon": None}, "epsilon must be given"),
+        ({"target": RenyiDP(2, 1.0)}, "epsilon must be given, with delta or without, or target"),
+        ({"epsilon": None, "target": 1.0}, "target must be ApproxDP"),
         ({"delta": 1.0}, "delta must be"),
         ({"delta": np.nan}, "delta must be"),
         ({"rng": -7}, "rng must be"),

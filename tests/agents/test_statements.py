@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl import secret_rng
 from privrl.accounting import (
@@ -29,12 +30,12 @@ from privrl.agents import (
     HatRewards,
     KnownRewards,
     NoisyRewards,
-    Oracle,
     QLearning,
     SparsePSRL,
     TabularAgent,
     Transition,
 )
+from privrl.agents.baselines import Oracle
 from privrl.costs import GaussianCost, ReplaceStep
 from privrl.samplers import Diffuse, NoisyCounts, NonPrivate
 
@@ -47,13 +48,13 @@ def noisy(table: str) -> NoisyCounts:
 
 def with_noise(kind: type[TabularAgent], **options: Any) -> TabularAgent:
     options = {"rewards": NoisyRewards(noisy("rewards")), **options}
-    return kind(*SIZES, sampler=noisy("transitions"), rng=secret_rng(), **options)
+    return agent_of(kind, *SIZES, sampler=noisy("transitions"), rng=secret_rng(), **options)
 
 
 def diffuse(**options: Any) -> PSRL:
     """It pays for each draw."""
-    return PSRL(
-        *SIZES, sampler=Diffuse(weight=0.3, alpha=5), rewards=KnownRewards(np.zeros((3, 2))),
+    return agent_of(
+         PSRL, *SIZES, sampler=Diffuse(weight=0.3, alpha=5), rewards=KnownRewards(np.zeros((3, 2))),
         rng=secret_rng(), **options,
     )  # fmt: skip
 
@@ -68,17 +69,22 @@ AGENTS: dict[str, Callable[..., TabularAgent]] = {
     "dp-ucbvi": lambda **o: with_noise(DPUCBVI, **o),
     "rlsvi": lambda **o: with_noise(RLSVI, **o),
     "explore-then-plan": lambda **o: with_noise(ExploreThenPlan, schedule=EveryEpisode(), **o),
-    "q-learning": lambda **o: QLearning(*SIZES, episodes=9, **o),
-    "oracle": lambda **o: Oracle(*SIZES, policy=np.zeros((4, 3), np.intp), **o),
-    "non-private": lambda **o: PSRL(
-        *SIZES, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), **o
+    "q-learning": lambda **o: agent_of(QLearning, *SIZES, episodes=9, **o),
+    "oracle": lambda **o: agent_of(Oracle, *SIZES, policy=np.zeros((4, 3), np.intp), **o),
+    "non-private": lambda **o: agent_of(
+        PSRL, *SIZES, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), **o
     ),
 }
 each_agent = pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS)
 
 #: What an agent's owner may change, since no statement rests on it. (The tuples are read from the
 #: class.)
-WRITABLE = {"env", "episodes_done", "remembered", "derived"}
+DECLARED = {  # of the class, for the command line and pictures
+    "title", "look", "releases", "acts_randomly", "usual_sampler", "usual_schedule",
+    "has_own_schedule", "reward_model", "needs_counts", "needs_tables", "needs_steps",
+    "can_resample", "side_by_side",
+}  # fmt: skip
+WRITABLE = {"env", "episodes_done", "remembered", "derived"} | DECLARED
 
 
 def play(agent: TabularAgent, *episodes: int) -> None:
@@ -191,7 +197,9 @@ def test_it_states_what_was_charged_and_not_what_a_sampler_said_before() -> None
             super().check(counts)
             self.checked = True
 
-    agent = PSRL(*SIZES, sampler=Larger(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng())
+    agent = agent_of(
+        PSRL, *SIZES, sampler=Larger(), rewards=KnownRewards(np.zeros((3, 2))), rng=secret_rng()
+    )
     play(agent, 0)
     stated = agent.to_policy().guarantee
     assert stated is not None

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.agents import PSRL, KnownRewards, NoisyRewards, Transition
-from privrl.agents.tally import Tally
+from privrl.agents.observer import Tally
 from privrl.samplers.noisy_counts import NonPrivate
 
 
@@ -46,7 +47,9 @@ def test_steps_are_remembered_without_a_table() -> None:
     sizes = n_states, n_actions, horizon = 800, 10, 20
     rewards = NoisyRewards(NonPrivate(), low=0, high=1)
     tracemalloc.start()
-    agent = PSRL(*sizes, sampler=NonPrivate(), rewards=rewards, rng=np.random.default_rng(0))
+    agent = agent_of(
+        PSRL, *sizes, sampler=NonPrivate(), rewards=rewards, rng=np.random.default_rng(0)
+    )
     rng = np.random.default_rng(1)
     steps = rng.integers(n_states, size=(30, horizon + 1, 1))
     actions, paid = rng.integers(n_actions, size=(30, horizon, 1)), rng.random((30, horizon, 1))
@@ -67,8 +70,8 @@ def test_steps_are_remembered_without_a_table() -> None:
 
 
 def test_rewards_without_a_table_are_remembered_as_none() -> None:
-    agent = PSRL(
-        3, 2, 5, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))),
+    agent = agent_of(
+         PSRL, 3, 2, 5, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))),
         rng=np.random.default_rng(0),
     )  # fmt: skip
     agent.observe(Transition(0, 1, 0.5, 2))

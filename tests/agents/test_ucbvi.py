@@ -5,18 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from made import agent_of
 from told import Told
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
-from privrl.agents import (
-    UCBVI,
-    BetaRewards,
-    Geometric,
-    KnownRewards,
-    NoisyRewards,
-    RandomPolicy,
-)
+from privrl.agents import UCBVI, BetaRewards, Geometric, KnownRewards, NoisyRewards
+from privrl.agents.baselines import RandomPolicy
 from privrl.agents.training import learn_counts
 from privrl.costs.relations import ReplaceEpisode
 from privrl.envs import riverswim
@@ -34,7 +29,7 @@ RIVER = riverswim()
 
 def ucbvi(sampler, rewards, sizes=SIZES, **options) -> UCBVI:
     options.setdefault("rng", np.random.default_rng(0))
-    return UCBVI(*sizes, sampler=sampler, rewards=rewards, **options)
+    return agent_of(UCBVI, *sizes, sampler=sampler, rewards=rewards, **options)
 
 
 def upper_values(learner: UCBVI) -> np.ndarray:
@@ -267,7 +262,8 @@ def test_theory_is_optimistic_and_no_bonus_is_not(sigma: float) -> None:
 def test_learns_by_far_better_than_chance() -> None:
     """20 runs of 3000 episodes; over seeds the standard deviation of the mean is below 0.005."""
     _, share = river_agent(NonPrivate(), BetaRewards(NonPrivate()))
-    chance = RandomPolicy(
+    chance = agent_of(
+        RandomPolicy,
         *(RIVER.n_states, RIVER.n_actions, RIVER.horizon),
         rng=np.random.default_rng(0),
         schedule=Geometric(1.05),

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from made import agent_of
 
 from privrl.agents import PSRL, KnownRewards, QLearning, Transition
 from privrl.samplers import NonPrivate
@@ -81,7 +82,9 @@ class LastObservations(BadVector):
 
 
 def agent() -> PSRL:
-    return PSRL(3, 2, 4, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), rng=1)
+    return agent_of(
+        PSRL, 3, 2, 4, sampler=NonPrivate(), rewards=KnownRewards(np.zeros((3, 2))), rng=1
+    )
 
 
 def check(error: BaseException) -> None:
@@ -94,7 +97,7 @@ def check(error: BaseException) -> None:
 @pytest.mark.parametrize("state", STATES, ids=repr)
 def test_no_error_shows_a_state(state: Any, at: int) -> None:
     for env in (Bad(at, state, 0.5), BadVector(at, state, 0.5, AutoresetMode.NEXT_STEP)):
-        for learner in (agent(), QLearning(3, 2, 4, episodes=9, rng=1)):
+        for learner in (agent(), agent_of(QLearning, 3, 2, 4, episodes=9, rng=1)):
             if isinstance(learner, QLearning) and isinstance(env, VectorEnv):
                 continue  # it is told of single steps alone
             with pytest.raises(ValueError, match=ACCEPTED) as caught:
@@ -121,7 +124,7 @@ def test_no_error_shows_what_an_episode_ended_with(state: Any) -> None:
     check(caught.value)
 
 
-@pytest.mark.parametrize("make", [agent, lambda: QLearning(3, 2, 4, episodes=9)])
+@pytest.mark.parametrize("make", [agent, lambda: agent_of(QLearning, 3, 2, 4, episodes=9)])
 def test_no_error_of_an_agent_shows_a_state(make: Any) -> None:
     learner = make()
     learner.begin_episode(0)

@@ -14,7 +14,7 @@ from privrl import costs
 from privrl.accounting import RenyiDP
 from privrl.agents import Policy
 from privrl.data.schema import Categories
-from privrl.experiments.training import TrainResult
+from privrl.experiments.training.run import TrainResult
 from privrl.files.html import InHtml
 from privrl.files.html import table
 from privrl.models.histograms.release import histogram

@@ -8,6 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from made import agent_of
 
 from privrl.accounting import RdpAccountant
 from privrl.agents import PSRL, BetaRewards
@@ -236,7 +237,8 @@ def test_private_runs_are_the_same(runs: tuple[int, ...], monkeypatch: pytest.Mo
     mdp = riverswim()
 
     def learnt() -> list[np.ndarray]:
-        agent = PSRL(
+        agent = agent_of(
+            PSRL,
             mdp.n_states,
             mdp.n_actions,
             mdp.horizon,

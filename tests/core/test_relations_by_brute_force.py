@@ -8,15 +8,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from made import agent_of
 
-from privrl.agents import (
-    PSRL,
-    HatRewards,
-    NoisyRewards,
-    Transition,
-    reward_loops,
-    self_loops,
-)
+from privrl.agents import PSRL, HatRewards, NoisyRewards, Transition
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.costs import relations
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import DiscreteGaussianCost, DiscreteLaplaceCost, GaussianCost, LaplaceCost
@@ -465,8 +461,8 @@ def test_tables_of_agents_change_by_no_more_than_is_paid_for(name: str) -> None:
     )  # fmt: skip
 
     def entered(trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
-        agent = PSRL(
-            n_states, n_actions, horizon, sampler=moves, rewards=REWARDS[name](paid), rng=0
+        agent = agent_of(
+            PSRL, n_states, n_actions, horizon, sampler=moves, rewards=REWARDS[name](paid), rng=0
         )
         states, actions, rewards = trajectory
         for i, action in enumerate(actions):

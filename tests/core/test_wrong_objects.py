@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from made import agent_of
 
 from privrl.accounting import Budget
 from privrl.accounting import Ledger
@@ -16,7 +17,12 @@ from privrl.accounting import PldAccountant
 from privrl.accounting import RdpAccountant
 from privrl.accounting import RenyiDP
 from privrl.accounting.ledger import DataSet
-from privrl.agents import PSRL, BetaRewards, KnownRewards, imed, reward_loops, self_loops
+from privrl.agents import BetaRewards
+from privrl.agents import KnownRewards
+from privrl.agents import PSRL
+from privrl.agents.bandits import imed
+from privrl.agents.rewards import reward_loops
+from privrl.agents.setup import self_loops
 from privrl.audit import law_test, separation
 from privrl.costs import (
     AddRemoveRecord,
@@ -250,8 +256,8 @@ def test_codes_of_no_cell() -> None:
 
 @pytest.mark.parametrize("call", ["act(9, 0)", "act(0, 9)", "act('a', 0)"])
 def test_states_and_steps_that_there_are_not(call: str) -> None:
-    agent = PSRL(
-        2, 2, 3, sampler=Diffuse(), rewards=KnownRewards(np.zeros((2, 2))),
+    agent = agent_of(
+         PSRL, 2, 2, 3, sampler=Diffuse(), rewards=KnownRewards(np.zeros((2, 2))),
         rng=np.random.default_rng(0),
     )  # fmt: skip
     agent.begin_episode(0)

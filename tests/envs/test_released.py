@@ -22,6 +22,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import agent_of
 
 import privrl
 from privrl.agents import QLearning
@@ -772,7 +773,7 @@ def test_others_learn_on_it():
     swim = riverswim(4, 20)
     released = Released(mdp=swim, statement=privacy_statement(**FIELDS))
     env = gym.make(ENV_ID, released=released)
-    agent = QLearning(4, 2, 20, episodes=4000, rng=np.random.default_rng(0))
+    agent = agent_of(QLearning, 4, 2, 20, episodes=4000, rng=np.random.default_rng(0))
     train(agent, env, 4000, np.random.default_rng(1))
     best = released.mdp.optimal_value()
     assert released.mdp.policy_value(agent.policy) > 0.95 * best

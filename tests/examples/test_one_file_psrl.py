@@ -10,11 +10,12 @@ import pytest
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
-from privrl.agents import Geometric, TabularAgent, self_loops
+from privrl.agents import Geometric, TabularAgent
+from privrl.agents.methods import Method, Task, make_agent
+from privrl.agents.setup import self_loops
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, ReplaceStep
 from privrl.envs import plan, riverswim
-from privrl.experiments.methods import Method, Task, make_agent
 from privrl.samplers.factorisations import factorise
 from privrl.samplers.innovations import Innovations
 from privrl.samplers.noisy_counts import NoisyCounts, NoisyPosterior

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from made import agent_of
 
 from privrl.agents import PSRL, NoisyRewards
 from privrl.costs.relations import Relation, ReplaceStep
@@ -219,7 +220,8 @@ def test_training_refuses_what_nobody_says(make: Callable[[], Any], known: bool)
         def counts(table: str) -> NoisyCounts:
             return NoisyCounts(sigma=1.0, updates=3, table=table, relation=relation)
 
-        return PSRL(
+        return agent_of(
+            PSRL,
             2,
             2,
             5,

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import rich
 
-from privrl.agents import PSRL, Stretch
+from privrl.agents import PSRL
+from privrl.agents.training import Stretch
 from privrl.experiments import SweepSpec, callbacks, run_sweep, train
-from privrl.experiments.sweeps import SweepProgress
+from privrl.experiments.sweeps.progress import SweepProgress
 
 TOLD = Stretch(first=3, episodes=2, done=5, total=9, draws=4, reward=np.array([1.0, 5.0]))
 LOGGED = {"not_private/reward_per_episode": 1.5, "public/draws": 4.0}

@@ -12,14 +12,18 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from made import agent_of
 from typer.testing import CliRunner
 
 from privrl import secret_rng
 from privrl.accounting import Ledger
-from privrl.agents import PSRL, QLearning, Stretch
+from privrl.agents import Checkpoint
+from privrl.agents import PSRL
+from privrl.agents import QLearning
+from privrl.agents.training import Stretch
 from privrl.cli import app
 from privrl.envs import riverswim
-from privrl.experiments import Checkpoint, train
+from privrl.experiments import train
 
 RUNNER = CliRunner()
 EPISODES = 120
@@ -116,7 +120,7 @@ def test_how_often_in_words(wrong: str) -> None:
 
 def test_q_learning_on_tables_says_why_not(tmp_path) -> None:
     mdp = riverswim(n_states=3, horizon=4)
-    agent = QLearning(3, 2, 4, episodes=10, rng=np.random.default_rng(0))
+    agent = agent_of(QLearning, 3, 2, 4, episodes=10, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="plays all at once"):
         train(agent, mdp, 10, np.random.default_rng(0), checkpoint=Checkpoint(path="k", episodes=1))
 

@@ -385,7 +385,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["sweep", "--samplers", "bright"], "sampler must be one of"),
         (["sweep", "--env", "FrozenLak-v1"], "Did you mean 'FrozenLake-v1'"),
         (["sweep", "--env", "CartPole-v1"], "env must carry its tables"),
-        (["sweep", "--order", "1"], "order must be"),
+        (["sweep", "--renyi-order", "1"], "order must be"),
         (["sweep", "--runs", "0"], "runs must be"),
         (["sweep", "--block", "0"], "block must be"),
         (["sweep", "--spec", "none.json"], "no such file"),

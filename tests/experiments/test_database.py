@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import SweepSpec, jobs_of
+from privrl.agents.methods import Method
+from privrl.experiments.sweeps import SweepSpec
 from privrl.experiments.sweeps import database as database_module
 from privrl.experiments.sweeps.database import Database
 from privrl.experiments.sweeps.jobs import JobResult
+from privrl.experiments.sweeps.sweep import jobs_of
 
 (FIRST,) = jobs_of(SweepSpec(epsilons=(0.1,), episodes=40, runs=2))
 JOB = replace(FIRST, first_run=100)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from privrl.experiments.ends import End, label_ends, room, spread
+from privrl.experiments.palette import End, label_ends, room, spread
 
 
 @pytest.mark.parametrize(

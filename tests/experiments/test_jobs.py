@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from privrl.agents.methods import Method
 from privrl.agents.training import learn_counts
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import PRESETS, jobs_of
 from privrl.experiments.sweeps.jobs import (
     Job,
     check_jobs,
@@ -19,6 +18,8 @@ from privrl.experiments.sweeps.jobs import (
     run_job,
     work,
 )
+from privrl.experiments.sweeps.presets import PRESETS
+from privrl.experiments.sweeps.sweep import jobs_of
 
 JOB = Job(
     env="privrl/RiverSwim-v0",
@@ -26,7 +27,7 @@ JOB = Job(
     episodes=40,
     method=Method(),
     relation="replace-step",
-    order=2.0,
+    renyi_order=2.0,
     epsilon=1.0,
     delta=1e-5,
     first_run=0,
@@ -39,7 +40,7 @@ OTHERS = {
     "episodes": 41,
     "method": Method(alpha=2.0),
     "relation": "replace-transition",
-    "order": 3.0,
+    "renyi_order": 3.0,
     "epsilon": 1.5,
     "first_run": 3,
     "runs": 4,
@@ -91,7 +92,7 @@ def test_what_is_only_reported_changes_no_randomness() -> None:
 def test_a_label_and_the_type_of_a_number_change_nothing() -> None:
     for same in (
         replace(JOB, method=Method(label="mine")),
-        replace(JOB, order=2, epsilon=1, method=Method(alpha=1)),
+        replace(JOB, renyi_order=2, epsilon=1, method=Method(alpha=1)),
     ):
         assert same.key == JOB.key
         assert _state(same) == _state(JOB)

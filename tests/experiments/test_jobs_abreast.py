@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from privrl.envs import riverswim, rollouts
-from privrl.experiments.methods import Method
+from privrl.agents.methods import Method
+from privrl.envs import riverswim
+from privrl.envs import rollouts
 from privrl.experiments.sweeps.jobs import Job, JobsAbreast, abreast, run_abreast, run_job
 from privrl.numerics import exact_dirichlet
 
@@ -17,7 +18,7 @@ JOB = Job(
     episodes=45,
     method=Method(),
     relation="replace-step",
-    order=2.0,
+    renyi_order=2.0,
     epsilon=1.0,
     delta=1e-5,
     first_run=0,

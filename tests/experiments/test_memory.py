@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from privrl.agents.methods import Method
 from privrl.experiments.memory import check_memory
-from privrl.experiments.methods import Method
 from privrl.experiments.training import TrainSpec, run, run_training
 
 ICU = (716, 25, 717)  # 0.103 GB

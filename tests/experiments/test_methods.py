@@ -7,12 +7,13 @@ import pytest
 
 from privrl.accounting.rdp import BudgetExceeded
 from privrl.accounting.targets import RenyiDP
-from privrl.agents import PSRL, HatRewards, SparsePSRL, TabularAgent, sparse_schedule
+from privrl.agents import PSRL, HatRewards, SparsePSRL, TabularAgent
+from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
+from privrl.agents.sparse_psrl import sparse_schedule
 from privrl.costs.base import tables_released
 from privrl.costs.relations import DAMPED_REWARDS, ReplaceEpisode, ReplaceStep
 from privrl.envs import riverswim
 from privrl.experiments import SweepSpec
-from privrl.experiments.methods import SAMPLERS, Method, Task, make_agent
 from privrl.samplers.dirichlet import DirichletSampler
 from privrl.samplers.factorisations import LocalNoise
 

@@ -7,10 +7,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, Geometric, NoisyRewards, stretches
+from privrl.agents import Geometric
+from privrl.agents import NoisyRewards
+from privrl.agents import PSRL
+from privrl.agents import training as stretches
 from privrl.envs import riverswim
 from privrl.envs.vector import RiverSwimVectorEnv
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NonPrivate
 
 S, A, H = 4, 2, 6

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
+from privrl.agents.methods import AGENTS, SAMPLERS
 from privrl.experiments import palette
-from privrl.experiments.methods import AGENTS, SAMPLERS
 from privrl.experiments.palette import BLUE, LOOKS, learner, look, looks, looks_of, shades
 
 SOURCES = Path(palette.__file__).parent

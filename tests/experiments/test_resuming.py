@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from made import agent_of
 
 from privrl.accounting import BudgetExceeded, RdpAccountant, RenyiDP
 from privrl.agents import (
@@ -34,7 +35,8 @@ def learner(sizes: dict[str, int] = SIZES, **options: Any) -> PSRL:
     def counts(table: str) -> NoisyCounts:
         return NoisyCounts(sigma=0.5, updates=PLANNED, table=table)
 
-    return PSRL(
+    return agent_of(
+        PSRL,
         **sizes,
         rng=np.random.default_rng(1),
         **{

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privrl.agents.methods import Method
 from privrl.costs.relations import ReplaceEpisode, ReplaceStep, ReplaceTransition
-from privrl.experiments.methods import Method
 from privrl.experiments.names import rl_relation
 from privrl.experiments.training import TrainSpec, run, run_training
 

@@ -9,11 +9,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from privrl.agents import PSRL, NoisyRewards, TabularAgent, stretches
-from privrl.agents.stretches import play
+from privrl.agents import PSRL, NoisyRewards, TabularAgent
+from privrl.agents import training as stretches
+from privrl.agents.training import play
 from privrl.costs.relations import ReplaceStep
 from privrl.envs import TabularMDP, riverswim
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NonPrivate
 
 CHAIN = riverswim(30, 20)

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from privrl.cli import app
 from privrl.cli.terminal import OUT
-from privrl.experiments.suites import SuiteSpec, preset
+from privrl.experiments.suites import SuiteSpec
+from privrl.experiments.suites.presets import preset
 
 RUNNER = CliRunner()
 HERE = ["--runs", "2", "--backend", "sequential"]  # without processes that import all anew

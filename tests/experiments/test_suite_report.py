@@ -32,7 +32,7 @@ def results(*, agents=("psrl", "ucbvi"), episodes=(300,), epsilons=(NONE, 1.0)) 
             {
                 "task": task, "half": TASKS[task], "episodes": long, "agent": agent,
                 "sampler": "noisy-counts", "method": f"{agent}, geometric:1.05",
-                "relation": "replace-step", "order": 2.0,
+                "relation": "replace-step", "renyi_order": 2.0,
                 "epsilon": epsilon, "delta": 1e-5, "run": run,
                 "epsilon_delta": 5.08123 - run if epsilon < NONE else NONE,
                 "learning": learning + off, "final": final + off,

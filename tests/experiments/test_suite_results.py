@@ -11,10 +11,13 @@ import pandas as pd
 import pytest
 
 from privrl.agents import PSRL
+from privrl.agents.methods import Method
 from privrl.envs import SUITE, TabularMDP, benchmark, save_tables
-from privrl.experiments.methods import Method
-from privrl.experiments.suites import PRESETS, SuiteSpec, jobs_of, preset, run_suite
-from privrl.experiments.sweeps import SweepSpec, run_job, run_sweep
+from privrl.experiments.suites import SuiteSpec, run_suite
+from privrl.experiments.suites.presets import PRESETS, preset
+from privrl.experiments.suites.suite import jobs_of
+from privrl.experiments.sweeps import SweepSpec, run_sweep
+from privrl.experiments.sweeps.jobs import run_job
 
 TASKS = ("Queue3", "RiverSwim6", "Garnet5x3-1")
 ORACLE, RANDOM = Method(agent="oracle"), Method(agent="random")
@@ -201,7 +204,7 @@ def test_words_stand_for_tasks() -> None:
         ({"episodes": (1.5,)}, "episodes must be a whole number"),
         ({"relation": "replace-user"}, "relation must be one of"),
         ({"runs": 0}, "runs must be a whole number"),
-        ({"order": 1.0}, "order must be a number > 1"),
+        ({"renyi_order": 1.0}, "order must be a number > 1"),
     ],
     ids=str,
 )

@@ -19,15 +19,17 @@ from hypothesis import strategies as st
 
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import RenyiDP
+from privrl.agents.methods import Method
 from privrl.costs.base import Cost, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED
 from privrl.envs import TabularMDP
 from privrl.experiments import names, sweeps
-from privrl.experiments.methods import Method
-from privrl.experiments.sweeps import PRESETS, SweepResult, SweepSpec, jobs_of, preset
+from privrl.experiments.sweeps import SweepSpec, preset
 from privrl.experiments.sweeps.jobs import run_abreast
+from privrl.experiments.sweeps.presets import PRESETS
+from privrl.experiments.sweeps.sweep import SweepResult, jobs_of
 from privrl.experiments.workers import JobFailed
 from privrl.mechanisms.dirichlet import DirichletMechanism
 
@@ -40,7 +42,7 @@ COLUMNS = [
     "sampler",
     "schedule",
     "relation",
-    "order",
+    "renyi_order",
     "epsilon",
     "spent",
     "delta",
@@ -258,7 +260,7 @@ def test_a_spec_is_plain_data(name: str) -> None:
 )
 def test_a_spec_of_any_numbers_is_plain_data(epsilons, order, seed, label, share) -> None:
     method = Method(label=label, reward_share=share)
-    spec = SweepSpec(methods=(method,), epsilons=tuple(epsilons), order=order, seed=seed)
+    spec = SweepSpec(methods=(method,), epsilons=tuple(epsilons), renyi_order=order, seed=seed)
     assert SweepSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
 
 
@@ -296,7 +298,7 @@ def test_curves_add_up_to_the_totals() -> None:
 @pytest.mark.parametrize("method", [NOISY, DIFFUSE, CONCENTRATED, WINDOWED], ids=lambda m: m.label)
 def test_each_job_spends_its_budget_and_no_more(relation: str, method: Method) -> None:
     """Account for every row anew, from its printed settings and number of draws."""
-    spec = small(relation=relation, order=3.0, methods=(method,))
+    spec = small(relation=relation, renyi_order=3.0, methods=(method,))
     results = run_sweep(spec).results
     unit = names.rl_relation(relation, horizon=spec.horizon, arrival_rewards=False)
     for _, row in results[results["run"] == 0].iterrows():
@@ -400,7 +402,7 @@ def test_reward_kept_with_noisy_counts(epsilon: float, least: float) -> None:
         ({"epsilons": (0.0,)}, "epsilons must be a number > 0"),
         ({"epsilons": (np.nan,)}, "epsilons must be a number > 0"),
         ({"relation": "replace-record"}, "relation must be one of"),
-        ({"order": 1.0}, "order must be"),
+        ({"renyi_order": 1.0}, "order must be"),
         ({"episodes": 0}, "episodes must be"),
         ({"horizon": -3}, "horizon must be"),
         ({"runs": 2.5}, "runs must be"),

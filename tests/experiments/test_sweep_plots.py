@@ -6,9 +6,10 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from privrl.experiments.methods import Method
+from privrl.agents.methods import Method
 from privrl.experiments.palette import BLUE, GREY
-from privrl.experiments.sweeps import SweepResult, SweepSpec, plots
+from privrl.experiments.sweeps import SweepSpec, plots
+from privrl.experiments.sweeps.sweep import SweepResult
 
 NOISY, DIFFUSE, FREE = Method(), Method(sampler="diffuse"), Method(sampler="non-private")
 SPEC = SweepSpec(methods=(FREE, NOISY, DIFFUSE), epsilons=(0.1, 1.0), episodes=100, runs=2)

@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 from privrl.cli import app
 from privrl.cli.jobs import _Pace, _short, folder
 from privrl.experiments import Method, SweepSpec, run_sweep
-from privrl.experiments.sweeps import SweepProgress
 from privrl.experiments.sweeps.jobs import run_abreast
-from privrl.experiments.sweeps.progress import Counts, counts
+from privrl.experiments.sweeps.progress import Counts, SweepProgress, counts
 
 SPEC = SweepSpec(
     methods=(Method(), Method(sampler="non-private")), epsilons=(1.0,), episodes=40, runs=2

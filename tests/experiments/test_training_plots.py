@@ -9,9 +9,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from privrl.agents import Policy
+from privrl.agents.methods import Method
 from privrl.envs.labels import action_names, grid_of
 from privrl.envs.worth import Worth
-from privrl.experiments.methods import Method
 from privrl.experiments.palette import LOOKS
 from privrl.experiments.training.plots import learning_figure, policy_figure
 from privrl.files.files import figure_writer

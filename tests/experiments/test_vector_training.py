@@ -19,14 +19,17 @@ from privrl.agents import (
     Geometric,
     KnownRewards,
     NoisyRewards,
-    Oracle,
-    RandomPolicy,
     Transition,
-    self_loops,
 )
-from privrl.envs import Support, TabularMDP, TabularVectorEnv, riverswim
+from privrl.agents.baselines import Oracle
+from privrl.agents.baselines import RandomPolicy
+from privrl.agents.setup import self_loops
+from privrl.envs import Support
+from privrl.envs import TabularMDP
+from privrl.envs import TabularVectorEnv
+from privrl.envs import riverswim
 from privrl.envs.vector import RiverSwimVectorEnv
-from privrl.experiments.training.loop import train
+from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate
 
 FALSE_ALARM = 1e-6

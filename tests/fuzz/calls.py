@@ -6,6 +6,7 @@ the reason. A test holds the two against each other: a new name is fuzzed, or le
 
 import importlib
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple, get_origin
@@ -168,7 +169,6 @@ def table() -> dict[str, Valid]:
         }
     )
     log, mdp = logs.read_log(rows, steps), envs.riverswim(4, 5)
-    bandit = envs.TabularMDP(np.ones((1, 2, 1)), np.array([[0.2, 0.7]]), np.ones(1), 1)
     model = offline.fit_model(log, epsilon=1.0, rng=np.random.default_rng(0))
     shapes = ((1, 2), (2, 3))
     tables = (np.array([[3.0, 4.0]]), np.array([[1.0, 0, 2], [1, 1, 1]]))
@@ -1072,7 +1072,7 @@ def table() -> dict[str, Valid]:
     # agents
     add(
         "PSRL",
-        agents.PSRL,
+        _made(agents, "PSRL"),
         lambda: agent(
             schedule=agents.EveryEpisode(),
             batch_shape=(),
@@ -1082,20 +1082,18 @@ def table() -> dict[str, Valid]:
             known_rows=None,
         ),
     )
-    add("UCBVI", agents.UCBVI, lambda: agent(sampler=counting(), bonus=1.0))
-    add("DPUCBVI", agents.DPUCBVI, lambda: agent(sampler=counting(), bonus_scale=1.0))
-    add("RLSVI", agents.RLSVI, lambda: agent(sampler=counting(), variance_scale=1.0))
+    add("UCBVI", _made(agents, "UCBVI"), lambda: agent(sampler=counting(), bonus=1.0))
+    add("DPUCBVI", _made(agents, "DPUCBVI"), lambda: agent(sampler=counting(), bonus_scale=1.0))
+    add("RLSVI", _made(agents, "RLSVI"), lambda: agent(sampler=counting(), variance_scale=1.0))
     add(
         "ExploreThenPlan",
-        agents.ExploreThenPlan,
-        lambda: agent(sampler=counting(), schedule=agents.Once(2)),
+        _made(agents, "ExploreThenPlan"),
+        lambda: agent(sampler=counting(), schedule=agents.EveryEpisode()),
     )
-    add("QLearning", agents.QLearning, lambda: {**sparse, "episodes": 5, "rng": rng()})
-    add("RandomPolicy", agents.RandomPolicy, lambda: {**sparse, "rng": rng()})
-    add("Oracle", agents.Oracle, lambda: {**sparse, "policy": np.zeros((3, 2), int), "rng": rng()})
+    add("QLearning", _made(agents, "QLearning"), lambda: {**sparse, "episodes": 5, "rng": rng()})
     add(
         "SparsePSRL",
-        agents.SparsePSRL,
+        _made(agents, "SparsePSRL"),
         lambda: {
             **agent(
                 sampler=samplers.NoisyCounts(
@@ -1106,6 +1104,7 @@ def table() -> dict[str, Valid]:
             "episodes": 5,
         },
     )
+    add("TabularSetup", agents.TabularSetup, agent)
     add(
         "PSRL.private",
         agents.PSRL.private,
@@ -1114,7 +1113,6 @@ def table() -> dict[str, Valid]:
             "epsilon": 1.0,
             "delta": 1e-5,
             "episodes": 3,
-            "order": 2.0,
             "relation": step,
             "support": None,
             "accountant": paid(),
@@ -1135,7 +1133,11 @@ def table() -> dict[str, Valid]:
         lambda: {"observation": 0, "state": 1, "episode_start": False},
     )
     add("PSRL.act", lambda **k: _ready(agents, agent()).act(**k), state=0, step=0)
-    add("PSRL.begin_episode", lambda **k: agents.PSRL(**agent()).begin_episode(**k), episode=0)
+    add(
+        "PSRL.begin_episode",
+        lambda **k: agents.PSRL(agents.TabularSetup(**agent())).begin_episode(**k),
+        episode=0,
+    )
     add(
         "PSRL.observe",
         lambda seen: _ready(agents, agent()).observe(seen),
@@ -1181,13 +1183,6 @@ def table() -> dict[str, Valid]:
     add("KnownRewards", agents.KnownRewards, reward=np.zeros((2, 2)))
     add("EveryEpisode", agents.EveryEpisode)
     add("Geometric", agents.Geometric, ratio=1.2, first=0)
-    add("Once", agents.Once, episode=3)
-    add("imed", agents.imed, lambda: both(mdp=bandit, steps=[3], runs=2, epsilon=1.0, ratio=2.0))
-    add("regret_constant", agents.regret_constant, mdp=bandit, epsilon=1.0)
-    add("reward_loops", agents.reward_loops, relation=step, points=5)
-    add("rlsvi_claimed_epsilon", agents.rlsvi_claimed_epsilon, **sparse, episodes=5, delta=1e-5)
-    add("self_loops", agents.self_loops, n_states=2, n_actions=2, terminates=False, support=None)
-    add("sparse_schedule", agents.sparse_schedule, episodes=9, private=True)
 
     # experiments
     method = {
@@ -1213,7 +1208,7 @@ def table() -> dict[str, Valid]:
         env="privrl/RiverSwim-v0",
         methods=one,
         epsilons=(1.0,),
-        order=2.0,
+        renyi_order=2.0,
         relation="replace-step",
         episodes=3,
         horizon=4,
@@ -1228,7 +1223,7 @@ def table() -> dict[str, Valid]:
         tasks=("DeepSea5",),
         methods=one,
         epsilons=(1.0, None),
-        order=2.0,
+        renyi_order=2.0,
         relation="replace-step",
         episodes=(3,),
         runs=1,
@@ -1255,8 +1250,8 @@ def table() -> dict[str, Valid]:
         episodes=3,
         horizon=4,
         epsilon=1.0,
-        order=2.0,
-        delta=None,
+        delta=1e-5,
+        renyi_order=2.0,
         relation="replace-step",
         reward_range=(0.0, 1.0),
         seed=0,
@@ -1364,8 +1359,20 @@ def _begun(env: Any) -> Any:
     return env
 
 
+def _made(agents: Any, name: str) -> Callable[..., Any]:
+    """Return what makes an agent from a setup's options and its own."""
+    kind = getattr(agents, name)
+    known = signature(kind).parameters
+
+    def make(**given: Any) -> Any:
+        own = {each: given.pop(each) for each in known if each in given}
+        return kind(agents.TabularSetup(**given), **own)
+
+    return make
+
+
 def _ready(agents: Any, given: dict[str, Any]) -> Any:
-    agent = agents.PSRL(**given)
+    agent = agents.PSRL(agents.TabularSetup(**given))
     agent.begin_episode(0)
     return agent
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privrl.accounting import RenyiDP
+from privrl.agents.methods import Method
 from privrl.agents.policies import Policy
 from privrl.cli.released import guarantee_of, plain_writer
 from privrl.costs import Cost
@@ -16,7 +17,6 @@ from privrl.data.schema import Bins, Categories, Schema
 from privrl.envs import Released, TabularMDP
 from privrl.envs.released import privacy_statement
 from privrl.envs.released_files import writers
-from privrl.experiments.methods import Method
 from privrl.experiments.sweeps import SweepSpec, run_sweep
 from privrl.experiments.training import TrainSpec
 from privrl.files import files as _files

@@ -1,0 +1,191 @@
+"""The setup of a tabular agent: public facts of the task, samplers, schedule and accountant."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from privrl._checks import as_floats, check_count, check_does, check_is, check_truth
+from privrl._typing import BoolArray, FloatArray
+from privrl.accounting.journal import KeepsJournal
+from privrl.accounting.targets import Target
+from privrl.agents.rewards import RewardModel
+from privrl.agents.schedules import Schedule, check_schedule
+from privrl.costs.base import Cost
+from privrl.costs.relations import ReplaceEpisode
+from privrl.envs.support import Support
+from privrl.numerics.randomness import Rng
+from privrl.samplers.base import Sampler, check_table
+
+
+@dataclass(frozen=True, eq=False)
+class TabularSetup:
+    """All that agents on tables share; what only one agent has is an argument of its class.
+
+    Parameters
+    ----------
+    n_states, n_actions, horizon : int
+        Public facts of the task.
+    sampler : Sampler
+        Releases the transition counts. The agent works on a fresh copy. Agents that release
+        nothing need none.
+    rewards : RewardModel
+        Releases the rewards, or knows them. The agent works on a fresh copy. Likewise.
+    rng : numpy.random.Generator, int or None
+        All of the agent's randomness.
+    schedule : Schedule, optional
+        Before which episodes to draw; by default before each.
+    accountant : RdpAccountant, PldAccountant or LedgerAccountant, optional
+        Is charged for each draw before the draw is made, and has the budget. By default the agent
+        makes one without a budget. Several agents may share one: each adds to the same total.
+    target : Target, optional
+        What the noise is calibrated to, for the agent's statement: it is at the target's delta.
+    batch_shape : tuple of int
+        Leading axes of independent runs. Each run has its own data (two runs on the same data
+        would spend twice) and its own policy; the samplers' axes come first among them.
+    terminates : bool
+        Whether an episode can end before the horizon. If so, each row of the transition table
+        has one more cell, "the episode is over", after which nothing is earned.
+    support : Support, optional
+        Which next states are possible, a public fact. Tables then have a cell for each of
+        those only: fewer cells to learn, and less noise.
+    known_rows : array, shape (S, A, K), optional
+        Transition probabilities that are public, over the K cells of a row; NaN in rows that
+        are to be learned.
+
+    Raises
+    ------
+    ValueError
+        If a size is not a whole number of at least 1, or another argument is of the wrong kind;
+        if the samplers state their cost for another table, or for shorter episodes; or if the
+        support or the known rows are of another size, or are not probabilities.
+    """
+
+    n_states: int
+    n_actions: int
+    horizon: int
+    _: KW_ONLY
+    sampler: Sampler | None = None
+    rewards: RewardModel | None = None
+    rng: Rng = None
+    schedule: Schedule | None = None
+    accountant: KeepsJournal | None = None
+    target: Target | None = None
+    batch_shape: tuple[int, ...] = ()
+    terminates: bool = False
+    support: Support | None = None
+    known_rows: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n_states", "n_actions", "horizon"):
+            self._put(name, check_count(name, getattr(self, name)))
+        self._put("batch_shape", tuple(check_count("batch_shape", n) for n in self.batch_shape))
+        check_truth("terminates", self.terminates)
+        if self.rewards is not None:
+            check_does(
+                "rewards",
+                self.rewards,
+                "a reward model, such as KnownRewards or HatRewards",
+                "fresh",
+                "encode",
+            )
+            self._put("rewards", self.rewards.fresh())
+            self._check_horizon(self.rewards.cost)
+        if self.sampler is not None:
+            check_table("sampler", self.sampler, "transitions")
+            self._put("sampler", self.sampler.fresh())
+            self._check_horizon(self.sampler.cost)
+        if self.schedule is not None:
+            check_schedule("schedule", self.schedule)
+        if self.accountant is not None:
+            check_is("accountant", self.accountant, KeepsJournal, hint="RdpAccountant() is one")
+        if self.support is not None:
+            self._check_support(self.support)
+        if self.known_rows is not None:
+            self._put("known_rows", self._checked_rows(self.known_rows))
+        self._check_loops()
+
+    def _put(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def cells(self) -> int:
+        """The cells of a row of the transition table."""
+        return self.n_states + self.terminates if self.support is None else self.support.width
+
+    @property
+    def is_damped(self) -> bool:
+        """Whether the cost of the sampler rests on damped self-loops."""
+        return getattr(self.sampler, "loops", None) is not None
+
+    def _check_support(self, support: Support) -> None:
+        check_is("support", support, Support, hint="privrl.envs.Support.of(env) makes one")
+        sizes = (*support.next_states.shape[:2], support.n_next)
+        wanted = (self.n_states, self.n_actions, self.n_states + self.terminates)
+        if sizes != wanted:
+            raise ValueError(
+                f"support must be for the agent's states, actions and next states, {wanted}, got "
+                f"{sizes}."
+            )
+
+    def _checked_rows(self, known_rows: ArrayLike) -> FloatArray:
+        rows = as_floats("known_rows", known_rows).copy()
+        shape = self.n_states, self.n_actions, self.cells
+        if rows.shape != shape:
+            raise ValueError(f"known_rows must have shape {shape}, got {rows.shape}.")
+        known = rows[~np.isnan(rows).any(axis=-1)]
+        whole = np.isnan(rows).any(axis=-1) == np.isnan(rows).all(axis=-1)
+        if not whole.all() or not ((known >= 0).all() and np.allclose(known.sum(-1), 1, atol=1e-9)):
+            raise ValueError(
+                "known_rows must be probabilities that sum to 1, or NaN in the whole row; "
+                "normalise them."
+            )
+        rows.flags.writeable = False
+        return rows
+
+    def _check_loops(self) -> None:
+        """Check the cells that a sampler damps: its guarantee rests on them."""
+        if not self.is_damped:
+            return
+        mine = self_loops(
+            self.n_states, self.n_actions, terminates=self.terminates, support=self.support
+        )
+        if not np.array_equal(getattr(self.sampler, "loops"), mine):  # noqa: B009 # is_damped
+            raise ValueError(
+                "sampler must have the loops of the agent's own transition table; make them with "
+                "privrl.agents.setup.self_loops."
+            )
+
+    def _check_horizon(self, cost: Cost | None) -> None:
+        """Check that a relation about whole episodes is about episodes as long as these."""
+        relation = None if cost is None else cost.relation
+        if isinstance(relation, ReplaceEpisode) and relation.horizon < self.horizon:
+            raise ValueError(
+                f"relation must be about episodes of at least {self.horizon} steps, got "
+                f"{str(relation)!r}; use ReplaceEpisode({self.horizon})."
+            )
+
+
+def self_loops(
+    n_states: int, n_actions: int, *, terminates: bool = False, support: Support | None = None
+) -> BoolArray:
+    """Return in which cells of a transition table a state follows itself, shape (S, A, K).
+
+    Raises
+    ------
+    ValueError
+        If the support is for other states or actions.
+    """
+    if support is not None:
+        check_is("support", support, Support)
+        if support.next_states.shape[:2] != (n_states, n_actions):
+            raise ValueError(
+                f"support must be for {n_states} states and {n_actions} actions, got "
+                f"{support.next_states.shape[:2]}."
+            )
+        return support.next_states == np.arange(n_states)[:, None, None]
+    check_count("n_states", n_states)
+    check_count("n_actions", n_actions)
+    check_truth("terminates", terminates)
+    same = np.eye(n_states, n_states + terminates, dtype=np.bool_)
+    return np.repeat(same[:, None], n_actions, axis=1)
