@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from privrl._checks import check_count, check_positive
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import RenyiDP, Target, check_target
+from privrl.accounting.targets import ApproxDP, Target, ZeroConcentratedDP, check_target
 from privrl.costs.base import Cost
 from privrl.numerics.roots import brentq
 
@@ -77,13 +77,14 @@ def _excess(
     Stricter by 1e-12, so that sums of such costs do not exceed the target by rounding.
     """
     check_target(target)
-    strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
+    size = "rho" if isinstance(target, ZeroConcentratedDP) else "epsilon"
+    strict = replace(target, **{size: getattr(target, size) * (1 - 1e-12)})
     if accountant is None:
-        if isinstance(strict, RenyiDP):
+        if not isinstance(strict, ApproxDP):
             return partial(strict.excess, count=count)
         return lambda cost: _straightened(strict.excess(cost, count), strict.delta)
-    if isinstance(strict, RenyiDP):
-        raise ValueError("accountant is for ApproxDP targets; Rényi divergences simply add up.")
+    if not isinstance(strict, ApproxDP):
+        raise ValueError("accountant is for ApproxDP targets; the others simply add up.")
 
     def excess(cost: Cost) -> float:
         made = accountant()

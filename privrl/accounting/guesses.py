@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from privrl.accounting.targets import RenyiDP, Target
+from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP
 from privrl.numerics.scipy_lazily import special
 
 _TINY = 1e-300  # where numbers near it over- or underflow
@@ -12,6 +12,10 @@ _LARGEST = 1e100
 
 def gaussian_sigma(target: Target, norm: float) -> float:
     """Return about the sigma with which Gaussian noise hides a change of a norm > 0 in counts."""
+    if isinstance(target, PureDP):  # which none meets
+        return norm
+    if isinstance(target, ZeroConcentratedDP):
+        target = RenyiDP(2, 2 * target.rho)
     if isinstance(target, RenyiDP):
         return norm * math.sqrt(target.order / 2 / target.epsilon)
     epsilon, log_delta = min(max(target.epsilon, _TINY), 1 / _TINY), math.log(target.delta)
@@ -34,6 +38,10 @@ def laplace_scale(target: Target, total: float, cells: int) -> float:
 
     ``cells`` is of how many; from two on it is as if they were two.
     """
+    if isinstance(target, PureDP):
+        return total / target.epsilon
+    if isinstance(target, ZeroConcentratedDP):
+        target = RenyiDP(2, 2 * target.rho)
     if isinstance(target, RenyiDP):
         # A sum of small losses is like a Gaussian's, of large ones like the largest of them.
         return total * max(math.sqrt(target.order / target.epsilon) / 2, 1 / target.epsilon)

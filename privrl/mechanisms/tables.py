@@ -25,7 +25,7 @@ from privrl._shown import shown
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.guesses import gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Target, check_target
+from privrl.accounting.targets import ApproxDP, PureDP, Target, check_target
 from privrl.accuracy.design import typical_loss
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
@@ -317,7 +317,7 @@ def _noise(
     def cost(kind: str, size: float) -> Cost:
         return _cost(kind, size * each, 1.0, relation)
 
-    if name != "laplace":
+    if name != "laplace" and not (name == "auto" and isinstance(target, PureDP)):
         square = largest_square(relation.changes())
         norm = math.sqrt(square * float(np.sum(each**-2.0)))  # in sizes of the noise
         guess = gaussian_sigma(target, norm) if norm else None

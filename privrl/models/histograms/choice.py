@@ -9,7 +9,7 @@ from privrl._checks import check_count, check_positive, check_truth
 from privrl._plain import listed
 from privrl._shown import shown
 from privrl.accounting.guesses import gaussian_sigma
-from privrl.accounting.targets import Target, check_target
+from privrl.accounting.targets import PureDP, Target, check_target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
 from privrl.costs.noise import largest_square
@@ -141,7 +141,12 @@ def _choose(
         return _blocks(target, n_cells, relation)
     # Discrete noise is for changes by whole numbers only.
     whole = all(amount.is_integer() for vector in relation.changes() for amount in vector)
-    names = [name for name in _NOISES if whole or not name.startswith("discrete")]
+    pure = isinstance(target, PureDP)  # which Gaussian noise never meets
+    names = [
+        name
+        for name in _NOISES
+        if (whole or not name.startswith("discrete")) and not (pure and "gaussian" in name)
+    ]
 
     def lost(noise: AdditiveMechanism[Any]) -> float:
         if n_records is None:
@@ -158,7 +163,7 @@ def _choose(
     losses = {name: lost(noise) for name, noise in noises.items()}
     about = gaussian_sigma(target, math.sqrt(largest_square(relation.changes())))
     tried = GaussianMechanism(sigma=min(about, LARGEST), relation=relation)
-    if about < _SMALL or lost(tried) < _CLEARLY * min(losses.values()):
+    if not pure and (about < _SMALL or lost(tried) < _CLEARLY * min(losses.values())):
         for name in names:
             if name not in noises:
                 noises[name] = _NOISES[name].calibrated(target, relation=relation)

@@ -12,7 +12,7 @@ from privrl._fixed import fitted
 from privrl._shown import shown
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import Target
+from privrl.accounting.targets import PureDP, Target
 from privrl.data.schema import Categories, Column, Schema
 from privrl.models.copies import Copied
 from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
@@ -96,7 +96,8 @@ class PrivateClassifier(ClassifierMixin, Copied):  # type: ignore[misc]
         naive, logistic = PrivateNaiveBayes(**common), PrivateLogisticRegression(**common)
         logistic.check_parameters()
         records = read_records(naive, X, y)
-        chosen: Any = naive if len(records.sizes) == 1 else logistic
+        pure = isinstance(self.target, PureDP)  # which gradients cannot keep
+        chosen: Any = naive if len(records.sizes) == 1 or pure else logistic
         if self.model != "auto":
             chosen = naive if self.model == "naive-bayes" else logistic
         self.warn_of_clones(accountant)

@@ -1,7 +1,7 @@
 """A fitted classifier as plain data: what was released and what it cost, never counts or seeds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from privrl._checks import check_count, check_positive
 from privrl._sharing import Verdict, check_said, judge
 from privrl._shown import shown
 from privrl._typing import FloatArray
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
+from privrl.accounting.targets import ApproxDP, PureDP, RenyiDP, Target, ZeroConcentratedDP
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.mechanisms.tables import Rows, TablesMechanism
@@ -230,10 +230,12 @@ def target_of(data: Any) -> Target | None:
     """Return the target that plain data describe, or None."""
     if data is None:
         return None
-    for kind, names in ((RenyiDP, ("order", "epsilon")), (ApproxDP, ("epsilon", "delta"))):
-        if isinstance(data, Mapping) and set(data) == set(names):
+    for kind in (RenyiDP, ApproxDP, PureDP, ZeroConcentratedDP):
+        if isinstance(data, Mapping) and set(data) == {each.name for each in fields(kind)}:
             return kind(**data)
-    raise ValueError("target must have the entries order and epsilon, or epsilon and delta.")
+    raise ValueError(
+        "target must have the entries order and epsilon, epsilon and delta, epsilon, or rho."
+    )
 
 
 def _names_of(data: Any, n_features: int) -> Any:
