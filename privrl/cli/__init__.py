@@ -5,16 +5,15 @@ from typing import Annotated, Any
 import typer
 
 from privrl._version import __version__
-from privrl.cli import (  # their commands are added to the app
+from privrl.cli import (  # noqa: F401 # they add their commands to the app
     account,
     bayes_net,
-    classify,
+    classifiers,
     fit_model,
     fit_policy,
     histogram,
     ledger,
-    naive_bayes,
-    play,
+    playing,
     predict,
     report,
     reproduce,
@@ -22,33 +21,11 @@ from privrl.cli import (  # their commands are added to the app
     share,
     suite,
     sweep,
+    terminal,
     train,
-    watch,
 )
-from privrl.cli.terminal import OUT, app
 
-__all__ = [
-    "account",
-    "app",
-    "bayes_net",
-    "classify",
-    "fit_model",
-    "fit_policy",
-    "histogram",
-    "ledger",
-    "main",
-    "naive_bayes",
-    "play",
-    "predict",
-    "report",
-    "reproduce",
-    "schema",
-    "share",
-    "suite",
-    "sweep",
-    "train",
-    "watch",
-]
+app = terminal.app
 
 #: How help lists the commands.
 _PANELS = {
@@ -84,5 +61,5 @@ def _top(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if show_version:
-        OUT.print(__version__)
+        terminal.OUT.print(__version__)
         raise typer.Exit

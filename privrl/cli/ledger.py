@@ -15,9 +15,10 @@ from rich.table import Table
 from privrl._shown import shown
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
+from privrl.cli.options import DELTA, Delta, Epsilon
 from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, plainly, share, told
-from privrl.cli.terminal import MARKUP, OUT, app, friendly, print_files
+from privrl.cli.terminal import MARKUP, OUT, app, friendly, pair, print_files
 
 if TYPE_CHECKING:
     from privrl.ledger import Account, Budget, Ledger
@@ -75,12 +76,8 @@ def show_command(
 @_commands.command("budget")
 def budget_command(
     dataset: Annotated[str, typer.Argument(help="What the data set is called.")],
-    epsilon: Annotated[
-        float, typer.Option(help="What all of its releases may cost together, in nats.")
-    ],
-    delta: Annotated[
-        float | None, typer.Option(help="In (0, 1); without it the budget is of pure epsilon.")
-    ] = None,
+    epsilon: Epsilon,
+    delta: Delta = DELTA,
     relation: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +98,7 @@ def budget_command(
         from privrl.ledger.names import one_spelling
 
         dataset = one_spelling(dataset)
-        book, budget = Ledger(ledger), Budget(epsilon, delta)
+        book, budget = Ledger(ledger), Budget(epsilon, delta or None)
         accounts = book.accounts() if book.is_there else ()
         budgets = book.budgets() if book.is_there else {}
         words = None if relation is None else _relation(relation, dataset, accounts)
@@ -292,9 +289,7 @@ def _plain(budget: "Budget") -> dict[str, float | None]:
 
 
 def _pair(budget: "Budget") -> str:
-    return (
-        f"{budget.epsilon!r}" if budget.delta is None else f"({budget.epsilon!r}, {budget.delta!r})"
-    )
+    return pair(repr(budget.epsilon), budget.delta)
 
 
 def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[dict[str, Any]]:

@@ -1,8 +1,10 @@
-"""What train, play and watch share: runs that were saved, and tables of rewards."""
+"""privrl play and privrl watch: saved policies, and tables of rewards."""
 
+import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl._shown import shown
-from privrl.cli.terminal import OUT
+from privrl.cli import outputs
+from privrl.cli.answers import AsJson, answering, named
+from privrl.cli.outputs import Force
+from privrl.cli.terminal import OUT, app, friendly, print_files
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -34,6 +39,7 @@ EnvArgs = Annotated[
     list[str] | None,
     typer.Option("--env-arg", help="What it is made with, name=value; give it again for each."),
 ]
+_SURE = 1.96  # standard errors: 95 %
 Seed = Annotated[int | None, typer.Option(help="Of the environment, to repeat what is seen.")]
 
 
@@ -125,3 +131,122 @@ def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth 
     OUT.print(table)
     if worth is not None:
         OUT.print("share: how far from random actions (0 %) to the best there is (100 %)")
+
+
+@app.command("play")
+def play_command(
+    saved: Saved = DEFAULT_OUT,
+    env: Env = None,
+    env_arg: EnvArgs = None,
+    episodes: Annotated[int, typer.Option(help="How many episodes to play.")] = 1000,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play a policy that was saved, and tell its reward.
+
+    It is asked as Policy.load(...).predict(observation, step) asks it. That costs no privacy of
+    those it was learned from.
+
+    Example: privrl play results/train --episodes 100
+    """
+    with friendly(), answering(as_json) as answer:
+        import numpy as np
+
+        from privrl._checks import check_count
+        from privrl.envs.worth import worth
+        from privrl.experiments.training.playing import play_policy
+
+        check_count("episodes", episodes)
+        if seed is not None:
+            check_count("seed", seed, least=0)
+        policy, made = open_saved(saved, env, env_arg)
+        try:
+            earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
+            value = worth(made, policy.actions)
+        finally:
+            made.close()
+        error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
+        name = f"policy.json, {episodes} episodes played"
+        rows = [(f"{name} (± {error:.2g})" if episodes > 1 else name, float(earned.mean()))]
+        if value is not None:
+            rows = [
+                ("the best there is", value.optimum),
+                ("policy.json, expected", value.policy),
+                *rows,
+                ("random actions", value.random),
+            ]
+        title = policy.env if made.spec is None else made.spec.id
+        print_shares(
+            f"Reward of one episode of {title}, the sum over its {policy.horizon} steps or fewer",
+            rows,
+            value,
+        )
+        answer |= {
+            "env": title,
+            "episodes": episodes,
+            "reward": float(earned.mean()),
+            "half_width": error if episodes > 1 else None,  # of 95 % confidence
+            "worth": None if value is None else asdict(value),
+        }
+
+
+@app.command("watch")
+def watch_command(
+    saved: Saved = DEFAULT_OUT,
+    env: Env = None,
+    env_arg: EnvArgs = None,
+    human: Annotated[bool, typer.Option("--human", help="Show it in a window.")] = False,
+    strip: Annotated[bool, typer.Option("--strip", help="Write pictures side by side.")] = False,
+    fps: Annotated[
+        float | None, typer.Option(help="Pictures a second; by default the environment's.")
+    ] = None,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the file; by default that of the policy.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show an episode of a policy that was saved.
+
+    Writes episode.gif, an animation; with --strip episode.png, up to twelve pictures of it; or,
+    with --human, opens a window and writes nothing. It costs no privacy of those the policy was
+    learned from.
+
+    Example: privrl watch results/train --seed 1
+    """
+    with friendly(), answering(as_json) as answer:
+        from privrl import _files
+        from privrl._checks import check_count, check_positive
+        from privrl.experiments.training import frames
+
+        if human and strip:
+            raise ValueError("human shows a window and strip writes a file; give one of them.")
+        if seed is not None:
+            check_count("seed", seed, least=0)
+        if fps is not None:
+            check_positive("fps", fps)
+        name = "episode.png" if strip else "episode.gif"
+        out = (saved if saved.is_dir() else saved.parent) if out is None else out
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws, and needs no screen
+        policy, made = open_saved(saved, env, env_arg, "render_mode=rgb_array")
+        try:
+            if not human:
+                outputs.check_new(out, [name], force=force)
+            pictures = list(frames.frames(policy, made, seed))
+            speed = frames.fps_of(made) if fps is None else fps
+        finally:
+            made.close()
+        answer["steps"] = len(pictures) - 1
+        if human:
+            frames.show(pictures, speed)
+            return
+        if strip:
+            write = lambda file: frames.write_strip(file, pictures)  # noqa: E731
+        else:
+            write = lambda file: frames.write_gif(file, pictures, speed)  # noqa: E731
+        written = _files.save_all(out, {name: write})
+        print_files(written)
+        answer["files"] = named(written)
+        steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
+        OUT.print(f"{steps} of {policy.env or 'the environment'}", markup=False)

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli.answers import amount
-from privrl.cli.terminal import ERR, OUT
+from privrl.cli.terminal import ERR, OUT, pair
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def told(total: "Amount", delta: float | None) -> str:
     epsilon, delta = _at(total, delta)
     if epsilon == float("inf"):
         return "no privacy"
-    return up(epsilon) if delta is None else f"({up(epsilon)}, {delta!r})"
+    return pair(up(epsilon), delta)
 
 
 def spent(accountant: "LedgerAccountant", delta: float | None) -> dict[str, Any]:

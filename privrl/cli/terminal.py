@@ -153,8 +153,13 @@ def print_files(paths: list[Path]) -> None:
         OUT.print(f"wrote {escape(str(path))}", soft_wrap=True)
 
 
-def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str = "") -> None:
-    """Say what a file cost, or, where there is no privacy, what it is without."""
+def pair(epsilon: str, delta: float | None) -> str:
+    """Return (epsilon, delta) as it is printed; without a delta it is pure."""
+    return f"({epsilon}, {delta or 0!r})"
+
+
+def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also: str = "") -> None:
+    """Print the cost of a file, or why it has no privacy."""
     if guarantee["epsilon_delta"] is None:
         OUT.print(f"no privacy guarantee: {without}")
         return
@@ -162,14 +167,11 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str 
         ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
     renyi = ""
     if guarantee["order"] is not None:
-        renyi = (
-            f"Rényi divergence of order {guarantee['order']:g} at most "
-            f"{up(guarantee['epsilon'])}, and "
-        )
-    epsilon, delta = up(guarantee["epsilon_delta"]), guarantee["delta"]
-    pair = f"({epsilon}, {delta!r})" if delta else epsilon
+        epsilon = up(guarantee["epsilon"])
+        renyi = f" (Rényi divergence of order {guarantee['order']:g} at most {epsilon})"
+    cost = pair(up(guarantee["epsilon_delta"]), guarantee["delta"])
     OUT.print(
-        f"{what} cost: {renyi}{pair}-differential privacy; privacy unit: "
+        f"{what} cost: {cost}-differential privacy{renyi}; privacy unit: "
         f"{guarantee['relation']}{also}"
     )
 

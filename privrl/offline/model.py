@@ -8,6 +8,7 @@ import numpy as np
 from privrl._checks import check_is
 from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.base import Accountant
+from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.envs.released import MOST_CELLS, Released, check_labels
@@ -37,7 +38,7 @@ def fit_model(
     log: Log | PartitionedLog,
     *,
     epsilon: float | None,
-    delta: float | None = None,
+    delta: float = DEFAULT_DELTA,
     order: float | None = None,
     relation: Relation | None = None,
     admissible: BoolArray | None = None,
@@ -92,7 +93,6 @@ def fit_model(
                 cost,
                 epsilon,
                 unit=log.unit,
-                delta=delta,
                 order=order,
                 released="sums over persons",
                 randomness=randomness_of(rng),

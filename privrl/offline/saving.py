@@ -15,6 +15,7 @@ from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
 from privrl._shown import shown
 from privrl._typing import IntArray
+from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.envs.released import Released, check_labels, checked_statement
 from privrl.offline.budget import person_cost
 from privrl.offline.counts import LONGEST
@@ -124,7 +125,7 @@ class ReleasedPolicy(InHtml):
         policy: LoggedPolicy,
         *,
         epsilon: float,
-        delta: float | None = None,
+        delta: float = DEFAULT_DELTA,
         order: float | None = None,
         randomness: str | None = None,
         caveats: tuple[str, ...] = (),
@@ -156,7 +157,6 @@ class ReleasedPolicy(InHtml):
                 policy.cost,
                 epsilon,
                 unit=policy.unit,
-                delta=delta,
                 order=order,
                 released="a policy from sums and votes of persons",
                 randomness=randomness,
@@ -201,7 +201,7 @@ class ReleasedPolicy(InHtml):
         if self.kind == "behaviour":
             text += _HELP
             pure = self.statement.get("delta") == 0
-            text += "." if pure else "; so does a pure epsilon, without delta and order."
+            text += "." if pure else "; so does Laplace noise, without an order."
         return text + self._worth()
 
     def _worth(self) -> str:

@@ -346,7 +346,7 @@ def test_account() -> None:
 
 
 def test_account_solves() -> None:
-    out = run("account", "--weight", "1", "--epsilon", "1", "--order", "2").output
+    out = run("account", "--weight", "1", "--epsilon", "1", "--renyi-order", "2").output
     assert re.search(r"RenyiDP\(order=2.0, epsilon=1.0\): 2\.16396\n", out)  # 2.163953..., up
     out = run("account", "--alpha", "5", "--epsilon", "2.97194", "--delta", "1e-5").output
     assert "largest weight" in out
@@ -421,7 +421,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["account", "--weight", "1"], "give --alpha"),
         # Python's own error has no words.
         (["sweep", "--episodes", str(10**16)], "error: out of memory"),
-        (["account"], "give --weight or --alpha"),
+        (["account"], "give --weight, --alpha or both"),
         (["account", "--weight", "1", "--alpha", "nan"], "alpha must be"),
         (["account", "--weight", "1", "--alpha", "0"], "alpha must be"),
         (["account", "--weight", "1", "--alpha", "1", "--orders", "1"], "orders must be"),

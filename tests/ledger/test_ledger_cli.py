@@ -208,7 +208,7 @@ def test_logs_are_entered_too(command: str, folder: Path) -> None:
     result = run(*arguments, "--out", "a")
     assert result.exit_code == 0, result.output
     assert "under add or remove one person spent before: nothing" in said(result)
-    assert "spent before: 1, by 1 release all together: 2, by 2 releases" in said(
+    assert "spent before: (1, 1e-05), by 1 release all together: (2, 1e-05), by 2 releases" in said(
         run(*arguments, "--out", "b")
     )
     refused = run(*arguments, "--out", "a")
@@ -288,7 +288,7 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     assert all(len(line) <= 80 for line in shown.output.splitlines())
     assert "people replace one record 1 (0.5, 1e-05) none" in said(shown)
     told = said(run("ledger", "budget", "people", "--epsilon", 1, "--relation", "replace-record"))
-    assert "people may spend epsilon 1.0, under replace one record" in told
+    assert "people may spend epsilon 1.0 at delta 1e-05, under replace one record" in told
     told = said(
         run("ledger", "budget", "people", "--epsilon", 0.1, "--delta", 1e-5,
             "--relation", "replace one record")
@@ -304,9 +304,9 @@ def test_ledger_show_budget_verify_export_forget(folder: Path) -> None:
     shown = said(run("ledger", "show", "--delta", 1e-3))
     assert "1e-03" not in shown
     assert "0.001)" in shown
-    assert "others each 0 0 3.0 0 %" in shown
+    assert "others each 0 0 (3.0, 1e-05) 0 %" in shown
     entries = said(run("ledger", "show", "people"))
-    assert "budget: epsilon 1.0, under replace one record" in entries
+    assert "budget: epsilon 1.0 at delta 1e-05, under replace one record" in entries
     assert "(0.5, 1e-05)" in entries  # what this release cost by itself
     assert "histogram of age: " in entries
     assert "relation=" not in entries

@@ -71,7 +71,7 @@ def strict(text: str) -> dict:
             "scores guarantee ledger files",
         ),
         (
-            "classify data.csv --schema s.toml --target-column job --order 2 --out c",
+            "classify data.csv --schema s.toml --target-column job --renyi-order 2 --out c",
             "model guarantee ledger files",
         ),
         (
@@ -198,7 +198,7 @@ def test_errors_have_one_style(tmp_path: Path, monkeypatch, line: str, message: 
         ("s.toml", "which is a file of settings, such as a schema"),
         ("data.csv", "which is no JSON file"),
         ("results/histogram/histogram.json", "which is a histogram"),
-        ("results/classify/release.json", "which is what a release cost"),
+        ("results/classify/release.json", "which is the cost of a release"),
         ("broken.json", "a classifier must have the entries"),
     ],
 )
