@@ -1,4 +1,4 @@
-"""The command line: the one part that reaches up to everything."""
+"""The command line."""
 
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from privrl.cli import (  # noqa: F401 # they add their commands to the app
 
 app = terminal.app
 
-#: How help lists the commands.
+#: Commands by panel, in the order of the help.
 _PANELS = {
     "Agents": ("train", "play", "watch", "sweep", "suite"),
     "People's records and logs": (
@@ -59,6 +59,9 @@ def main() -> None:
 @app.callback(invoke_without_command=True)
 def _top(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: Annotated[  # terminal.app has read it, before or after the command
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
 ) -> None:
     if show_version:
         terminal.OUT.print(__version__)

@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from privrl.experiments.training import TrainSpec
 
 DEFAULT_OUT: Final = Path("results/train")
-"""Where privrl train writes, and others read."""
+"""The folder that privrl train writes to by default."""
 
 Saved = Annotated[
     Path, typer.Argument(help="The folder that privrl train wrote, or a policy.json.")
 ]
 Env = Annotated[
-    str | None, typer.Option("--env", help="Where, if not where it was trained: an id.")
+    str | None, typer.Option("--env", help="Environment id; by default that of the training.")
 ]
 EnvArgs = Annotated[
     list[str] | None,
-    typer.Option("--env-arg", help="What it is made with, name=value; give it again for each."),
+    typer.Option("--env-arg", help="Argument of the environment, name=value; repeatable."),
 ]
 _SURE = 1.96  # standard errors: 95 %
-Seed = Annotated[int | None, typer.Option(help="Of the environment, to repeat what is seen.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the environment, for repeatable episodes.")]
 
 
 def open_saved(
     saved: Path, env: str | None, env_args: list[str] | None, *render: str
 ) -> "tuple[Policy, gym.Env[Any, Any]]":
-    """Return a policy that was saved, and the environment that it is for.
+    """Return a saved policy and its environment.
 
     Raises
     ------
     ValueError
-        If there is no policy, it is not the one that its statement is about, or nothing says where.
+        If there is no policy, it was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
     from privrl.experiments.names import make_env
@@ -68,25 +68,25 @@ def open_saved(
     policy = Policy.load(saved)
     name = env or (spec.env if spec else policy.env)
     if not name:
-        raise ValueError("env must be given: the policy does not say where it is for.")
+        raise ValueError("env must be given: the policy does not name its environment.")
     if ":" in name and not sys.flags.safe_path:
-        sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
+        sys.path.append(os.getcwd())  # as python -m does, unlike scripts
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
     bins, horizon = (here.bins, here.horizon) if here else (None, None)
     try:
         return policy, make_env(name, (*args, *render), bins=bins, horizon=horizon)
     except ValueError as error:
-        if render and "'render_mode'" in str(error):  # it knows of none
+        if render and "'render_mode'" in str(error):  # it cannot render
             raise ValueError(
-                f"env must draw pictures to be watched, and {shown(name)} does not; privrl play "
-                "tells its reward."
+                f"env must have render_mode rgb_array to be watched, and {shown(name)} does not; "
+                "privrl play prints its reward."
             ) from None
         raise
 
 
 def _spec_of(folder: Path) -> "TrainSpec":
-    """Return what a folder's run was, after a look at whether its policy is the one it made."""
+    """Return the settings of a folder's run, once its policy's checksum was verified."""
     from privrl import _files
     from privrl._plain import parse_json
     from privrl.experiments.training import TrainSpec
@@ -112,13 +112,13 @@ def _spec_of(folder: Path) -> "TrainSpec":
 
 
 def share_text(worth: "Worth | None", value: float) -> str:
-    """Return how far a value is from random actions to the optimum, in percent."""
+    """Return the place of a value between random actions and the optimum, in percent."""
     share = None if worth is None else worth.share(value)
     return "" if share is None else f"{round(100 * share)} %"
 
 
 def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth | None") -> None:
-    """Show rewards of an episode, and how far each is from random actions to the optimum."""
+    """Print rewards of an episode, and their places between random actions and the optimum."""
     OUT.print(escape(title))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
@@ -130,7 +130,10 @@ def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth 
         table.add_row(name, f"{value:.4g}", *shares)
     OUT.print(table)
     if worth is not None:
-        OUT.print("share: how far from random actions (0 %) to the best there is (100 %)")
+        OUT.print("share: 0 % is random actions, 100 % the optimal policy's expected return")
+        shares = [worth.share(value) for _, value in rows]
+        if max((share for share in shares if share is not None), default=0.0) > 1:
+            OUT.print("a mean of played episodes may exceed 100 % by chance")
 
 
 @app.command("play")
@@ -142,10 +145,9 @@ def play_command(
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play a policy that was saved, and tell its reward.
+    """Play a saved policy and print its reward.
 
-    It is asked as Policy.load(...).predict(observation, step) asks it. That costs no privacy of
-    those it was learned from.
+    Actions are those of Policy.load(...).predict(observation, step). Playing costs no privacy.
 
     Example: privrl play results/train --episodes 100
     """
@@ -170,7 +172,7 @@ def play_command(
         rows = [(f"{name} (± {error:.2g})" if episodes > 1 else name, float(earned.mean()))]
         if value is not None:
             rows = [
-                ("the best there is", value.optimum),
+                ("optimal policy, expected", value.optimum),
                 ("policy.json, expected", value.policy),
                 *rows,
                 ("random actions", value.random),
@@ -198,7 +200,7 @@ def watch_command(
     human: Annotated[bool, typer.Option("--human", help="Show it in a window.")] = False,
     strip: Annotated[bool, typer.Option("--strip", help="Write pictures side by side.")] = False,
     fps: Annotated[
-        float | None, typer.Option(help="Pictures a second; by default the environment's.")
+        float | None, typer.Option(help="Pictures per second; by default the environment's.")
     ] = None,
     seed: Seed = None,
     out: Annotated[
@@ -207,11 +209,10 @@ def watch_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show an episode of a policy that was saved.
+    """Show an episode of a saved policy.
 
-    Writes episode.gif, an animation; with --strip episode.png, up to twelve pictures of it; or,
-    with --human, opens a window and writes nothing. It costs no privacy of those the policy was
-    learned from.
+    Writes episode.gif, an animation; with --strip, episode.png with up to twelve pictures. With
+    --human it opens a window and writes nothing. Watching costs no privacy.
 
     Example: privrl watch results/train --seed 1
     """
@@ -221,14 +222,14 @@ def watch_command(
         from privrl.experiments.training import frames
 
         if human and strip:
-            raise ValueError("human shows a window and strip writes a file; give one of them.")
+            raise ValueError("give --human (a window) or --strip (a file), not both.")
         if seed is not None:
             check_count("seed", seed, least=0)
         if fps is not None:
             check_positive("fps", fps)
         name = "episode.png" if strip else "episode.gif"
         out = (saved if saved.is_dir() else saved.parent) if out is None else out
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws, and needs no screen
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen
         policy, made = open_saved(saved, env, env_arg, "render_mode=rgb_array")
         try:
             if not human:

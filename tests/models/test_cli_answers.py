@@ -178,7 +178,7 @@ def test_agents_answer_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("predict", "error: Missing argument"),
         ("account --weight x", "error: Invalid value for '--weight'"),
         ("predict none.json x.csv", "error: 'none.json': no such file or folder; look at the"),
-        ("predict . x.csv", "error: '.': it is a folder, where a file is needed"),
+        ("predict . x.csv", "error: '.': it is a folder, not a file"),
     ],
 )
 def test_errors_have_one_style(tmp_path: Path, monkeypatch, line: str, message: str) -> None:
