@@ -41,8 +41,14 @@ PACKAGES = (
     "privrl.experiments.suites",
     "privrl.experiments.logs",
     "privrl.experiments.uci",
-    "privrl.experiments.figures",
-    "privrl.experiments.reports",
+)
+
+#: Names that users need first; a page begins with them, and has the others as ``__all__`` does.
+OFTEN = (
+    *("PSRL", "Policy", "TabularMDP", "fit_policy", "fit_model", "evaluate_policy", "histogram"),
+    *("PrivateClassifier", "PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateBayesNet"),
+    *("GaussianMechanism", "LaplaceMechanism", "DirichletMechanism", "NoisyCounts", "Diffuse"),
+    *("ApproxDP", "PureDP", "RenyiDP", "ZeroConcentratedDP", "RdpAccountant", "Ledger", "Schema"),
 )
 
 SHORT = 80  # characters of a value that is shown
@@ -57,7 +63,8 @@ def _names(module: ModuleType) -> list[str]:
             for name, what in vars(module).items()
             if not name.startswith("_") and getattr(what, "__module__", "") == module.__name__
         )
-    return [name for name in named if not name.startswith("__")]
+    public = [name for name in named if not name.startswith("__")]
+    return sorted(public, key=lambda name: OFTEN.index(name) if name in OFTEN else len(OFTEN))
 
 
 def _is_code(what: Any) -> bool:

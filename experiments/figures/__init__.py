@@ -30,5 +30,3 @@ _ALL: tuple[Figure, ...] = (
 
 #: By id, in the order of the papers.
 FIGURES: dict[str, Figure] = {figure.id: figure for figure in _ALL}
-
-__all__ = ["FIGURES", "Figure"]

@@ -1,4 +1,4 @@
-"""Pictures of a page by Bokeh, as JSON that its script draws."""
+"""Charts of a page, as JSON that Bokeh's script draws."""
 
 import json
 from importlib import import_module
@@ -7,43 +7,45 @@ from typing import Any
 from privrl.experiments.palette import GREY
 from privrl.experiments.reports.parts import Cells, Chart, Level, Series
 
-_HEIGHT, _ROW, _FRAME = 360, 26, 64  # pixels: of lines; of a row, and of what is around rows
-_LANE = 9  # pixels of a row for each series in it
-_INK, _GRID = "#222222", "#DDDDDD"
+_HEIGHT, _ROW, _FRAME = 360, 26, 64  # pixels: of lines, of a row, and around the rows
+_LANE = 9  # pixels of a row for each of its series
+INK, GRID, STRIPE = "#222222", "#DDDDDD", "#F4F4F4"  # which dark pages replace
 _LETTERS = 22  # of a label beside a row
 
 
 def chart_json(chart: Chart, target: str) -> str:
-    """Return what Bokeh's script draws into the element with an id, for a ``script`` of JSON."""
+    """Return the JSON of a chart, which Bokeh's script draws into the element with an id."""
     item = import_module("bokeh.embed").json_item(_figure(chart), target)
     return json.dumps(item).replace("<", "\\u003c")
 
 
 def script() -> str:
-    """Return Bokeh's own script: all that the pictures need."""
+    """Return Bokeh's own script, which is all that the charts need."""
     resources = import_module("bokeh.resources").Resources("inline", components=["bokeh"])
     return "\n".join(resources.js_raw)
 
 
 def _figure(chart: Chart) -> Any:
     plotting = import_module("bokeh.plotting")
-    lying = chart.kind != "lines"
+    horizontal = chart.kind != "lines"
     lanes = len(chart.series) if chart.kind == "dots" else 1
     row = max(_ROW, _LANE * lanes + 8)
     figure = plotting.figure(
-        height=_FRAME + row * len(chart.labels) if lying else _HEIGHT,
+        height=_FRAME + row * len(chart.labels) if horizontal else _HEIGHT,
         sizing_mode="stretch_width",
         x_axis_type="log" if chart.log_x else "linear",
         toolbar_location=None,
         tools="",
         min_border_right=16,
         x_axis_label=_unread(chart.x),
-        y_axis_label=_unread(_short(chart.y) if lying else chart.y),
+        y_axis_label=_unread(_short(chart.y) if horizontal else chart.y),
         outline_line_color=None,
+        background_fill_color=None,
+        border_fill_color=None,
     )
     draw = {"lines": _lines, "bars": _bars, "dots": _dots, "grid": _grid}[chart.kind]
     draw(figure, chart)
-    if lying:
+    if horizontal:
         _label_rows(figure, chart)
     _plain_look(figure)
     return figure
@@ -60,7 +62,7 @@ def _lines(figure: Any, chart: Chart) -> None:
             figure.varea("x", "low", "high", source=source, fill_alpha=0.15, color=series.colour)
         figure.line("x", "y", source=source, color=series.colour, line_width=2,
                     line_dash=series.dash)  # fmt: skip
-        # Where there is no mark, one that is not seen has the point for the pointer to find.
+        # A series without markers has invisible ones, for the pointer to find.
         look = {"size": 8} if series.marker else {"size": 8, "alpha": 0}
         seen.append(
             figure.scatter("x", "y", source=source, color=series.colour,
@@ -91,7 +93,7 @@ def _bars(figure: Any, chart: Chart) -> None:
             figure.hbar("y", right="x", left=0, height=0.7, source=source, color=series.colour)
         )  # fmt: skip
         if series.low:
-            figure.segment("low", "y", "high", "y", source=source, color=_INK, line_width=2)
+            figure.segment("low", "y", "high", "y", source=source, color=INK, line_width=2)
     _hover(figure, chart, seen, "@row", "@x{0.[0000]}", interval=_has_intervals(chart))
     figure.x_range.update(start=0)
 
@@ -99,9 +101,9 @@ def _bars(figure: Any, chart: Chart) -> None:
 def _dots(figure: Any, chart: Chart) -> None:
     models = import_module("bokeh.models")
     seen = []
-    for place in range(0, len(chart.labels), 2):  # rows are told apart by their ground
+    for place in range(0, len(chart.labels), 2):  # stripes
         figure.add_layout(
-            models.BoxAnnotation(bottom=place, top=place + 1, fill_color="#F4F4F4", line_width=0,
+            models.BoxAnnotation(bottom=place, top=place + 1, fill_color=STRIPE, line_width=0,
                                  level="underlay")
         )  # fmt: skip
     for series in _series(chart):
@@ -144,7 +146,7 @@ def _grid(figure: Any, chart: Chart) -> None:
     figure.add_tools(
         models.HoverTool(
             renderers=seen,
-            tooltips=[("", "@row"), ("steps", "@start to @last"), ("does", "@name")],
+            tooltips=[("", "@row"), ("steps", "@start to @last"), ("action", "@name")],
         )
     )
     figure.x_range.update(range_padding=0, start=0)
@@ -169,7 +171,7 @@ def _label_rows(figure: Any, chart: Chart) -> None:
 def _hover(
     figure: Any, chart: Chart, seen: list[Any], first: str, second: str, *, interval: bool
 ) -> None:
-    """Say what is under the pointer. Bokeh escapes what it puts for a column's name."""
+    """Add a tooltip. Bokeh escapes the values that it inserts for a column's name."""
     models = import_module("bokeh.models")
     tips = [("", "@name")] if len(chart.series) > 1 else []
     tips += [(_label(chart.y), first), (_label(chart.x), second)]
@@ -208,29 +210,29 @@ def _span(models: Any, level: Level, dimension: str = "width") -> Any:
 
 
 def _plain_look(figure: Any) -> None:
-    """Make letters large enough to be read on a phone, and the rest quiet."""
+    """Make letters large enough for a phone, and the rest quiet."""
     for axis in (*figure.xaxis, *figure.yaxis):
         axis.update(
             axis_label_text_font_style="normal",
             axis_label_text_font_size="13px",
-            axis_label_text_color=_INK,
+            axis_label_text_color=INK,
             major_label_text_font_size="13px",
-            major_label_text_color=_INK,
+            major_label_text_color=INK,
             axis_line_color=None,
             minor_tick_line_color=None,
         )
     for grid in (*figure.xgrid, *figure.ygrid):
         if grid.grid_line_color is not None:
-            grid.update(grid_line_color=_GRID)
+            grid.update(grid_line_color=GRID)
 
 
 def _label(text: str) -> str:
-    """Return a text for the head of a tip, in which no column is named."""
+    """Return a text for the head of a tooltip, in which Bokeh sees no column's name."""
     return _unread(text).replace("@", "@\u2060").replace("$", "$\u2060")
 
 
 def _unread(text: str) -> str:
-    """Return a text in which Bokeh sees no formula: it would fetch what sets them."""
+    """Return a text in which Bokeh sees no formula: it would fetch a script for it."""
     for mark in ("$$", r"\[", r"\("):
         text = text.replace(mark, f"{mark[0]}\u2060{mark[1]}")
     return text

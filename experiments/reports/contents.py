@@ -1,4 +1,4 @@
-"""What a report may read of a folder: all that it needs, or what may be shared and nothing else."""
+"""The files of a folder that a report may read: all of them, or only shareable ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from privrl.files.plain import parse_json
 
 Audience = Literal["researcher", "public"]
 
-#: What each audience's page is called.
+#: File name of each audience's page.
 NAMES: Final[Mapping[Audience, str]] = {
     "researcher": "report-researcher.html",
     "public": "report-public.html",
 }
-#: Files whose numbers a page shows. Pictures, Parquet, synthetic records and databases are not.
+#: Files that a page shows; not other pictures, Parquet, synthetic records or databases.
 _SHOWN: Final = frozenset(
-    ("histogram.json", "model.json", "tables.npz", "policy.json", "record.csv",
+    ("histogram.json", "model.json", "tables.npz", "policy.json", "policy.png", "record.csv",
      "results.csv", "curves.csv", "suite.csv")
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Files of a folder, and what the statement about them says.
+    """Files of a folder and the statement about them.
 
     Attributes
     ----------
     audience : str
-        Whom it is for.
+        The reader.
     name : str
-        What the statement is called.
+        File name of the statement.
     statement : mapping
-        For the public what may be shared of it.
+        Its content; for the public the shareable part.
     files : mapping
-        The content of each file that is shown, as its statement knows it.
+        The content of each file to show, whose digest the statement has.
     """
 
     audience: Audience
@@ -47,17 +47,16 @@ class Contents:
 
 
 def contents_of(folder: Path, audience: Audience | None = None) -> Contents:
-    """Read what a report for an audience is made of.
+    """Read the sources of a report for an audience.
 
-    For the public that is what `privrl.files.copies.copy_of` returns, so that a page for it can
-    hold only what ``privrl share`` would copy. By default it is for the public where there is such,
-    and else for the researcher.
+    For the public these are the files that ``privrl share`` would copy (`privrl._copies.copy_of`).
+    The default audience is the public if there are such files, and otherwise the researcher.
 
     Raises
     ------
     ValueError
-        If no command wrote the folder, what is there is not what was written, or it is to be for
-        the public and nothing of it may be shared.
+        If no command wrote the folder, a file was changed, or the audience is the public and no
+        file may be shared.
     OSError
         If it cannot be read.
     """
@@ -74,7 +73,7 @@ def contents_of(folder: Path, audience: Audience | None = None) -> Contents:
             if name in _SHOWN
         )
         raise ValueError(
-            f"nothing of {str(folder)!r} may be shared ({reasons}); a page for yourself: "
+            f"nothing of {str(folder)!r} may be shared ({reasons}); for a page for yourself add "
             "--for researcher."
         )
     name = next(name for name in _sharing.STATEMENTS if (folder / name).exists())

@@ -1,8 +1,8 @@
-"""What a page says of training, of sweeps and of suites."""
+"""Reports of training, sweeps and suites."""
 
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from privrl.agents.policies import Policy
 from privrl.experiments.palette import Look, colour, learner, looks_of
 from privrl.experiments.reports.contents import Contents
-from privrl.experiments.reports.parts import Cell, Chart, Level, Part, Section, Series, Table
+from privrl.experiments.reports.parts import (
+    Cell,
+    Chart,
+    Facts,
+    Level,
+    Part,
+    Picture,
+    Section,
+    Series,
+    Table,
+)
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import HEADING, promise
 from privrl.experiments.specs import budget_name, unit_name
@@ -41,9 +51,9 @@ _MARKERS = {
     "P": "plus", "X": "x", "*": "star", "p": "square_pin", "h": "hex", "d": "diamond_cross",
 }  # fmt: skip
 _SIMULATED = (
-    "Nothing here is a release. These are rewards of simulated runs, as they were, from a known "
-    "seed. A budget says what its policy would cost those whose data an agent learned from, if it "
-    "came from secret randomness."
+    "Nothing here is a release: these are rewards of simulated runs without noise, from a known "
+    "seed. A budget is what the policy would cost the people an agent learned from, if the "
+    "randomness were secret."
 )
 
 
@@ -54,15 +64,16 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     policy = Policy.from_dict(parse_json(found.files["policy.json"].decode()))
     sections = [
         Section(
-            "What was asked",
+            "Summary",
             (
-                f"An agent, {method['label']}, learned {spec['env']} in {spec['episodes']:,} "
-                f"episodes of at most {policy.horizon} steps, and its last policy was released.",
+                f"An agent ({method['label']}) was trained on {spec['env']} for "
+                f"{spec['episodes']:,} episodes of at most {policy.horizon} steps. Its last policy "
+                "was released.",
             ),
         ),
         promise(
             statement["guarantee"],
-            also_not=("record.csv and the learning curve: what each episode earned, as it was",),
+            also_not=("record.csv and the learning curve: rewards without noise",),
         ),
     ]
     worth = statement.get("worth")
@@ -74,8 +85,29 @@ def training(found: Contents) -> tuple[str, list[Section]]:
     names = [f"state {state + policy.first_state}" for state in range(policy.n_states)]
     actions = {action: _called(policy, action) for action in np.unique(policy.actions).tolist()}
     parts = policy_parts(policy.actions, names, actions, "policy.json")
-    sections.append(Section("The policy", parts))
+    if drawn := found.files.get("policy.png"):  # which has a grid world's map
+        parts = (Picture(drawn, f"The policy in {spec['env']}, as in policy.png."), *parts[1:])
+    sections.append(Section("Policy", parts))
     return f"Private training: {spec['env']}", sections
+
+
+#: Words of the methods' names in legends.
+_TERMS = {
+    "noisy counts": "the agent sees counts of transitions with Gaussian noise",
+    "noisy-counts": "the agent sees counts of transitions with Gaussian noise",
+    "diffuse": "draws from a Dirichlet posterior with a small weight on the data",
+    "concentrated": "draws from a Dirichlet posterior with a large prior",
+    "local-counts": "each user adds noise to their own counts",
+    "every-episode": "a new draw before each episode",
+    "geometric": "a new draw whenever the number of episodes has grown by a factor, such as 1.05",
+    "buffered": "counts are released when enough new data have arrived",
+}
+
+
+def explained(names: Sequence[str]) -> tuple[Part, ...]:
+    """Return what the words in the names of methods mean."""
+    terms = [(term, what) for term, what in _TERMS.items() if any(term in name for name in names)]
+    return ("In the names of methods:", Facts(tuple(terms))) if terms else ()
 
 
 def _called(policy: Policy, action: int) -> str:
@@ -90,23 +122,23 @@ def sweep(found: Contents) -> tuple[str, list[Section]]:
     is_share = optimum > 0
     scale = optimum if is_share else 1.0
     reward = "reward, share of the optimum" if is_share else "reward of an episode"
-    chance = found.statement.get("random_value")  # earlier versions did not say
+    chance = found.statement.get("random_value")  # earlier versions did not write it
     levels: tuple[Level, ...] = (Level("optimum", 1.0, "dotted"),) if is_share else ()
     levels += () if chance is None else (Level("random actions", chance / scale, "dashed"),)
     methods = results["method"].nunique()
     budgets = sorted(e for e in results["epsilon"].unique() if math.isfinite(e))
     unit = spec["relation"]
-    said = [_SIMULATED, f"The unit of the budgets: {unit_name(unit)}."]
+    said = [_SIMULATED, f"Privacy unit of the budgets: {unit}."]
     if unit == "paper-step":
         said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
     sections = [
         Section(
-            "What was asked",
+            "Summary",
             (
-                f"How much reward is kept on {spec['env']} when all of an agent's learning has to "
-                f"keep within a privacy budget: {methods} methods at {len(budgets)} budgets, "
-                f"{spec['runs']} runs each of {spec['episodes']:,} episodes of {spec['horizon']} "
-                "steps.",
+                f"Reward on {spec['env']} within a privacy budget for a whole run: {methods} "
+                f"methods at {len(budgets)} budgets, {spec['runs']} runs each of "
+                f"{spec['episodes']:,} episodes of {spec['horizon']} steps.",
+                *explained([method["label"] for method in spec["methods"]]),
             ),
         ),
         Section(HEADING, tuple(said)),
@@ -131,7 +163,7 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
     if (results["relation"] == "paper-step").any():
         said.insert(0, "This is NOT a guarantee: the paper's sensitivity is too small.")
     parts: list[Part] = [
-        "0 is chance, 1 the optimum. " + " ".join(f"{h}: {HALVES[h]}." for h in made.rows)
+        "0 is random actions, 1 the optimum. " + " ".join(f"{h}: {HALVES[h]}." for h in made.rows)
     ]
     rows = [row for rows in made.rows.values() for row in rows]
     for columns in by_budget(made.columns):
@@ -143,8 +175,7 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
         heads = [f"{made.names[c.method]}, {w}" for c in columns for w in ("learning", "final")]
         parts.append(
             Table(
-                f"Share of the way from chance to the optimum, {what}; learning: {LEARNING}; "
-                f"final: {FINAL}",
+                f"Normalised reward, {what}; learning: {LEARNING}; final: {FINAL}",
                 ("task", *heads),
                 tuple(
                     (row, *(s for c in columns for s in made.shares.get((row, c), (None, None))))
@@ -153,13 +184,13 @@ def suite(found: Contents) -> tuple[str, list[Section]]:
             )
         )
     asked = (
-        f"How far {len(made.names)} agents come from chance to the optimum on {n_tasks} "
-        f"task{'s' * (n_tasks != 1)}, {runs} run{'s' * (runs != 1)} each."
+        f"Normalised reward of {len(made.names)} agents on {n_tasks} task{'s' * (n_tasks != 1)}, "
+        f"{runs} run{'s' * (runs != 1)} each: 0 is random actions, 1 the optimum."
     )
     sections = [
-        Section("What was asked", (asked,)),
+        Section("Summary", (asked, *explained(list(made.names.values())))),
         Section(HEADING, tuple(said)),
-        Section("How far they come", tuple(parts)),
+        Section("Results", tuple(parts)),
     ]
     return "Private agents on a suite of tasks", sections
 
@@ -171,7 +202,7 @@ def _dots(
     columns: list[Column],
     what: str,
 ) -> Chart:
-    """Return where each method is in each row, while learning and in the end."""
+    """Return the marks of each method in each row, while learning and at the end."""
     shares, lanes = made.shares, {method: lane for lane, method in enumerate(made.names)}
     series = []
     for column in columns:
@@ -195,9 +226,8 @@ def _dots(
         )
     return Chart(
         "dots",
-        f"Share of the way from chance to the optimum, {what}. A mark: {LEARNING}; the other end "
-        f"of its line: {FINAL}.",
-        x="share: 0 is chance, 1 the optimum",
+        f"Normalised reward, {what}. A mark: {LEARNING}; the other end of its line: {FINAL}.",
+        x="normalised reward: 0 random, 1 optimal",
         y="task",
         series=tuple(series),
         labels=tuple(rows),
@@ -250,9 +280,8 @@ def _kept(
     order = budget_name(spec["delta"], spec["renyi_order"])
     picture = Chart(
         "lines",
-        "Reward kept at each privacy budget of a whole run; further left is more private. Bands "
-        "are 95 % confidence intervals of the mean over runs. The table says what each budget "
-        "comes to as (ε, δ).",
+        "Reward at each privacy budget of a whole run; further left is more private. Bands are "
+        "95 % confidence intervals of the mean over runs. The table has each budget as (ε, δ).",
         x=f"privacy budget ε (nats, {order})",
         y=reward,
         series=tuple(series),
@@ -287,8 +316,8 @@ def _curves(
     methods = [m for m in curves["method"].unique() if m not in none] or none
     kind = budget_name(spec["delta"], spec["renyi_order"])
     yield (
-        "Reward of each episode, as it was: the bands are 95 % confidence intervals of the mean "
-        "over runs. Below each picture are its numbers."
+        "Reward of each episode, without noise. Bands are 95 % confidence intervals of the mean "
+        "over runs. Each picture has a table of its numbers."
     )
     for method in methods[:_PANELS]:
         lines = [
@@ -302,7 +331,7 @@ def _curves(
         ]
         yield Chart(
             "lines",
-            f"Learning of {method}, at each budget ε (nats, {kind}).",
+            f"Learning curves of {method}, at each budget ε (nats, Rényi order {spec['order']:g}).",
             x="episode",
             y=reward,
             series=(*lines, *beside),
@@ -334,15 +363,15 @@ def _curve(
 def _worth(worth: Mapping[str, Any]) -> Section:
     span = worth["optimum"] - worth["random"]
     share = worth.get("share")
-    said = "" if share is None else (
-        f" That is {100 * share:.3g} % of the way from chance to the optimum."
+    how_far = "" if share is None else (
+        f" That is {100 * share:.3g} % of the way from random actions to the optimum."
     )  # fmt: skip
     return Section(
-        "What the policy is worth",
+        "Policy value",
         (
-            "By the environment's own tables, which are public, an episode of the released policy "
-            f"is worth {worth['policy']:.4g}, of the best one {worth['optimum']:.4g}, and of "
-            f"actions at random {worth['random']:.4g}.{said if span > 0 else ''}",
+            "Expected return of an episode, computed from the environment's public tables: "
+            f"{worth['policy']:.4g} for the released policy, {worth['optimum']:.4g} for the best "
+            f"policy, and {worth['random']:.4g} for random actions.{how_far if span > 0 else ''}",
         ),
     )
 
@@ -356,13 +385,13 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -
     half = np.array([_half_width(block) for block in blocks])
     levels = () if worth is None else (
         Level("optimum", float(worth["optimum"]), "dotted"),
-        Level("actions at random", float(worth["random"]), "dashed"),
+        Level("random actions", float(worth["random"]), "dashed"),
     )  # fmt: skip
     size = len(blocks[0])
     picture = Chart(
         "lines",
-        f"Reward while learning: means of {size} episode{'s' * (size > 1)} each, as they were. "
-        "Bands are their 95 % confidence intervals.",
+        f"Reward while learning: means of {size} episode{'s' * (size > 1)} each, without noise. "
+        "Bands are 95 % confidence intervals.",
         x="episode",
         y="reward of an episode",
         series=(
@@ -375,10 +404,10 @@ def _learned(record: pd.DataFrame, worth: Mapping[str, Any] | None, kind: str) -
     )  # fmt: skip
     last = rewards[-max(1, len(rewards) // 10) :]
     text = (
-        f"An episode earned {rewards.mean():.4g} on average, and {last.mean():.4g} over the last "
-        f"{len(last)}. These are rewards without any noise: they are for research on simulations."
+        f"The mean return of an episode was {rewards.mean():.4g}, and {last.mean():.4g} over the "
+        f"last {len(last)}. These numbers have no noise: they are for research on simulations."
     )
-    return Section("How it learned", (text, picture))
+    return Section("Learning curve", (text, picture))
 
 
 def _half_width(values: NDArray[np.float64]) -> float:

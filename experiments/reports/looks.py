@@ -1,13 +1,22 @@
-"""How pages look, and the script that sorts their tables and draws their pictures."""
+"""The style of pages, and the script that sorts their tables and draws their charts."""
 
+import json
 from typing import Final
 
+from privrl.experiments.palette import BLACK, GREY
+from privrl.experiments.reports.charts import GRID, INK, STRIPE
+
 STYLE: Final = """
-:root { --ink: #1b1b1b; --quiet: #595959; --line: #d9d9d9; --soft: #f5f6f8; --link: #00588f; }
+:root { color-scheme: light dark; --ink: #1b1b1b; --quiet: #595959; --line: #d9d9d9;
+  --soft: #f5f6f8; --link: #00588f; --page: #fff; --own: #fff1e8; --public: #e8f6f1; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --quiet: #a9a9a9; --line: #444; --soft: #242628; --link: #7cc4f5;
+    --page: #16181a; --own: #3a2314; --public: #10302a; }
+}
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 60rem; color: var(--ink);
-  background: #fff; font: 1.0625rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto,
+  background: var(--page); font: 1.0625rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto,
   "Helvetica Neue", "Noto Sans", "Liberation Sans", Arial, sans-serif;
   overflow-wrap: anywhere; }
 h1 { margin: 0 0 .75rem; font-size: clamp(1.6rem, 5vw, 2.2rem); line-height: 1.2; }
@@ -18,14 +27,15 @@ li { margin-bottom: .25rem; }
 a { color: var(--link); }
 :focus-visible { outline: 3px solid #0072B2; outline-offset: 2px; border-radius: 2px; }
 .skip { position: absolute; left: -999rem; }
-.skip:focus { left: 1rem; top: .5rem; padding: .5rem; background: #fff; }
+.skip:focus { left: 1rem; top: .5rem; padding: .5rem; background: var(--page); }
 .audience { padding: .75rem 1rem; border-left: .4rem solid; border-radius: .25rem; }
-.own { background: #fff1e8; border-color: #D55E00; }
-.public { background: #e8f6f1; border-color: #009E73; }
+.own { background: var(--own); border-color: #D55E00; }
+.public { background: var(--public); border-color: #009E73; }
 nav ul { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 0; list-style: none;
   max-width: none; }
 figure { margin: 1.5rem 0 .5rem; }
 .picture { min-height: 5rem; }
+img { max-width: 100%; height: auto; border-radius: .25rem; }
 figcaption { max-width: 44rem; margin-top: .5rem; color: var(--quiet); font-size: .95rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .5rem 0 0; padding: 0;
   list-style: none; font-size: .95rem; max-width: none; }
@@ -61,9 +71,22 @@ pre { padding: .75rem 1rem; background: var(--soft); border-radius: .25rem; whit
 @media (max-width: 36rem) {
   dl { display: block; }
   dl div { display: block; margin-bottom: .5rem; }
+  .scroll { max-height: 70vh; }
+  table, tbody, tr, td { display: block; min-width: 0; max-width: none; width: 100%; }
+  thead tr { display: flex; flex-wrap: wrap; }
+  th, th:first-child { position: static; min-width: 0; }
+  tr { padding: .4rem 0; border-bottom: 1px solid var(--line); }
+  td, td.number, td:first-child { display: flex; gap: 1rem; justify-content: space-between;
+    min-width: 0; padding: .1rem .25rem; border: 0; text-align: right; white-space: normal; }
+  td::before { content: attr(data-head); color: var(--quiet); text-align: left; }
 }
 @media print { .scroll { max-height: none; } nav, .skip { display: none; } }
 """
+
+#: Colours of charts on dark pages.
+_DARK: Final = {
+    INK: "#e8e8e8", GRID: "#444444", STRIPE: "#242628", GREY: "#b8b8b8", BLACK: "#f0f0f0",
+}  # fmt: skip
 
 SCRIPT: Final = """
 "use strict";
@@ -89,7 +112,10 @@ document.querySelectorAll("th button").forEach((button) => {
     body.append(...rows.map(([, row]) => row));
   });
 });
+const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+const darker = DARK;
+const seen = (key, value) => (dark && darker[value]) || value;
 document.querySelectorAll("script[data-picture]").forEach((script) => {
-  Bokeh.embed.embed_item(JSON.parse(script.textContent));
+  Bokeh.embed.embed_item(JSON.parse(script.textContent, seen));
 });
-"""
+""".replace("DARK", json.dumps(_DARK))

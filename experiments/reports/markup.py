@@ -1,4 +1,4 @@
-"""Pages in HTML: one file that needs nothing else, and asks nothing of any network."""
+"""Pages in HTML: one file that needs no network."""
 
 import base64
 import hashlib
@@ -18,20 +18,21 @@ from privrl.experiments.reports.parts import (
     Listing,
     Page,
     Part,
+    Picture,
     Series,
     Table,
 )
 
-_POINTS = 500  # that the table below a picture has
+_POINTS = 500  # in the table below a picture
 
 
 def check_bokeh() -> None:
-    """Check that pages can be made.
+    """Check that Bokeh is installed.
 
     Raises
     ------
     ValueError
-        If Bokeh is not installed.
+        If it is not.
     """
     if find_spec("bokeh") is None:
         raise ValueError(
@@ -40,10 +41,10 @@ def check_bokeh() -> None:
 
 
 def html(page: Page) -> str:
-    """Return a page as a text.
+    """Return a page as text.
 
-    All texts are escaped. A policy in its head lets no script run but the two that are in it,
-    which are known by their digests, and lets nothing be fetched.
+    All texts are escaped. A policy in its head allows only the two scripts in it, by their digests,
+    and forbids all requests.
     """
     pictures: list[tuple[str, Chart]] = []
     body = "\n".join(_body(page, pictures))
@@ -107,9 +108,19 @@ def _part(part: Part, pictures: list[tuple[str, Chart]]) -> str:
         return f"<dl>{rows}</dl>"
     if isinstance(part, Table):
         return _table(part)
+    return _figure(part, pictures)
+
+
+def _figure(part: Picture | Chart, pictures: list[tuple[str, Chart]]) -> str:
+    caption = escape(part.caption)
+    if isinstance(part, Picture):
+        data = base64.b64encode(part.png).decode()
+        return (
+            f'<figure><img src="data:image/png;base64,{data}" alt="{caption}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
     target = f"picture-{len(pictures)}"
     pictures.append((target, part))
-    caption = escape(part.caption)
     numbers = "" if part.kind == "grid" else (
         "<details><summary>Numbers of this picture</summary>"
         f"{_table(_numbers(part))}</details>"
@@ -129,10 +140,12 @@ def _table(table: Table) -> str:
         f'<th scope="col"{_aligned(is_number)}><button type="button">{escape(head)}</button></th>'
         for head, is_number in zip(table.heads, numeric, strict=True)
     )
-    rows = "".join("<tr>" + "".join(map(_cell, row, numeric)) + "</tr>" for row in table.rows)
+    rows = "".join(
+        "<tr>" + "".join(map(_cell, row, numeric, table.heads)) + "</tr>" for row in table.rows
+    )
     rest = f'<p class="rest">{escape(table.left_out)}</p>' if table.left_out else ""
     caption = escape(table.caption)
-    return (  # the caption is beside the table, lest it be as wide and scroll with it
+    return (  # the caption is outside the table, so that it does not scroll with it
         f'<p class="caption">{caption}</p>'
         f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">'
         f'<table aria-label="{caption}"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>'
@@ -144,17 +157,19 @@ def _aligned(is_number: bool) -> str:
     return ' class="number"' if is_number else ""
 
 
-def _cell(cell: Cell, is_number: bool) -> str:
+def _cell(cell: Cell, is_number: bool, head: str) -> str:
+    """Return a cell; ``data-head`` labels it on narrow screens."""
+    opened = f'<td{_aligned(is_number)} data-head="{escape(head)}"'
     if isinstance(cell, float):
         short = f"{cell:,.0f}" if 1e4 <= abs(cell) < 1e9 else f"{cell:.4g}"
-        return f'<td{_aligned(is_number)} data-key="{cell!r}">{short}</td>'
+        return f'{opened} data-key="{cell!r}">{short}</td>'
     if isinstance(cell, int):
-        return f'<td{_aligned(is_number)} data-key="{cell}">{cell:,}</td>'
-    return f"<td{_aligned(is_number)}>{'' if cell is None else escape(cell)}</td>"
+        return f'{opened} data-key="{cell}">{cell:,}</td>'
+    return f"{opened}>{'' if cell is None else escape(cell)}</td>"
 
 
 def _numbers(chart: Chart) -> Table:
-    """Return the numbers of a picture of series; a grid has a table of its own beside it."""
+    """Return the numbers of a picture of series; a grid has its own table."""
     rows: list[tuple[Cell, ...]] = []
     ends = any(isinstance(series, Series) and series.low for series in chart.series)
     first, second = (chart.x, chart.y) if chart.kind == "lines" else (chart.y, chart.x)
@@ -168,7 +183,7 @@ def _numbers(chart: Chart) -> Table:
     left = len(rows) - _POINTS
     return Table(
         f"Numbers of the picture: {chart.caption}",
-        ("of", first, second, *(("from", "to") if ends else ())),
+        ("series", first, second, *(("from", "to") if ends else ())),
         tuple(rows[:_POINTS]),
         left_out=f"{left:,} more points are in the picture." if left > 0 else "",
     )
@@ -188,7 +203,7 @@ _DASHED = {"solid": "", "dashed": "6 4", "dotted": "2 3", "dashdot": "7 3 2 3"}
 
 
 def _legend(chart: Chart) -> str:
-    """Return what each look stands for, if there is more than one."""
+    """Return the legend, if there is more than one entry."""
     if len(chart.series) + len(chart.levels) < 2:
         return ""
     made = [_key(each, is_line=chart.kind == "lines") for each in chart.series]
@@ -197,7 +212,7 @@ def _legend(chart: Chart) -> str:
 
 
 def _key(each: Series | Cells | Level, *, is_line: bool) -> str:
-    colour = "#444444" if isinstance(each, Level) else each.colour
+    colour = "currentColor" if isinstance(each, Level) else each.colour
     drawn = ""
     if is_line and not isinstance(each, Cells):
         dash = f' stroke-dasharray="{_DASHED[each.dash]}"' if _DASHED[each.dash] else ""

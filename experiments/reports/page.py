@@ -1,4 +1,4 @@
-"""The report of a folder, as a page of plain data: which kind it is, and what all kinds say."""
+"""The report of a folder as plain data, and the sections that all reports share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,17 +18,16 @@ _BY_FILE = {
     "model.json": releases.model,
 }
 _WARNINGS = {
-    "public": "May be shared: this page is made of what was released, and of nothing else.",
+    "public": "May be shared: this page is made of released data only.",
     "researcher": "For the researcher alone: do not share this page.",
 }
 _WHY = {
-    "train.json": " It holds what each episode earned, without noise, and the command that was "
-    "typed.",
-    "sweep.json": " It holds rewards of simulated runs, without noise; where the environment is "
-    "public, they are yours to publish as any other research.",
+    "train.json": " It contains the reward of each episode, without noise, and the command line.",
+    "sweep.json": " It contains rewards of simulated runs, without noise. If the environment is "
+    "public, you may publish them like any other research.",
 }
 _WHY["suite.json"] = _WHY["sweep.json"]
-_TYPED = " It holds the command that was typed, which names files of this machine."
+_TYPED = " It contains the command line, which names files of this machine."
 
 
 def page_of(found: Contents) -> Page:
@@ -37,19 +36,19 @@ def page_of(found: Contents) -> Page:
     Raises
     ------
     ValueError
-        If there is no report of such a folder, or what is there is not what privrl writes.
+        If there is no report for such a folder, or privrl did not write its files.
     """
     of = _BY_STATEMENT.get(found.name)
     if of is None:
         of = next((of for name, of in _BY_FILE.items() if name in found.files), None)
     if of is None:
         raise ValueError(
-            f"folder must be one of a sweep, a suite, training, a policy, a histogram or a model, "
-            f"got one with {found.name} of something else, for which there is no report."
+            f"folder must be that of a sweep, a suite, training, a policy, a histogram or a "
+            f"model; there is no report for this {found.name}."
         )
     try:
         title, sections = of(found)
-        sections = [*sections, *_all_say(found)]
+        sections = [*sections, *_common(found)]
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(
             f"{found.name} and its files must be as privrl writes them, got others: "
@@ -60,15 +59,15 @@ def page_of(found: Contents) -> Page:
     return Page(title, public, _WARNINGS[found.audience] + more, tuple(sections))
 
 
-def _all_say(found: Contents) -> list[Section]:
-    """Return settings, what it is made of, and how to make it again."""
+def _common(found: Contents) -> list[Section]:
+    """Return settings, files and the command line."""
     statement, sections = found.statement, list[Section]()
     spec = statement.get("spec")
     if spec:
         sections.append(Section("Settings", (Facts(tuple(_settings(spec))),)))
     files = statement["files"]
     table = Table(
-        "Files, whether each may be shared, and why",
+        "Files of the folder",
         ("file", "may be shared", "because", "SHA-256 begins"),
         tuple(
             (name, "yes" if files[name]["shareable"] else "no", files[name]["because"], digest[:12])
@@ -76,21 +75,23 @@ def _all_say(found: Contents) -> list[Section]:
         ),
     )
     versions = tuple((name, str(each)) for name, each in statement["versions"].items())
-    sections.append(Section("Files and versions", (table, Facts(versions))))
+    sections.append(Section("Files", (table, Facts(versions))))
     again: tuple[Part, ...] = (
-        "The command line is left out: it names files of one machine. The settings of a release "
-        "are in its statement; to make it again is another release, which costs again.",
+        "The command line is left out because it names files of one machine. The statement has "
+        "the settings of the release. Repeating it is another release, at the same cost again.",
     )
     if "command" in statement:
         again = (Command(str(statement["command"])),)
         if "guarantee" in statement:
-            again += ("Without a seed the noise is another one, and to make it again costs again.",)
-    sections.append(Section("To do it again", again))
+            again += (
+                "Without a seed the noise differs. Repeating the release costs the same again.",
+            )
+    sections.append(Section("Reproduce", again))
     return sections
 
 
 def _settings(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return the settings that say something, those of parts under the names of the parts."""
+    """Return the settings with a value; those of parts are prefixed by the part's name."""
     rows: list[tuple[str, str]] = []
     for name, value in spec.items():
         if isinstance(value, Mapping):
@@ -99,14 +100,14 @@ def _settings(spec: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
             labels = (str(each.get("label", each)) for each in value)
             rows.append((f"{prefix}{name}", "; ".join(labels)))
         elif isinstance(value, list):
-            rows.append((f"{prefix}{name}", ", ".join(map(_said, value)) or "none"))
+            rows.append((f"{prefix}{name}", ", ".join(map(_written, value)) or "none"))
         elif value is not None:
-            rows.append((f"{prefix}{name}", _said(value)))
+            rows.append((f"{prefix}{name}", _written(value)))
     return rows
 
 
-def _said(value: Any) -> str:
-    """Write a setting."""
+def _written(value: Any) -> str:
+    """Return a setting as text."""
     if value is None:
         return "no privacy"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What a page is made of: sections of words, tables and pictures, as plain data."""
+"""The parts of a page as plain data: text, tables and pictures."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,18 +8,18 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below heads: what is a number is sorted as one.
+    """Rows below heads. Numbers sort as numbers.
 
     Attributes
     ----------
     caption : str
-        What it shows.
+        What the table shows.
     heads : tuple of str
-        What each column is called, with its unit.
+        Name of each column, with its unit.
     rows : tuple of tuples
         As many cells as heads.
     left_out : str
-        Which rows there are beside these, and where; empty if these are all.
+        Which rows are left out and where they are; empty if there are none.
     """
 
     caption: str
@@ -30,26 +30,25 @@ class Table:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names, and what each is."""
+    """Names and their values."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name in one look.
+    """Points with one name and one look.
 
     Attributes
     ----------
     name : str
-        As the legend says it.
+        Name in the legend.
     x, y : tuple of float
-        Where they are.
+        Their coordinates.
     low, high : tuple of float
-        The ends of an interval about each, along ``y`` (along ``x`` in a picture of dots); empty
-        where there is none.
+        The ends of an interval about each, along ``y`` (along ``x`` for dots), or empty.
     colour, dash, marker : str
-        Bokeh's names; no marker is none, and no dash is no line.
+        Bokeh's names; an empty marker is none.
     """
 
     name: str
@@ -64,7 +63,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line to compare with."""
+    """A horizontal reference line."""
 
     name: str
     y: float
@@ -73,18 +72,18 @@ class Level:
 
 @dataclass(frozen=True)
 class Cells:
-    """Equal things of a grid: what is done in some rows, from column to column.
+    """Cells of a grid with the same action.
 
     Attributes
     ----------
     name : str
-        As the legend says it.
+        Name in the legend.
     colour : str
-        Theirs.
+        Their colour.
     rows : tuple of int
         Places among the labels of the picture.
     starts, ends : tuple of float
-        The columns of each: from, and before which.
+        First column of each, and the one after its last.
     """
 
     name: str
@@ -96,27 +95,27 @@ class Cells:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture, its axes, and what it says in a sentence.
+    """A picture with its axes and a caption.
 
     Attributes
     ----------
     kind : str
-        ``lines`` with bands; ``bars`` with intervals, lying, one for each label; ``dots`` in rows
-        with labels; or a ``grid`` of cells in such rows.
+        ``lines`` with bands; horizontal ``bars`` with intervals, one for each label; ``dots`` in
+        rows with labels; or a ``grid`` of cells in such rows.
     caption : str
-        What it shows, in a sentence: it is read where pictures are not seen.
+        A sentence about the content, for screen readers as well.
     x, y : str
-        What each axis shows, with its unit.
+        Label of each axis, with its unit.
     series : tuple of Series or Cells
         In the order of the legend.
     labels : tuple of str
-        Of the rows, from above; empty for lines.
+        Labels of the rows from the top; empty for lines.
     levels : tuple of Level
-        Lines to compare with.
+        Reference lines.
     log_x : bool
         Whether the horizontal axis is logarithmic.
     from_zero : bool
-        Whether the vertical axis of lines has 0 on it, as for shares. Others have it always.
+        Whether the vertical axis of lines includes 0. Other kinds always include it.
     """
 
     kind: Literal["lines", "bars", "dots", "grid"]
@@ -131,6 +130,14 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture in a file."""
+
+    png: bytes
+    caption: str
+
+
+@dataclass(frozen=True)
 class Command:
     """A line to type."""
 
@@ -139,18 +146,18 @@ class Command:
 
 @dataclass(frozen=True)
 class Listing:
-    """Sentences, one under another."""
+    """A list of sentences."""
 
     lines: tuple[str, ...]
 
 
 #: A text is a paragraph.
-Part = str | Table | Facts | Chart | Command | Listing
+Part = str | Table | Facts | Chart | Picture | Command | Listing
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what is under it, in this order."""
+    """A heading and its parts."""
 
     heading: str
     parts: tuple[Part, ...]
@@ -163,11 +170,11 @@ class Page:
     Attributes
     ----------
     title : str
-        What it is about.
+        The title.
     shareable : bool
-        Whether all that it holds may be shared.
+        Whether the whole page may be shared.
     warning : str
-        What is said of that on top.
+        The banner about sharing.
     sections : tuple of Section
     """
 

@@ -1,4 +1,4 @@
-"""A policy, step by step: a picture and a table."""
+"""A policy by steps: a chart and a table."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -16,20 +16,20 @@ _ROWS = 500  # of the table
 def policy_parts(
     policy: NDArray[np.intp], states: list[str], actions: Mapping[int, str], file: str
 ) -> tuple[Part, ...]:
-    """Return picture and table of a policy.
+    """Return the chart and the table of a policy.
 
     Parameters
     ----------
     policy : array, shape (H, S)
         An action for each step and state.
     states : list of str
-        What they are called.
+        Their names.
     actions : mapping of int to str
-        What each is called; -1 is what is done there already.
+        Their names; -1 stands for the behaviour policy.
     file : str
-        Where all of it is.
+        The file with the whole policy.
     """
-    within = range(min(len(states), _ROWS))  # a state has a row at least
+    within = range(min(len(states), _ROWS))  # a state has at least one row
     runs = [(state, *run) for state in within for run in _runs(policy[:, state])]
     shown = [run for run in runs if run[0] < _STATES]
     series = []
@@ -41,24 +41,24 @@ def policy_parts(
     rest = len(states) - _STATES
     picture = Chart(
         "grid",
-        f"What the policy does in each state, from step 0 to step {len(policy) - 1}"
-        + (f": the first {_STATES} states, of {len(states)}." if rest > 0 else "."),
+        f"The action of the policy in each state, from step 0 to step {len(policy) - 1}"
+        + (f": the first {_STATES} of {len(states)} states." if rest > 0 else "."),
         x="step of an episode",
         y="state",
         series=tuple(series),
         labels=tuple(states[:_STATES]),
     )
     table = Table(
-        "The policy, step by step: an action holds until the next one of its state",
+        "The policy: the actions of each state, step by step",
         ("state", "from step", "to step", "action"),
         tuple((states[s], start, end - 1, actions[a]) for s, start, end, a in runs[:_ROWS]),
-        left_out=f"all of it: {file}" if max(len(runs), len(states)) > _ROWS else "",
+        left_out=f"the rest is in {file}" if max(len(runs), len(states)) > _ROWS else "",
     )
     return picture, table
 
 
 def _runs(actions: NDArray[np.intp]) -> Iterator[tuple[int, int, int]]:
-    """Return from which step, before which, what is done."""
+    """Return runs of equal actions: first step, step after the last, action."""
     starts = [0, *(np.flatnonzero(np.diff(actions)) + 1).tolist(), len(actions)]
     for start, end in pairwise(starts):
         yield start, end, int(actions[start])

@@ -1,4 +1,4 @@
-"""What a guarantee promises, in plain words, and what it does not cover."""
+"""A privacy guarantee in plain words, and its limits."""
 
 import math
 from collections.abc import Mapping
@@ -8,34 +8,32 @@ from privrl.experiments.reports.parts import Listing, Part, Section
 from privrl.files.sharing import SEEDED
 from privrl.numerics.printing import up, up_to_places
 
-HEADING = "What is promised"
+HEADING = "Privacy guarantee"
 
 
 def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> Section:
-    """Return the section that says what one release promises.
+    """Return the section about the guarantee of one release.
 
     Parameters
     ----------
     guarantee : mapping
         The entry of a statement.
     also_not : tuple of str
-        What it does not cover, beside what no such promise does.
+        What it does not cover, beside the limits of every guarantee.
     """
     parts: list[Part] = []
     budget = budget_text(guarantee)
     if budget is None:
-        return Section(
-            HEADING, ("Nothing: no noise was added, so there is no promise of privacy.", *also_not)
-        )
+        return Section(HEADING, ("None: no noise was added, so there is no privacy guarantee.",))
     relation = str(guarantee["relation"])
     caveats = [str(each) for each in guarantee.get("caveats") or ()]
     if caveats:
         parts.append(f"This is NOT a guarantee: {'; '.join(caveats)}.")
     parts.append(f"{budget[0].upper()}{budget[1:]}.")
     parts.append(
-        f"What is protected is {guarantee.get('unit') or f'one {_unit(relation)}'}. Two data sets "
-        f"are neighbours if one becomes the other when you {relation}: what was released would "
-        "have looked nearly the same from either."
+        f"The privacy unit is {guarantee.get('unit') or f'one {_unit(relation)}'}. Two data sets "
+        f"are neighbours if one becomes the other when you {relation}. The release would have "
+        "looked almost the same from either."
     )
     pair = _pair(guarantee)
     if pair is not None:
@@ -45,12 +43,12 @@ def promise(guarantee: Mapping[str, Any], *, also_not: tuple[str, ...] = ()) -> 
     if randomness == SEEDED:
         parts.append(f"Randomness: {randomness}.")
     elif randomness is not None:
-        parts.append("The noise came from secret randomness, which nobody can draw again.")
+        parts.append("The noise came from secret randomness. Nobody can draw it again.")
     return Section(HEADING, tuple(parts))
 
 
 def budget_text(guarantee: Mapping[str, Any]) -> str | None:
-    """Return what a release cost at the most, (epsilon, delta) first; None without privacy."""
+    """Return an upper bound on the cost of a release, (epsilon, delta) first, or None."""
     pair = _pair(guarantee)
     order, renyi = guarantee.get("order"), guarantee.get("epsilon")
     told = None if order is None or renyi is None else (
@@ -64,30 +62,30 @@ def budget_text(guarantee: Mapping[str, Any]) -> str | None:
 
 
 def best_guess(epsilon: float, delta: float) -> float:
-    """Return how often an attacker is right at most who would else be right half of the time.
+    """Return how often an attacker is right at most, from half of the time without a release.
 
-    Of two neighbours, each as likely, the right one is guessed with a chance of at most
+    Between two equally likely neighbours, an attacker guesses right with probability at most
     ``(exp(epsilon) + delta) / (exp(epsilon) + 1)`` (Kairouz, Oh and Viswanath, 2015).
     """
     return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
 
 
 def guess_text(epsilon: float, delta: float) -> str:
-    """Return what an attacker may learn, by a game of two data sets."""
+    """Return what an attacker may learn, as a guessing game between two data sets."""
     chance = best_guess(epsilon, delta)
     text = up_to_places(min(100 * chance, 100), 1)
     least = "" if chance < 0.99 else " So large a budget alone promises little."
     return (
-        "In a game: somebody who knows everything else about the data, sees all that was released "
-        "and has to say which of two neighbours it was made of, each as likely beforehand, is "
-        f"right at most {text}\u00a0% of the time; whoever guesses blindly, 50\u00a0%.{least} "
-        "The page What epsilon means here of privrl's documentation (docs/epsilon.md) says more."
+        "In a guessing game: an attacker knows everything else about the data, sees the release, "
+        "and guesses which of two equally likely neighbours it came from. The guess is right at "
+        f"most {text}\u00a0% of the time; a blind guess, 50\u00a0%.{least} See the page What "
+        "epsilon means here in privrl's documentation (docs/epsilon.md)."
     )
 
 
 def _pair(guarantee: Mapping[str, Any]) -> tuple[float, float] | None:
     epsilon = guarantee.get("epsilon_delta")
-    if epsilon is None and guarantee.get("order") is None:  # of a model, which says it so
+    if epsilon is None and guarantee.get("order") is None:  # models keep it there
         epsilon = guarantee.get("epsilon")
     return None if epsilon is None else (float(epsilon), float(guarantee.get("delta") or 0.0))
 
@@ -95,20 +93,19 @@ def _pair(guarantee: Mapping[str, Any]) -> tuple[float, float] | None:
 def _not_covered(relation: str) -> tuple[str, ...]:
     unit = _unit(relation)
     more = () if unit == "person" else (
-        f"more than one {unit} at once: of a person who is in several, the whole is protected by "
-        "less, at worst as if ε were as many times as large, and δ, where there is one, larger by "
-        "more than that",
+        f"more than one {unit} at once: a person who is in k of them has weaker protection, at "
+        "worst as if ε were k times as large, and δ grows even faster",
     )  # fmt: skip
     return (
         *more,
-        "other releases of the same data: what each costs adds up",
-        "what is public by assumption: names of columns, categories, bins, bounds, sizes and "
-        "settings",
-        "what is true of everyone: a fact about all can be learned, and then holds for each",
+        "other releases of the same data: their costs add up",
+        "facts that are public by assumption: names of columns, categories, bins, bounds, sizes "
+        "and settings",
+        "facts about everyone: anyone can learn such a fact, and it then holds for each person",
     )
 
 
 def _unit(relation: str) -> str:
-    """Return what a relation changes, in a word."""
+    """Return the privacy unit of a relation, in a word."""
     known = ("person", "episode", "transition", "step")
     return next((unit for unit in known if unit in relation), "record")

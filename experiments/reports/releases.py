@@ -1,4 +1,4 @@
-"""What a page says of what was released from data: histograms, models and policies."""
+"""Reports of releases from data: histograms, models and policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,10 +18,10 @@ from privrl.models.histograms.result import PrivateHistogram
 from privrl.offline.saving import ReleasedPolicy
 
 _CELLS = 60  # in the picture of a distribution
-_FEATURES = 12  # that have a picture
+_FEATURES = 12  # with a picture each
 _CLASSES = 12  # in it
 _ROWS = 500  # of a table
-_PERSONS = ("actions that change what persons do later: what is learned then is another release",)
+_PERSONS = ("later data about the same persons: learning from them is another release",)
 
 
 def histogram(found: Contents) -> tuple[str, list[Section]]:
@@ -30,7 +30,7 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
     frame = made.to_frame()
     about = "" if made.is_size_public else "about "
     asked = (
-        f"How {about}{made.n_records:,.0f} records are spread over {made.column.size} cells of "
+        f"A histogram of {about}{made.n_records:,.0f} records in {made.column.size} cells of "
         f"{made.name or 'one column'}; noise: {mechanism_name(made.mechanism)}."
     )
     heads, rows = ["cell", "probability", "count"], [made.labels, frame["probability"]]
@@ -44,7 +44,7 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
     rest = len(count) - _CELLS
     picture = Chart(
         "bars",
-        "Records in each cell, as estimated from what was released"
+        "Records in each cell, estimated from the release"
         + ("; lines are 95 % intervals" if ends[0] else "")
         + (f"; the first {_CELLS} cells of {len(count)}." if rest > 0 else "."),
         x="records",
@@ -57,15 +57,15 @@ def histogram(found: Contents) -> tuple[str, list[Section]]:
     )  # fmt: skip
     columns = [list(each)[:_ROWS] for each in rows]
     table = Table(
-        "Each cell: its probability, and the count that this makes",
+        "Probability and count of each cell",
         tuple(heads),
         tuple(zip(*columns, strict=True)),
         left_out=f"{len(count) - _ROWS} more: histogram.csv" if len(count) > _ROWS else "",
     )
     return f"A private histogram{f' of {made.name}' if made.name else ''}", [
-        Section("What was asked", (asked,)),
+        Section("Summary", (asked,)),
         promise(found.statement["guarantee"]),
-        Section("The histogram", (picture, table)),
+        Section("Histogram", (picture, table)),
     ]
 
 
@@ -74,10 +74,10 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
     made = ReleasedPolicy.from_dict(_json(found, "policy.json"))
     sections = [
         Section(
-            "What was asked",
+            "Summary",
             (
-                f"What to do in each of {made.n_states} states, of {made.n_actions} actions, "
-                "learned from a log of persons.",
+                f"A policy for {made.n_states} states and {made.n_actions} actions, learned from a "
+                "log of persons.",
                 made.says,
             ),
         ),
@@ -93,9 +93,9 @@ def policy(found: Contents) -> tuple[str, list[Section]]:
             ("steps of an episode", f"about {facts.steps:.3g}"),
             ("outcomes", ", ".join(shares)),
         )
-        sections.append(Section("What the log is like", (Facts(rows),)))
+        sections.append(Section("Log", (Facts(rows),)))
     if made.kind != "behaviour":
-        sections.append(Section("The policy", tuple(_policy(made))))
+        sections.append(Section("Policy", tuple(_policy(made))))
     return "A private policy from a log", sections
 
 
@@ -108,15 +108,15 @@ def _policy(made: ReleasedPolicy) -> Iterator[Part]:
     rows = zip(states, (made.action_label(int(a)) for a in made.action), strict=True)
     left = len(states) - _ROWS
     yield Table(
-        "What to do in each state",
-        ("state", "do"),
+        "The action in each state",
+        ("state", "action"),
         tuple(rows)[:_ROWS],
         left_out=f"{left} more states: policy.json" if left > 0 else "",
     )
 
 
 def model(found: Contents) -> tuple[str, list[Section]]:
-    """Return the title and the sections of a ``model.json``, whatever it is of."""
+    """Return the title and the sections of any ``model.json``."""
     data = _json(found, "model.json")
     kind = str(data["format"]).rpartition(" ")[0]
     if kind in ("privrl.PrivateNaiveBayes", "privrl.PrivateLogisticRegression"):
@@ -127,8 +127,8 @@ def model(found: Contents) -> tuple[str, list[Section]]:
 
 
 def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]]:
-    # With scikit-learn, which other pages do without.
-    from privrl.models.encoding import class_labels, in_stated_order  # noqa: PLC0415
+    from privrl.models.encoding import class_labels
+    from privrl.models.encoding import in_stated_order
     from privrl.models.logistic_regression.choice import classifier_from_dict  # noqa: PLC0415
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression  # noqa: PLC0415
 
@@ -140,8 +140,8 @@ def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sec
     classes = class_labels(schema, target)
     names = made.feature_names_in_.tolist()
     asked = (
-        f"A classifier, {'logistic regression' if is_linear else 'naive Bayes'}, that says "
-        f"{target} of a record by {', '.join(names)}, made from {begun.n_records_:,} records."
+        f"A classifier, {'logistic regression' if is_linear else 'naive Bayes'}, that predicts "
+        f"{target} from {', '.join(names)}, fitted to {begun.n_records_:,} records."
     )
     tables = (
         [table.T for table in made.weights_]
@@ -150,7 +150,7 @@ def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sec
     )
     parts: list[Part] = [
         _rows(
-            f"Weights of {name}: beyond 0 it speaks for a class, below 0 against it."
+            f"Weights of {name}: positive weights count for a class, negative ones against it."
             if is_linear
             else f"{name} in each class.",
             schema.columns[name].labels,
@@ -161,13 +161,13 @@ def _classifier(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sec
         for name, table in list(zip(names, tables, strict=True))[:_FEATURES]
     ]
     priors = in_stated_order(classes, np.exp(begun.class_log_prior_))
-    heading = "What each value says" if is_linear else "What each feature is like"
+    heading = "Weights" if is_linear else "Features"
     return f"A private classifier of {target}", [
-        Section("What was asked", (asked,)),
+        Section("Summary", (asked,)),
         promise(found.statement["guarantee"]),
         Section(
             "Classes",
-            (_bars(f"How frequent each class of {target} is.", classes.labels, priors, target),),
+            (_bars(f"Probability of each class of {target}.", classes.labels, priors, target),),
         ),
         _with_rest(heading, parts, len(names)),
     ]
@@ -178,16 +178,16 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
     edges = sum(map(len, parents.values()))
     asked = f"The probabilities of a Bayesian network of {len(parents)} columns and {edges} edges."
     if "choice" in data["spent"]:
-        asked += " Which columns depend on which was chosen privately, as part of this release."
+        asked += " Its edges were chosen privately, as part of this release."
     else:
-        asked += " Which columns depend on which was given."
+        asked += " Its edges were given."
     rows = tuple(
         (node, schema.columns[node].size, ", ".join(above) or "none")
         for node, above in parents.items()
     )
     structure = Table(
-        "Each column of the network, and the columns that it depends on",
-        ("column", "values", "depends on"),
+        "Parents of each column",
+        ("column", "values", "parents"),
         rows,
     )
     parts: list[Part] = []
@@ -196,7 +196,7 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
         if not above:
             parts.append(
                 _bars(
-                    f"How probable each value of {node} is.",
+                    f"Probability of each value of {node}.",
                     column.labels,
                     np.asarray(table[0]),
                     node,
@@ -216,14 +216,14 @@ def _network(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Sectio
             )
         )
     return "A private Bayesian network", [
-        Section("What was asked", (asked, structure)),
+        Section("Summary", (asked, structure)),
         promise(found.statement["guarantee"]),
         _with_rest("Probabilities", parts, len(parents)),
     ]
 
 
 def _combination(place: int, columns: Sequence[Any]) -> tuple[str, ...]:
-    """Return the values of parents in a row of a table; the last one changes first."""
+    """Return the values of the parents in a row of a table, the last one varying fastest."""
     places = np.unravel_index(place, [column.size for column in columns])
     return tuple(column.labels[int(at)] for column, at in zip(columns, places, strict=True))
 
@@ -255,16 +255,16 @@ def _world(found: Contents, data: Mapping[str, Any]) -> tuple[str, list[Section]
     left = n * mdp.n_actions - _ROWS
     return "A private model of a log", [
         Section(
-            "What was asked",
-            ("An environment to play and to plan in, made from a log of persons.",
+            "Summary",
+            ("An environment for playing and planning, made from a log of persons.",
              Facts(tuple(facts))),
         ),
         promise(found.statement["guarantee"], also_not=_PERSONS),
         Section(
-            "The model",
+            "Model",
             (
                 Table(
-                    "What is most likely after each state and action",
+                    "The most likely next state of each state and action",
                     ("state", "action", "most likely next", "probability", "mean reward"),
                     tuple(rows),
                     left_out=f"{left} more: tables.npz" if left > 0 else "",
@@ -289,7 +289,7 @@ def _bars(what: str, labels: Sequence[str], chances: Any, name: str) -> Chart:
 def _rows(
     what: str, labels: Sequence[str], classes: Sequence[str], rows: Any, axes: tuple[str, str]
 ) -> Chart:
-    """Return a row for each label, and a mark in it for each class."""
+    """Return a row for each label, with a mark for each class."""
     n = min(len(labels), _CELLS)
     if len(classes) > _CLASSES:
         what = f"{what} The first {_CLASSES} classes of {len(classes)}."

@@ -1,20 +1,19 @@
-"""The command line: the one part that reaches up to everything."""
+"""The command line."""
 
 from typing import Annotated, Any
 
 import typer
 
 from privrl._version import __version__
-from privrl.cli import (  # their commands are added to the app
+from privrl.cli import (  # noqa: F401 # they add their commands to the app
     account,
     bayes_net,
-    classify,
+    classifiers,
     fit_model,
     fit_policy,
     histogram,
     ledger,
-    naive_bayes,
-    play,
+    playing,
     predict,
     report,
     reproduce,
@@ -22,35 +21,13 @@ from privrl.cli import (  # their commands are added to the app
     share,
     suite,
     sweep,
+    terminal,
     train,
-    watch,
 )
-from privrl.cli.terminal import OUT, app
 
-__all__ = [
-    "account",
-    "app",
-    "bayes_net",
-    "classify",
-    "fit_model",
-    "fit_policy",
-    "histogram",
-    "ledger",
-    "main",
-    "naive_bayes",
-    "play",
-    "predict",
-    "report",
-    "reproduce",
-    "schema",
-    "share",
-    "suite",
-    "sweep",
-    "train",
-    "watch",
-]
+app = terminal.app
 
-#: How help lists the commands.
+#: Commands by panel, in the order of the help.
 _PANELS = {
     "Agents": ("train", "play", "watch", "sweep", "suite"),
     "People's records and logs": (
@@ -82,7 +59,10 @@ def main() -> None:
 @app.callback(invoke_without_command=True)
 def _top(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: Annotated[  # terminal.app has read it, before or after the command
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
 ) -> None:
     if show_version:
-        OUT.print(__version__)
+        terminal.OUT.print(__version__)
         raise typer.Exit

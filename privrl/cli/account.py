@@ -7,7 +7,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from privrl.cli.answers import AsJson, amount, answering
-from privrl.cli.terminal import OUT, app, friendly, numbers
+from privrl.cli.options import DELTA, Delta, RenyiOrder
+from privrl.cli.terminal import OUT, app, friendly, numbers, pair
 from privrl.numerics.printing import down, up
 
 _ORDERS = "1.5,2,4,8,16,32,64"
@@ -16,9 +17,9 @@ _ORDERS = "1.5,2,4,8,16,32,64"
 @app.command()
 def account(
     weight: Annotated[
-        float | None, typer.Option(help="Weight of a count; or solve for it.")
+        float | None, typer.Option(help="Weight of a count; left out, it is computed.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Prior; or solve for it.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Prior; left out, it is computed.")] = None,
     relation: Annotated[
         str,
         typer.Option(
@@ -37,29 +38,26 @@ def account(
     ] = None,
     count: Annotated[int, typer.Option(help="How many releases.")] = 1,
     orders: Annotated[
-        list[str] | None,
-        typer.Option(help="Rényi orders to print.", show_default=_ORDERS),
-    ] = None,
-    delta: Annotated[float, typer.Option(help="For (epsilon, delta).")] = 1e-5,
+        str, typer.Option(help="Comma-separated Rényi orders.")
+    ] = "1.5,2,4,8,16,32,64",
     bound: Annotated[str, typer.Option(help="exact, or dps: Ponnoprat's bound.")] = "exact",
     epsilon: Annotated[
-        float | None, typer.Option(help="Target to solve for the missing weight or alpha.")
+        float | None, typer.Option(help="Privacy budget for solving: epsilon of (epsilon, delta).")
     ] = None,
-    order: Annotated[
-        float | None,
-        typer.Option(help="Rényi order of the target; without it the target is (epsilon, delta)."),
-    ] = None,
+    delta: Delta = DELTA,
+    renyi_order: RenyiOrder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what Dirichlet releases cost; or without --weight or --alpha, solve for the missing one.
+    """Compute the cost of Dirichlet releases, or the missing one of --weight and --alpha.
 
     Example: privrl account --weight 1 --alpha 5
 
-    Example: privrl account --weight 1 --epsilon 1 --order 2
+    Example: privrl account --weight 1 --epsilon 1 --renyi-order 2
     """
     with friendly(), answering(as_json) as answer:
         from privrl._plain import lookup
-        from privrl.accounting import ApproxDP, RdpAccountant, RenyiDP
+        from privrl.accounting import RdpAccountant
+        from privrl.accounting.targets import target_of
         from privrl.costs import DirichletCost
         from privrl.experiments.names import RELATIONS
         from privrl.mechanisms import DirichletMechanism
@@ -71,17 +69,17 @@ def account(
         common: dict[str, Any] = {"relation": unit, "table": table, "bound": bound}
         printed = numbers("orders", orders or _ORDERS)
         if (weight is None) + (alpha is None) > 1:
-            raise ValueError("give --weight or --alpha, or both; one of them can be solved for.")
+            raise ValueError("give --weight, --alpha or both; only one of them can be computed.")
         if weight is None or alpha is None:
             if epsilon is None:
                 missing = "weight" if weight is None else "alpha"
-                raise ValueError(f"give --{missing}, or --epsilon to solve for it.")
-            target = ApproxDP(epsilon, delta) if order is None else RenyiDP(order, epsilon)
+                raise ValueError(f"give --{missing}, or --epsilon to compute it.")
+            target = target_of(epsilon, delta, renyi_order)
             solved = "largest weight" if weight is None else "smallest alpha"
             made = DirichletMechanism.calibrated(
                 target, weight=weight, alpha=alpha, count=count, **common
             )
-            # The number that is printed, which is rounded to more privacy, is the one that is used.
+            # The printed number, rounded towards more privacy, is the one that is used.
             if weight is None:
                 value = down(made.weight)
                 weight, alpha = float(value), made.cost.alpha
@@ -89,8 +87,10 @@ def account(
                 value = up(made.cost.alpha, 6)
                 weight, alpha = made.weight, float(value)
             OUT.print(f"{solved} that meets {target}: [bold]{value}[/]")
-        elif epsilon is not None or order is not None:
-            raise ValueError("epsilon and order are for solving; leave out --weight or --alpha.")
+        elif epsilon is not None or renyi_order is not None:
+            raise ValueError(
+                "--epsilon and --renyi-order are for solving; leave out --weight or --alpha."
+            )
         cost = DirichletCost(weight=weight, alpha=alpha, **common)
         accountant = RdpAccountant(orders=printed)
         accountant.compose(cost, count)
@@ -99,15 +99,15 @@ def account(
         at_delta = cost.epsilon(delta) if count == 1 else fine.epsilon(delta)
         times = f"{count} releases" if count > 1 else "one release"
         OUT.print(
-            f"{times} of Dirichlet({weight:.12g} * counts + {alpha:.12g}); neighbours: {unit}"
+            f"{times} of Dirichlet({weight:.12g} * counts + {alpha:.12g}); privacy unit: {unit}"
         )
         rows = Table(box=SIMPLE_HEAD)
         rows.add_column("Rényi order", justify="right")
         rows.add_column("epsilon (nats)", justify="right")
         for at, spent in zip(accountant.orders, accountant.rdp, strict=True):
             rows.add_row(f"{at:.12g}", up(float(spent)))
+        OUT.print(f"cost: {pair(up(float(at_delta)), delta)}-differential privacy")
         OUT.print(rows)
-        OUT.print(f"({up(float(at_delta))}, {delta!r})-differential privacy")
         answer |= {
             "weight": weight,
             "alpha": alpha,

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from privrl.cli import outputs, released, spending
-from privrl.cli.answers import AsJson, answering, guaranteed, named
-from privrl.cli.outputs import Force
-from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
-from privrl.cli.report import WithReport, write_report
-from privrl.cli.seeds import Reproducible, Seed, rng_of
-from privrl.cli.spending import LedgerPath, Name
-from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
+from privrl.cli.terminal import OUT
 
 if TYPE_CHECKING:
     from privrl.models.bayes_net.network import BayesNet
@@ -24,9 +18,9 @@ _FILES = ("model.json", "model.bif", "release.json")
 _MOST_SYNTHETIC = 1_000_000
 
 
-@app.command("bayes-net")
-def bayes_net_command(
-    context: typer.Context,
+@release_command("bayes-net")
+def bayes_net(
+    release: Release,
     data: Data,
     schema: SchemaFile,
     network: Annotated[
@@ -36,92 +30,72 @@ def bayes_net_command(
             "part of the budget chooses them."
         ),
     ] = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-5,
-    order: Order = None,
     mechanism: Annotated[
         str, typer.Option(help="auto, dirichlet, gaussian, laplace, or none: no privacy.")
     ] = "auto",
     synthetic: Annotated[
-        int | None, typer.Option(help="Write so many synthetic records, too; they are free.")
+        int | None,
+        typer.Option(help="Also write this many synthetic records, at no cost."),
     ] = None,
-    separator: Separator = ",",
-    seed: Seed = None,
-    reproducible: Reproducible = None,
-    dataset: Name = None,
-    ledger: LedgerPath = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/bayes-net"),
-    force: Force = False,
-    as_json: AsJson = False,
-    report: WithReport = False,
 ) -> None:
     """Fit a Bayesian network privately: its probabilities, and its edges if they are not public.
 
     Writes model.json and model.bif (what was released, to be shared), release.json, and with
     --synthetic N synthetic.csv.
     """
-    with friendly(), answering(as_json) as answer:
-        from privrl.data.records import read_records
-        from privrl.data.schema import Schema
-        from privrl.files import files as _files
-        from privrl.models.bayes_net.fit import PrivateBayesNet
-        from privrl.numerics.checks import check_count
+    from privrl import _files
+    from privrl._checks import check_count
+    from privrl.data.records import read_records
+    from privrl.data.schema import Schema
+    from privrl.models.bayes_net import PrivateBayesNet
 
-        target = released.target_of(epsilon, delta, order)
-        rng = rng_of(seed, reproducible=reproducible)
-        if synthetic is not None:
-            check_count("synthetic", synthetic)
-            if synthetic > _MOST_SYNTHETIC:  # or memory would end after all was paid for
-                raise ValueError(
-                    f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
-                    "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
-                )
-        released.check_name("mechanism", mechanism, _MECHANISMS)
-        if network is None and mechanism != "auto":
+    target, rng = release.target, release.rng()
+    if synthetic is not None:
+        check_count("synthetic", synthetic)
+        if synthetic > _MOST_SYNTHETIC:  # or memory would end after all was paid for
             raise ValueError(
-                f"network must be given with --mechanism {mechanism}; edges are chosen for auto."
+                f"synthetic must be at most {_MOST_SYNTHETIC}, got {synthetic}; more can be "
+                "drawn of model.json, part by part: BayesNet.load(path).sample(n, rng)."
             )
-        plan = PrivateBayesNet(
-            parents="private" if network is None else _load_network(network),
-            schema=Schema.load(schema),
-            target=target,
-            mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
+    check_name("mechanism", mechanism, _MECHANISMS)
+    if network is None and mechanism != "auto":
+        raise ValueError(
+            f"network must be given with --mechanism {mechanism}; edges are chosen for auto."
         )
-        names = _FILES if synthetic is None else (*_FILES, "synthetic.csv")
-        outputs.check_new(out, names, force=force)
-        accountant = spending.accountant_of(data, dataset, ledger, delta, "bayes-net")
-        records = read_records(data, plan.schema, separator=separator)
-        net = plan.fit(records, rng, accountant=accountant)
-        assert net.cost is not None
-        private = mechanism != "none"
-        guarantee = released.guarantee_of(net.cost, target if private else None, delta, seed)
-        bif = net.to_bif().encode()
-        files = {
-            "model.json": released.plain_writer(net.to_dict()),
-            "model.bif": lambda file: file.write(bif),
-        }
-        if synthetic is not None:
-            files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))
-        written = _files.save_all(out, files, released.statement_of(context, guarantee))
-        edges = sum(map(len, net.parents.values()))
-        OUT.print(
-            f"Bayesian network of {len(net.nodes)} nodes and {edges} edge{'s' * (edges != 1)}, "
-            f"from {len(records)} records"
-        )
-        if network is None:
-            OUT.print(escape(_edges(net)))
-        print_cost("model.json", guarantee, without="the mechanism is none")
-        spending.print_spent(accountant, delta)
-        print_files(written)
-        answer |= {"nodes": len(net.nodes), "edges": edges, "records": len(records)}
-        answer["parents"] = {node: list(own) for node, own in net.parents.items()}
-        answer |= {
-            "guarantee": guaranteed(guarantee),
-            "ledger": spending.spent(accountant, delta),
-            "files": named(written),
-        }
-        if report:
-            answer.update(write_report(out))
+    if network is None and release.delta == 0:
+        raise ValueError("network must be given with --delta 0: choosing edges needs a delta.")
+    plan = PrivateBayesNet(
+        parents="private" if network is None else _load_network(network),
+        schema=Schema.load(schema),
+        target=target,
+        mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
+    )
+    names = _FILES if synthetic is None else (*_FILES, "synthetic.csv")
+    accountant = release.account(names, "bayes-net")
+    records = read_records(data, plan.schema, separator=release.separator)
+    net = plan.fit(records, rng, accountant=accountant)
+    assert net.cost is not None
+    guarantee = release.guarantee(net.cost, private=mechanism != "none")
+    bif = net.to_bif().encode()
+    files = {
+        "model.json": plain_writer(net.to_dict()),
+        "model.bif": lambda file: file.write(bif),
+    }
+    if synthetic is not None:
+        files["synthetic.csv"] = _files.table_writer(net.sample(synthetic, rng))
+    written = release.save(files, guarantee)
+    edges = sum(map(len, net.parents.values()))
+    OUT.print(
+        f"Bayesian network of {len(net.nodes)} nodes and {edges} edge{'s' * (edges != 1)}, "
+        f"from {len(records)} records"
+    )
+    if network is None:
+        OUT.print(escape(_edges(net)))
+    release.answer |= {
+        "nodes": len(net.nodes), "edges": edges, "records": len(records),
+        "parents": {node: list(own) for node, own in net.parents.items()},
+    }  # fmt: skip
+    release.finish("model.json", guarantee, written, without="the mechanism is none")
 
 
 def _edges(net: "BayesNet") -> str:

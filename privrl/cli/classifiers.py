@@ -1,4 +1,4 @@
-"""What the commands that fit classifiers share: options, and the way from records to files."""
+"""privrl classify and privrl naive-bayes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from privrl.cli import outputs, released, spending
-from privrl.cli.answers import answering, guaranteed, named
-from privrl.cli.report import write_report
-from privrl.cli.seeds import check_seed
-from privrl.cli.terminal import OUT, friendly, print_cost, print_files
+from privrl._shown import shown
+from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
+from privrl.cli.terminal import OUT
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from privrl.accounting.targets import Target
     from privrl.data.schema import Schema
+    from privrl.models.logistic_regression import PrivateLogisticRegression
+    from privrl.models.naive_bayes import PrivateNaiveBayes
 
 TargetColumn = Annotated[str, typer.Option(help="The column of the schema to predict.")]
 Test = Annotated[
@@ -26,62 +28,165 @@ _FILES = ("model.json", "release.json")
 _CALLED = {"PrivateNaiveBayes": "naive Bayes", "PrivateLogisticRegression": "logistic regression"}
 
 
-def fit_classifier(
-    context: typer.Context, make: "Callable[[Schema, Target], Any]", *, private: bool = True
+@release_command("classify")
+def classify(
+    release: Release,
+    data: Data,
+    schema: SchemaFile,
+    target_column: TargetColumn,
+    model: Annotated[
+        str, typer.Option(help="auto (chosen by public facts), logistic-regression or naive-bayes.")
+    ] = "auto",
+    test: Test = None,
 ) -> None:
-    """Fit what ``make`` makes of a schema and a target, and write and print what was released.
+    """Fit a private classifier of the kind that suits the budget. Begin here.
 
-    All other options are those of the command, by their names; both commands have the same.
+    Writes model.json (the released model, which you may share; see privrl predict) and
+    release.json (its cost).
     """
-    given = context.params
-    with friendly(), released.installed(), answering(given["as_json"]) as answer:
-        from privrl.data.schema import Schema
-        from privrl.files import files as _files
 
-        column, delta, seed, out = (
-            given[name] for name in ("target_column", "delta", "seed", "out")
+    def make(schema: "Schema", target: "Target") -> Any:
+        from privrl.models.logistic_regression import PrivateClassifier
+
+        return PrivateClassifier(
+            schema,
+            classes=target_column,
+            target=target,
+            model=model,  # type: ignore[arg-type] # any text, which it checks
+            random_state=release.seed,
         )
-        schema = Schema.load(given["schema"])
-        released.check_target(schema, column)
-        target = released.target_of(given["epsilon"], delta, given["order"])
-        check_seed(seed, reproducible=given["reproducible"])
-        model = make(schema, target)
-        outputs.check_new(out, _FILES, force=given["force"])
-        accountant = spending.accountant_of(
-            given["data"],
-            given["dataset"],
-            given["ledger"],
-            delta,
-            f"{context.info_name} of {column}",
+
+    _fit(release, make, data, schema, target_column, test)
+
+
+@release_command("naive-bayes")
+def naive_bayes(
+    release: Release,
+    data: Data,
+    schema: SchemaFile,
+    target_column: TargetColumn,
+    mechanism: Annotated[
+        str, typer.Option(help="auto, dirichlet, dkl, gaussian, laplace, or none: no privacy.")
+    ] = "auto",
+    test: Test = None,
+) -> None:
+    """Fit a private naive Bayes classifier: all columns of the schema predict one of them.
+
+    Writes model.json (the released model, which you may share; see privrl predict) and
+    release.json (its cost).
+    """
+    private = mechanism != "none"
+
+    def make(schema: "Schema", target: "Target") -> Any:
+        from privrl.models.naive_bayes import PrivateNaiveBayes
+
+        return PrivateNaiveBayes(
+            schema,
+            classes=target_column,
+            target=target if private else None,
+            mechanism=mechanism,  # type: ignore[arg-type] # any text, which it checks
+            random_state=release.seed,
         )
-        records, tests = released.records_of(
-            given["data"], given["test"], schema, given["separator"]
+
+    _fit(release, make, data, schema, target_column, test, private=private)
+
+
+def _fit(
+    release: Release,
+    make: "Callable[[Schema, Target], Any]",
+    data: Path,
+    schema_file: Path,
+    column: str,
+    test: Path | None,
+    *,
+    private: bool = True,
+) -> None:
+    """Fit what ``make`` makes of a schema and a target; write and print the release."""
+    from privrl.data.schema import Schema
+
+    schema = Schema.load(schema_file)
+    _check_target(schema, column)
+    target = release.target
+    release.check_seed()
+    model = make(schema, target)
+    accountant = release.account(_FILES, f"{release.context.info_name} of {column}")
+    records, tests = _records(data, test, schema, release.separator)
+    model.fit(records.drop(columns=column), records[column], accountant=accountant)
+    fitted = getattr(model, "classifier_", model)
+    guarantee = release.guarantee(fitted.cost_, private=private)
+    written = release.save({"model.json": plain_writer(fitted.to_dict())}, guarantee)
+    kind, n_features = _CALLED[type(fitted).__name__], fitted.n_features_in_
+    OUT.print(f"{kind} for {escape(column)}, from {len(records)} records and {n_features} features")
+    if tests is not None:
+        release.answer["scores"] = print_scores(fitted, schema, tests, column)
+    release.answer |= {
+        "model": kind, "predicts": column, "records": len(records), "features": n_features,
+    }  # fmt: skip
+    release.finish("model.json", guarantee, written, without="the mechanism is none")
+
+
+def _check_target(schema: "Schema", name: str) -> None:
+    """Check that a column can be predicted."""
+    from privrl.data.schema import Bins
+    from privrl.data.schema.columns import heading
+
+    check_name("target-column", name, schema.names)
+    column = schema.columns[name]
+    if isinstance(column, Bins):
+        raise ValueError(
+            f"target-column must have categories, got {shown(name)}, which has bins; predict "
+            "another."
         )
-        model.fit(records.drop(columns=column), records[column], accountant=accountant)
-        fitted = getattr(model, "classifier_", model)
-        guarantee = released.guarantee_of(fitted.cost_, target if private else None, delta, seed)
-        written = _files.save_all(
-            out,
-            {"model.json": released.plain_writer(fitted.to_dict())},
-            released.statement_of(context, guarantee),
+    if column.other:
+        raise ValueError(
+            f"target-column must have known categories only, got {shown(name)}, which has a cell "
+            f"for others; in the schema's file, under {heading(name)}: other = false."
         )
-        OUT.print(
-            f"{_CALLED[type(fitted).__name__]} for {escape(column)}, from {len(records)} records "
-            f"and {fitted.n_features_in_} features"
-        )
-        if tests is not None:
-            answer["scores"] = released.print_scores(fitted, schema, tests, column)
-        print_cost("model.json", guarantee, without="the mechanism is none")
-        spending.print_spent(accountant, delta)
-        print_files(written)
-        answer |= {
-            "model": _CALLED[type(fitted).__name__],
-            "predicts": column,
-            "records": len(records),
-            "features": fitted.n_features_in_,
-            "guarantee": guaranteed(guarantee),
-            "ledger": spending.spent(accountant, delta),
-            "files": named(written),
-        }
-        if given["report"]:
-            answer.update(write_report(out))
+
+
+def _records(
+    data: Path, test: Path | None, schema: "Schema", separator: str
+) -> "tuple[pd.DataFrame, pd.DataFrame | None]":
+    """Return the private records, and other records to measure accuracy with."""
+    from privrl.data.records import read_records
+
+    tests = None if test is None else read_records(test, schema, separator=separator)
+    records = read_records(data, schema, separator=separator)
+    schema.encode(records)  # reports the misfits of all columns at once
+    if tests is not None:
+        schema.encode(tests)  # misfits are found before anything is spent
+        if len(tests) == 0:
+            raise ValueError(f"test must have at least one record, got {str(test)!r}.")
+    return records, tests
+
+
+def print_scores(
+    model: "PrivateLogisticRegression | PrivateNaiveBayes",
+    schema: "Schema",
+    records: "pd.DataFrame",
+    target_column: str,
+) -> dict[str, Any]:
+    """Print how well a classifier predicts records of known classes."""
+    import numpy as np
+
+    from privrl.data.schema import Categories
+
+    column = schema.columns[target_column]
+    assert isinstance(column, Categories)
+    places = {label: place for place, label in enumerate(model.classes_.tolist())}
+    classes = np.array([places[value] for value in column.values])[
+        column.encode(records[target_column])
+    ]
+    log_chances = model.predict_log_proba(records.drop(columns=target_column))
+    accuracy = float((log_chances.argmax(axis=1) == classes).mean())
+    commonest = float(np.bincount(classes).max() / len(classes))
+    entropy = -float(log_chances[np.arange(len(classes)), classes].mean())
+    OUT.print(
+        f"accuracy {accuracy:.4f} (most frequent class: {commonest:.4f}), cross-entropy "
+        f"{entropy:.4f} nats, on {len(classes)} records, measured without noise: publish it only "
+        "if these records are public"
+    )
+    return {
+        "accuracy": accuracy, "commonest": commonest, "cross_entropy": entropy,
+        "records": len(classes),
+    }  # fmt: skip

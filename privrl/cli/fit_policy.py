@@ -8,14 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import logs, outputs, released, spending
-from privrl.cli.answers import AsJson, answering, guaranteed, named
-from privrl.cli.outputs import Force
-from privrl.cli.released import Epsilon, Separator
-from privrl.cli.report import WithReport, write_report
-from privrl.cli.seeds import Reproducible, Seed, rng_of
-from privrl.cli.spending import LedgerPath, Name
-from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+from privrl.cli import logs, outputs
+from privrl.cli.released import Release, release_command
+from privrl.cli.terminal import OUT, pair
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
@@ -29,127 +24,87 @@ if TYPE_CHECKING:
 _FILES = ("policy.json", "release.json")
 _MOST_SHOWN = 20  # states that are printed
 _MOST_STATES = 1_000_000  # that a text should have a line for
-_OF_MODELS = {
-    "from_model",
-    "discount",
-    "out",
-    "force",
-    "as_json",
-    "report",
-}  # options that go with --from-model
+_WITH_MODEL = {"from_model", "discount", "out", "force", "as_json", "report"}  # options
 
 
-@app.command("fit-policy")
-def fit_policy_command(
-    context: typer.Context,
+@release_command("fit-policy")
+def fit_policy(
+    release: Release,
     data: Annotated[Path | None, logs.LOG] = None,
     schema: Annotated[Path | None, logs.SCHEMA] = None,
     from_model: Annotated[
         Path | None,
-        typer.Option(help="Or a folder of privrl fit-model, to plan in: costs nothing more."),
+        typer.Option(
+            help="In place of a log: a folder of privrl fit-model, to plan in at no further cost."
+        ),
     ] = None,
-    epsilon: Epsilon = 1.0,
-    delta: logs.Delta = None,
-    order: logs.Order = None,
     relation: logs.Unit = "add-remove",
     discount: Annotated[
-        float, typer.Option(help="In (0, 1]: what a reward counts one step later.")
+        float, typer.Option(help="In (0, 1]: the weight of a reward one step later.")
     ] = 1.0,
     person: logs.Person = None,
     behaviour: logs.Behaviour = None,
     admissible: logs.Admissible = None,
-    separator: Separator = ",",
     workers: logs.Workers = None,
     address: logs.Address = None,
-    seed: Seed = None,
-    reproducible: Reproducible = None,
-    dataset: Name = None,
-    ledger: LedgerPath = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/fit-policy"),
-    force: Force = False,
-    as_json: AsJson = False,
-    report: WithReport = False,
 ) -> None:
     """Release a private policy from a log: for each state an action, or "as before".
 
-    Writes policy.json (what was released, to be shared: people can read it) and release.json
-    (what it cost).
+    Writes policy.json (the released policy, which you may share and read) and release.json (its
+    cost).
     """
-    with friendly(), released.installed(), answering(as_json) as answer:
-        from privrl.files import files as _files
-        from privrl.offline.saving import policy_writer
-        from privrl.offline.support import check_discount
+    from privrl.offline.saving import policy_writer
+    from privrl.offline.support import check_discount
 
-        check_discount(discount)
-        accountant = None
-        if from_model is not None:
-            _check_alone(context)
-            policy = _planned(from_model, out, discount, force=force)
-            guarantee, only = policy.statement, _OF_MODELS
-        elif data is None or schema is None:
-            raise ValueError("give a log and its --schema, or --from-model.")
-        else:
-            budget = logs.budget_of(epsilon, delta, order, relation, seed)
-            rng = rng_of(seed, reproducible=reproducible)
-            where = logs.ReadOptions(separator, workers, address)
-            where.check()
-            public = logs.public_log(
-                schema,
-                person=person,
-                admissible=admissible,
-                behaviour=behaviour,
-            )
-            _check_public(public, budget, discount)
-            outputs.check_new(out, _FILES, force=force)
-            accountant = spending.accountant_of(
-                data, dataset, ledger, budget.reported, "fit-policy"
-            )
-            guarantee, only = budget.guarantee(public.space), None
+    check_discount(discount)
+    if from_model is not None:
+        _check_alone(release.context)
+        policy = _planned(from_model, release, discount)
+        guarantee = policy.statement
+        written = release.save({"policy.json": policy_writer(policy)}, guarantee, _WITH_MODEL)
+    elif data is None or schema is None:
+        raise ValueError("give a log and its --schema, or --from-model.")
+    else:
+        budget, rng = logs.budget_of(release, relation), release.rng()
+        where = logs.Where(release.separator, workers, address)
+        where.check()
+        public = logs.public_log(schema, person=person, admissible=admissible, behaviour=behaviour)
+        _check_public(public, budget, discount)
+        accountant = release.account(_FILES, "fit-policy")
+        guarantee = budget.guarantee(public.space)
         with logs.once_charged(accountant):
-            if accountant is not None and data is not None:
-                with public.read(data, where) as log:
-                    policy = _fitted(log, public, budget, discount, rng, accountant)
-            written = _files.save_all(
-                out,
-                {"policy.json": policy_writer(policy)},
-                released.statement_of(context, guarantee, only),
-            )
-        _print_policy(policy)
-        if accountant is not None:
-            print_cost("policy.json", guarantee, without="", also=f", {guarantee['unit']}")
-            spending.print_spent(accountant, budget.reported)
-            answer["ledger"] = spending.spent(accountant, budget.reported)
-        else:
-            _print_statement(policy.statement)
-        print_files(written)
-        answer |= {
-            "states": policy.n_states,
-            "actions": policy.n_actions,
-            "says": policy.says,
-            "guarantee": guaranteed(guarantee),
-            "files": named(written),
-        }
-        if report:
-            answer.update(write_report(out))
+            with public.read(data, where) as log:
+                policy = _fitted(log, public, budget, discount, rng, accountant)
+            written = release.save({"policy.json": policy_writer(policy)}, guarantee)
+    _print_policy(policy)
+    if from_model is not None:
+        _print_statement(policy.statement)
+    release.answer |= {
+        "states": policy.n_states,
+        "actions": policy.n_actions,
+        "says": policy.says,
+    }
+    unit = guarantee["unit"]
+    release.finish("policy.json", guarantee, written, also=f", {unit}")
 
 
 def _check_alone(context: typer.Context) -> None:
-    """Check that nothing is said of a log where there is a model."""
+    """Check that no option of a log is given with a model."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT" and name not in _OF_MODELS:
-            said = "a log" if name == "data" else f"--{name.replace('_', '-')}"
-            raise ValueError(f"--from-model goes without {said}: a model is all that is read.")
+        if source is not None and source.name != "DEFAULT" and name not in _WITH_MODEL:
+            other = "a log" if name == "data" else f"--{name.replace('_', '-')}"
+            raise ValueError(f"--from-model cannot be combined with {other}; leave out one.")
 
 
-def _planned(folder: Path, out: Path, discount: float, *, force: bool) -> "ReleasedPolicy":
+def _planned(folder: Path, release: Release, discount: float) -> "ReleasedPolicy":
     from privrl.envs import load_released
     from privrl.offline import ReleasedPolicy
 
-    if out.resolve() == folder.resolve():
+    if release.out.resolve() == folder.resolve():
         raise ValueError("out must be another folder than --from-model, whose files are kept.")
-    outputs.check_new(out, _FILES, force=force)
+    outputs.check_new(release.out, _FILES, force=release.force)
     return ReleasedPolicy.of_model(load_released(folder), discount=discount)
 
 
@@ -175,10 +130,10 @@ def _fitted(
     rng: "np.random.Generator",
     accountant: "LedgerAccountant",
 ) -> "ReleasedPolicy":
+    from privrl import offline
     from privrl.numerics.randomness import randomness_of
-    from privrl.offline import ReleasedPolicy, fit_policy
 
-    policy = fit_policy(
+    policy = offline.fit_policy(
         log,
         **budget.given,
         **public.support,
@@ -186,7 +141,7 @@ def _fitted(
         rng=rng,
         accountant=accountant,
     )
-    return ReleasedPolicy.of_log(
+    return offline.ReleasedPolicy.of_log(
         policy,
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -220,16 +175,15 @@ def _print_policy(policy: "ReleasedPolicy") -> None:
 
 
 def _print_statement(statement: dict[str, Any]) -> None:
-    """Say what a model cost, which a policy from it does not add to."""
+    """Print the cost of a model, to which a policy from it adds nothing."""
     epsilon = up(statement["epsilon"])
     if "order" in statement:
         cost = f"Rényi divergence of order {statement['order']:g} at most {epsilon}"
     else:
-        delta = statement["delta"]
-        cost = f"{f'({epsilon}, {delta!r})' if delta else epsilon}-differential privacy"
+        cost = f"{pair(epsilon, statement['delta'])}-differential privacy"
     OUT.print(
-        "policy.json cost nothing more than the model did: "
-        f"{cost}; privacy unit: {escape(statement['relation'])}, {escape(statement['unit'])}"
+        f"policy.json adds nothing to the cost of its model: {cost}; privacy unit: "
+        f"{escape(statement['relation'])}, {escape(statement['unit'])}"
     )
     for caveat in statement["caveats"]:
-        OUT.print(f"[yellow]but:[/] {escape(caveat)}")
+        OUT.print(f"[yellow]no guarantee:[/] {escape(caveat)}")

@@ -1,7 +1,6 @@
 """privrl histogram."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,14 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from privrl.cli import outputs, released, spending
-from privrl.cli.answers import AsJson, answering, guaranteed, named
-from privrl.cli.outputs import Force
-from privrl.cli.released import Data, Delta, Epsilon, Order, SchemaFile, Separator
-from privrl.cli.report import WithReport, write_report
-from privrl.cli.seeds import Reproducible, Seed, rng_of
-from privrl.cli.spending import LedgerPath, Name
-from privrl.cli.terminal import OUT, app, friendly, print_cost, print_files
+from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
+from privrl.cli.terminal import OUT
 
 if TYPE_CHECKING:
     from privrl.models.histograms.result import PrivateHistogram
@@ -27,15 +20,12 @@ _BAR = 20  # characters
 _FILES = ("histogram.csv", "histogram.json", "release.json")
 
 
-@app.command("histogram")
-def histogram_command(
-    context: typer.Context,
+@release_command("histogram")
+def histogram(
+    release: Release,
     data: Data,
     schema: SchemaFile,
     column: Annotated[str, typer.Option(help="The column of the schema to count.")],
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-5,
-    order: Order = None,
     mechanism: Annotated[
         str,
         typer.Option(
@@ -55,83 +45,60 @@ def histogram_command(
         float | None,
         typer.Option(help="A public guess at the number of records, with add-remove-record."),
     ] = None,
-    separator: Separator = ",",
-    seed: Seed = None,
-    reproducible: Reproducible = None,
-    dataset: Name = None,
-    ledger: LedgerPath = None,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("results/histogram"),
-    force: Force = False,
-    as_json: AsJson = False,
-    report: WithReport = False,
 ) -> None:
     """Release a private histogram of one column.
 
     Writes histogram.csv, histogram.json (what was released, to be shared) and release.json (what
     it cost). Each run is a release of its own, and costs of several add up.
     """
-    with friendly(), answering(as_json) as answer:
-        from privrl._plain import lookup
-        from privrl.data.records import read_records
-        from privrl.data.schema import Schema
-        from privrl.experiments.names import RELATIONS
-        from privrl.files import files as _files
-        from privrl.models.histograms.choice import choose_mechanism
-        from privrl.models.histograms.release import histogram
+    from privrl import _files
+    from privrl.data.records import read_records
+    from privrl.data.schema import Schema
+    from privrl.experiments.names import RELATIONS, lookup
+    from privrl.models.histograms import choose_mechanism
+    from privrl.models.histograms import histogram as release_histogram
 
-        chosen = Schema.load(schema)
-        released.check_name("column", column, chosen.names)
-        target = released.target_of(epsilon, delta, order)
-        rng = rng_of(seed, reproducible=reproducible)
-        units = {name: RELATIONS[name] for name in ("replace-record", "add-remove-record")}
-        unit = lookup("relation", relation, units)(1, False)
-        options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
-        cells = chosen.columns[column]
-        # What is wrong with the options is found before the data are read.
-        is_private = relation == "add-remove-record"
-        if is_private or mechanism != "dirichlet":
-            guess = n_records if is_private else 1.0
-            choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
-        outputs.check_new(out, _FILES, force=force)
-        accountant = spending.accountant_of(data, dataset, ledger, delta, f"histogram of {column}")
-        records = read_records(data, chosen.subset([column]), separator=separator)
-        found = histogram(
-            records[column],
-            cells,
-            target=target,
-            rng=rng,
-            n_records=n_records,
-            accountant=accountant,
-            **options,
-        )
-        found = replace(found, name=column)
-        table = found.to_frame().rename_axis("cell").reset_index()
-        guarantee = released.guarantee_of(found.cost, target, delta, seed)
-        written = _files.save_all(
-            out,
-            {
-                "histogram.csv": _files.table_writer(table),
-                "histogram.json": released.plain_writer(found.to_dict()),
-            },
-            released.statement_of(context, guarantee),
-        )
-        _print_histogram(column, found)
-        print_cost("histogram.json", guarantee, without="the mechanism is none")
-        spending.print_spent(accountant, delta)
-        print_files(written)
-        answer |= {
-            "column": column,
-            "records": found.n_records,
-            "is_size_public": found.is_size_public,
-            "cells": table.to_dict("records"),
-        }
-        answer |= {
-            "guarantee": guaranteed(guarantee),
-            "ledger": spending.spent(accountant, delta),
-            "files": named(written),
-        }
-        if report:
-            answer.update(write_report(out))
+    chosen = Schema.load(schema)
+    check_name("column", column, chosen.names)
+    target, rng = release.target, release.rng()
+    units = {name: RELATIONS[name] for name in ("replace-record", "add-remove-record")}
+    unit = lookup("relation", relation, units)(1, False)
+    options: dict[str, Any] = {"mechanism": mechanism, "loss": loss, "relation": unit}
+    cells = chosen.columns[column]
+    # Errors in the options are found before the data are read.
+    is_private = relation == "add-remove-record"
+    if is_private or mechanism != "dirichlet":
+        guess = n_records if is_private else 1.0
+        choose_mechanism(target, n_records=guess, n_cells=cells.size, **options)
+    accountant = release.account(_FILES, f"histogram of {column}")
+    records = read_records(data, chosen.subset([column]), separator=release.separator)
+    found = release_histogram(
+        records[column],
+        cells,
+        target=target,
+        rng=rng,
+        n_records=n_records,
+        accountant=accountant,
+        **options,
+    )
+    found = replace(found, name=column)
+    table = found.to_frame().rename_axis("cell").reset_index()
+    guarantee = release.guarantee(found.cost)
+    written = release.save(
+        {
+            "histogram.csv": _files.table_writer(table),
+            "histogram.json": plain_writer(found.to_dict()),
+        },
+        guarantee,
+    )
+    _print_histogram(column, found)
+    release.answer |= {
+        "column": column,
+        "records": found.n_records,
+        "is_size_public": found.is_size_public,
+        "cells": table.to_dict("records"),
+    }
+    release.finish("histogram.json", guarantee, written)
 
 
 def _print_histogram(name: str, found: "PrivateHistogram") -> None:

@@ -14,9 +14,15 @@ from rich.table import Table
 
 from privrl.cli import outputs
 from privrl.cli.answers import AsJson, amount, answering, named
+from privrl.cli.options import DELTA, Delta, Epsilon
 from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, plainly, share, told
-from privrl.cli.terminal import MARKUP, OUT, app, friendly, print_files
+from privrl.cli.terminal import MARKUP
+from privrl.cli.terminal import OUT
+from privrl.cli.terminal import app
+from privrl.cli.terminal import friendly
+from privrl.cli.terminal import pair
+from privrl.cli.terminal import print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -76,12 +82,8 @@ def show_command(
 @_commands.command("budget")
 def budget_command(
     dataset: Annotated[str, typer.Argument(help="What the data set is called.")],
-    epsilon: Annotated[
-        float, typer.Option(help="What all of its releases may cost together, in nats.")
-    ],
-    delta: Annotated[
-        float | None, typer.Option(help="In (0, 1); without it the budget is of pure epsilon.")
-    ] = None,
+    epsilon: Epsilon,
+    delta: Delta = DELTA,
     relation: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +104,7 @@ def budget_command(
         from privrl.accounting.names import one_spelling
 
         dataset = one_spelling(dataset)
-        book, budget = Ledger(ledger), Budget(epsilon, delta)
+        book, budget = Ledger(ledger), Budget(epsilon, delta or None)
         accounts = book.accounts() if book.is_there else ()
         budgets = book.budgets() if book.is_there else {}
         words = None if relation is None else _relation(relation, dataset, accounts)
@@ -293,9 +295,7 @@ def _plain(budget: "Budget") -> dict[str, float | None]:
 
 
 def _pair(budget: "Budget") -> str:
-    return (
-        f"{budget.epsilon!r}" if budget.delta is None else f"({budget.epsilon!r}, {budget.delta!r})"
-    )
+    return pair(repr(budget.epsilon), budget.delta)
 
 
 def _print_entries(book: "Ledger", dataset: str, delta: float | None) -> list[dict[str, Any]]:

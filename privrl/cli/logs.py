@@ -33,14 +33,6 @@ SCHEMA: Final = typer.Option(
 Person = Annotated[
     str | None, typer.Option(help="The column of persons, in place of the schema's.")
 ]
-Delta = Annotated[
-    float | None,
-    typer.Option(help="Of an (epsilon, delta) budget; without it the budget is pure epsilon."),
-]
-Order = Annotated[
-    float | None,
-    typer.Option(help="In place of delta: Rényi order > 1 of the budget; reported at delta 1e-5."),
-]
 Unit = Annotated[
     str,
     typer.Option(
@@ -70,7 +62,6 @@ Admissible = Annotated[
         "state."
     ),
 ]
-REPORTED: Final = 1e-5  # delta at which a budget of an order is reported
 _TRUTH: Final = {"true": 1.0, "false": 0.0}
 
 
@@ -79,7 +70,7 @@ class Budget:
     """What a release from a log may cost a person, and what is said of it."""
 
     epsilon: float
-    delta: float | None
+    delta: float
     order: float | None
     relation: "Relation"
     seed: int | None
@@ -101,22 +92,17 @@ class Budget:
 
         return person_cost(**self.given)
 
-    @property
-    def reported(self) -> float | None:
-        """The delta at which it is told; None where it is pure."""
-        return self.delta if self.order is None else REPORTED
-
     def guarantee(self, space: "LogSpace") -> dict[str, Any]:
         """Return what it cost, as plain data; the unit is named as the column of persons is."""
         from privrl.accounting.targets import RenyiDP
         from privrl.offline.statements import unit_in_words
 
         told = {"unit": unit_in_words(space.unit)}
-        cost, delta = self.cost, self.delta or 0.0
+        cost = self.cost
         if self.order is not None:
             target = RenyiDP(self.order, self.epsilon)
-            return told | released.guarantee_of(cost, target, REPORTED, self.seed)
-        without = released.guarantee_of(cost, None, delta, self.seed)
+            return told | released.guarantee_of(cost, target, self.delta, self.seed)
+        without = released.guarantee_of(cost, None, 0.0, self.seed)  # Laplace noise is pure
         return told | without | {"epsilon_delta": self.epsilon}
 
 
@@ -134,16 +120,15 @@ def once_charged(accountant: "LedgerAccountant | None") -> Iterator[None]:
         raise
 
 
-def budget_of(
-    epsilon: float, delta: float | None, order: float | None, relation: str, seed: int | None
-) -> Budget:
-    """Return the budget that the options say, checked."""
-    from privrl._plain import lookup
+def budget_of(release: released.Release, relation: str) -> Budget:
+    """Return the budget of a person, checked."""
     from privrl.costs.relations import AddRemovePerson, ReplacePerson
 
     relations = {"add-remove": AddRemovePerson, "replace": ReplacePerson}
-    budget = Budget(epsilon, delta, order, lookup("relation", relation, relations)(), seed)
-    assert budget.cost  # which checks the numbers
+    assert release.target  # which checks the numbers
+    unit = lookup("relation", relation, relations)()
+    budget = Budget(release.epsilon, release.delta, release.renyi_order, unit, release.seed)
+    assert budget.cost  # which checks them for this noise
     return budget
 
 

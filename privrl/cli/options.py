@@ -1,16 +1,30 @@
-"""Options that are fields of specs: each is spelled once, where the spec is."""
+"""Options that several commands share: a privacy budget, and the fields of specs."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from types import MappingProxyType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
 from privrl.cli.terminal import MARKUP, app, numbers, repeated
+
+Epsilon = Annotated[
+    float,
+    typer.Option(help="Privacy budget in nats: epsilon of (epsilon, delta)-differential privacy."),
+]
+Delta = Annotated[float, typer.Option(help="Delta of the privacy budget; 0 is pure epsilon.")]
+RenyiOrder = Annotated[
+    float | None,
+    typer.Option(
+        help="Makes --epsilon a bound on the Rényi divergence of this order, > 1; --delta is then "
+        "where the equivalent epsilon is reported."
+    ),
+]
+DELTA: Final = 1e-5  # `privrl.accounting.targets.DEFAULT_DELTA`, without loading NumPy
 
 Run = Callable[..., None]
 

@@ -1,8 +1,10 @@
-"""What train, play and watch share: runs that were saved, and tables of rewards."""
+"""privrl play and privrl watch: saved policies, and tables of rewards."""
 
+import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,7 +13,15 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from privrl.cli import outputs
+from privrl.cli.answers import AsJson
+from privrl.cli.answers import answering
+from privrl.cli.answers import named
+from privrl.cli.outputs import Force
 from privrl.cli.terminal import OUT
+from privrl.cli.terminal import app
+from privrl.cli.terminal import friendly
+from privrl.cli.terminal import print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -22,30 +32,31 @@ if TYPE_CHECKING:
     from privrl.experiments.training import TrainSpec
 
 DEFAULT_OUT: Final = Path("results/train")
-"""Where privrl train writes, and others read."""
+"""The folder that privrl train writes to by default."""
 
 Saved = Annotated[
     Path, typer.Argument(help="The folder that privrl train wrote, or a policy.json.")
 ]
 Env = Annotated[
-    str | None, typer.Option("--env", help="Where, if not where it was trained: an id.")
+    str | None, typer.Option("--env", help="Environment id; by default that of the training.")
 ]
 EnvArgs = Annotated[
     list[str] | None,
-    typer.Option("--env-arg", help="What it is made with, name=value; give it again for each."),
+    typer.Option("--env-arg", help="Argument of the environment, name=value; repeatable."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Of the environment, to repeat what is seen.")]
+_SURE = 1.96  # standard errors: 95 %
+Seed = Annotated[int | None, typer.Option(help="Seed of the environment, for repeatable episodes.")]
 
 
 def open_saved(
     saved: Path, env: str | None, env_args: list[str] | None, *render: str
 ) -> "tuple[Policy, gym.Env[Any, Any]]":
-    """Return a policy that was saved, and the environment that it is for.
+    """Return a saved policy and its environment.
 
     Raises
     ------
     ValueError
-        If there is no policy, it is not the one that its statement is about, or nothing says where.
+        If there is no policy, it was changed, or its environment is unknown.
     """
     from privrl.agents import Policy
     from privrl.experiments.names import make_env
@@ -62,25 +73,27 @@ def open_saved(
     policy = Policy.load(saved)
     name = env or (spec.env if spec else policy.env)
     if not name:
-        raise ValueError("env must be given: the policy does not say where it is for.")
+        raise ValueError("env must be given: the policy does not name its environment.")
     if ":" in name and not sys.flags.safe_path:
-        sys.path.append(os.getcwd())  # where python -m looks for modules, and scripts do not
+        sys.path.append(os.getcwd())  # as python -m does, unlike scripts
     here = spec if spec is not None and spec.env == name else None
     args = env_args or (here.env_args if here else ())
     bins, horizon = (here.bins, here.horizon) if here else (None, None)
     try:
         return policy, make_env(name, (*args, *render), bins=bins, horizon=horizon)
     except ValueError as error:
-        if render and "'render_mode'" in str(error):  # it knows of none
+        if render and "'render_mode'" in str(error):  # it cannot render
             raise ValueError(
-                f"env must draw pictures to be watched, and {shown(name)} does not; privrl play "
-                "tells its reward."
+                f"env must have render_mode rgb_array to be watched, and {shown(name)} does not; "
+                "privrl play prints its reward."
             ) from None
         raise
 
 
 def _spec_of(folder: Path) -> "TrainSpec":
-    """Return what a folder's run was, after a look at whether its policy is the one it made."""
+    """Return the settings of a folder's run, once its policy's checksum was verified."""
+    from privrl import _files
+    from privrl._plain import parse_json
     from privrl.experiments.training import TrainSpec
     from privrl.files import files as _files
     from privrl.files.plain import parse_json
@@ -106,13 +119,13 @@ def _spec_of(folder: Path) -> "TrainSpec":
 
 
 def share_text(worth: "Worth | None", value: float) -> str:
-    """Return how far a value is from random actions to the optimum, in percent."""
+    """Return the place of a value between random actions and the optimum, in percent."""
     share = None if worth is None else worth.share(value)
     return "" if share is None else f"{round(100 * share)} %"
 
 
 def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth | None") -> None:
-    """Show rewards of an episode, and how far each is from random actions to the optimum."""
+    """Print rewards of an episode, and their places between random actions and the optimum."""
     OUT.print(escape(title))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
@@ -124,4 +137,124 @@ def print_shares(title: str, rows: "Sequence[tuple[str, float]]", worth: "Worth 
         table.add_row(name, f"{value:.4g}", *shares)
     OUT.print(table)
     if worth is not None:
-        OUT.print("share: how far from random actions (0 %) to the best there is (100 %)")
+        OUT.print("share: 0 % is random actions, 100 % the optimal policy's expected return")
+        shares = [worth.share(value) for _, value in rows]
+        if max((share for share in shares if share is not None), default=0.0) > 1:
+            OUT.print("a mean of played episodes may exceed 100 % by chance")
+
+
+@app.command("play")
+def play_command(
+    saved: Saved = DEFAULT_OUT,
+    env: Env = None,
+    env_arg: EnvArgs = None,
+    episodes: Annotated[int, typer.Option(help="How many episodes to play.")] = 1000,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play a saved policy and print its reward.
+
+    Actions are those of Policy.load(...).predict(observation, step). Playing costs no privacy.
+
+    Example: privrl play results/train --episodes 100
+    """
+    with friendly(), answering(as_json) as answer:
+        import numpy as np
+
+        from privrl._checks import check_count
+        from privrl.envs.worth import worth
+        from privrl.experiments.training.playing import play_policy
+
+        check_count("episodes", episodes)
+        if seed is not None:
+            check_count("seed", seed, least=0)
+        policy, made = open_saved(saved, env, env_arg)
+        try:
+            earned = play_policy(policy, made, episodes, np.random.default_rng(seed))
+            value = worth(made, policy.actions)
+        finally:
+            made.close()
+        error = _SURE * earned.std(ddof=1) / math.sqrt(episodes) if episodes > 1 else math.inf
+        name = f"policy.json, {episodes} episodes played"
+        rows = [(f"{name} (± {error:.2g})" if episodes > 1 else name, float(earned.mean()))]
+        if value is not None:
+            rows = [
+                ("optimal policy, expected", value.optimum),
+                ("policy.json, expected", value.policy),
+                *rows,
+                ("random actions", value.random),
+            ]
+        title = policy.env if made.spec is None else made.spec.id
+        print_shares(
+            f"Reward of one episode of {title}, the sum over its {policy.horizon} steps or fewer",
+            rows,
+            value,
+        )
+        answer |= {
+            "env": title,
+            "episodes": episodes,
+            "reward": float(earned.mean()),
+            "half_width": error if episodes > 1 else None,  # of 95 % confidence
+            "worth": None if value is None else asdict(value),
+        }
+
+
+@app.command("watch")
+def watch_command(
+    saved: Saved = DEFAULT_OUT,
+    env: Env = None,
+    env_arg: EnvArgs = None,
+    human: Annotated[bool, typer.Option("--human", help="Show it in a window.")] = False,
+    strip: Annotated[bool, typer.Option("--strip", help="Write pictures side by side.")] = False,
+    fps: Annotated[
+        float | None, typer.Option(help="Pictures per second; by default the environment's.")
+    ] = None,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the file; by default that of the policy.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show an episode of a saved policy.
+
+    Writes episode.gif, an animation; with --strip, episode.png with up to twelve pictures. With
+    --human it opens a window and writes nothing. Watching costs no privacy.
+
+    Example: privrl watch results/train --seed 1
+    """
+    with friendly(), answering(as_json) as answer:
+        from privrl import _files
+        from privrl._checks import check_count, check_positive
+        from privrl.experiments.training import frames
+
+        if human and strip:
+            raise ValueError("give --human (a window) or --strip (a file), not both.")
+        if seed is not None:
+            check_count("seed", seed, least=0)
+        if fps is not None:
+            check_positive("fps", fps)
+        name = "episode.png" if strip else "episode.gif"
+        out = (saved if saved.is_dir() else saved.parent) if out is None else out
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen
+        policy, made = open_saved(saved, env, env_arg, "render_mode=rgb_array")
+        try:
+            if not human:
+                outputs.check_new(out, [name], force=force)
+            pictures = list(frames.frames(policy, made, seed))
+            speed = frames.fps_of(made) if fps is None else fps
+        finally:
+            made.close()
+        answer["steps"] = len(pictures) - 1
+        if human:
+            frames.show(pictures, speed)
+            return
+        if strip:
+            write = lambda file: frames.write_strip(file, pictures)  # noqa: E731
+        else:
+            write = lambda file: frames.write_gif(file, pictures, speed)  # noqa: E731
+        written = _files.save_all(out, {name: write})
+        print_files(written)
+        answer["files"] = named(written)
+        steps = "1 step" if len(pictures) == 2 else f"{len(pictures) - 1} steps"
+        OUT.print(f"{steps} of {policy.env or 'the environment'}", markup=False)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from privrl.cli import outputs, released
+from privrl.cli import outputs
 from privrl.cli.answers import AsJson, answering, named
+from privrl.cli.classifiers import print_scores
 from privrl.cli.outputs import Force
-from privrl.cli.released import Separator
+from privrl.cli.released import Separator, installed
 from privrl.cli.terminal import app, command_line, friendly, print_files
 from privrl.files.shown import shown
 
@@ -28,14 +29,14 @@ def predict_command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict with a private classifier; costs no privacy of those it learned from.
+    """Predict with a private classifier, at no cost for the people it was fitted on.
 
-    Writes predictions.csv, the likeliest class of each record and the probability of every class,
-    and predict.json: what it says of each record is as private as that record.
-    Where the file has the classes themselves, tells accuracy, beside that of the commonest class
-    alone, and cross-entropy.
+    Writes predictions.csv (for each record the likeliest class and the probability of every class)
+    and predict.json. A prediction is as private as its record.
+    If the file has the classes, also prints accuracy (beside that of the most frequent class) and
+    cross-entropy.
     """
-    with friendly(), released.installed(), answering(as_json) as answer:
+    with friendly(), installed(), answering(as_json) as answer:
         import pandas as pd
 
         from privrl.data.records import read_records
@@ -63,14 +64,14 @@ def predict_command(
             out, {"predictions.csv": _files.table_writer(table)}, ("predict.json", about)
         )
         if has_classes:
-            answer["scores"] = released.print_scores(fitted, schema, records, target_column)
+            answer["scores"] = print_scores(fitted, schema, records, target_column)
         print_files(written)
         answer |= {"predicts": target_column, "records": len(table), "files": named(written)}
 
 
-_MODEL: Final = frozenset(("classes", "naive_bayes"))  # entries of what it takes
-_KNOWN: Final = {  # by an entry that no other file has
-    "guarantee": "what a release cost",
+_MODEL: Final = frozenset(("classes", "naive_bayes"))  # entries of classifiers
+_KNOWN: Final = {  # other files, by an entry that only they have
+    "guarantee": "the cost of a release",
     "labels": "a histogram",
     "parents": "a Bayesian network",
     "columns": "a schema",
@@ -80,14 +81,14 @@ _KNOWN: Final = {  # by an entry that no other file has
 
 
 def _what_it_is(path: Path) -> str | None:
-    """Return what a file is that is no classifier, if that can be told."""
-    from privrl.files import files as _files
-    from privrl.files.plain import parse_json
+    """Return what a file is that is not a classifier, if its content shows it."""
+    from privrl import _files
+    from privrl._plain import parse_json
 
     if path.suffix.lower() == ".toml":
         return "a file of settings, such as a schema"
     if path.is_fifo():
-        return None  # it gave what it had
+        return None  # a pipe can be read only once
     try:
         data = parse_json(_files.read_bytes(path).decode())
     except ValueError:

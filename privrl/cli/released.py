@@ -1,25 +1,47 @@
-"""What the commands that release something from records share: options, budget, cost, files."""
+"""The part of a command that releases something from data: options, budget, cost, files."""
 
+import inspect
 import json
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privrl.cli import outputs
+from privrl.cli import spending
+from privrl.cli.answers import AsJson
+from privrl.cli.answers import answering
+from privrl.cli.answers import guaranteed
+from privrl.cli.answers import named
+from privrl.cli.options import DELTA
+from privrl.cli.options import Delta
+from privrl.cli.options import Epsilon
+from privrl.cli.options import RenyiOrder
+from privrl.cli.report import WithReport
+from privrl.cli.report import write_report
+from privrl.cli.seeds import Reproducible
+from privrl.cli.seeds import Seed
+from privrl.cli.seeds import check_seed
 from privrl.cli.seeds import randomness_with
-from privrl.cli.terminal import OUT, command_line
+from privrl.cli.seeds import rng_of
+from privrl.cli.terminal import app
+from privrl.cli.terminal import command_line
+from privrl.cli.terminal import friendly
+from privrl.cli.terminal import print_cost
+from privrl.cli.terminal import print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import numpy as np
 
     from privrl.accounting.targets import Target
     from privrl.costs.base import Cost
-    from privrl.data.schema import Schema
+    from privrl.ledger import LedgerAccountant
     from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
     from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
@@ -28,19 +50,131 @@ Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the priv
 SchemaFile = Annotated[
     Path, typer.Option("--schema", help="What columns may hold: see privrl schema.")
 ]
-Epsilon = Annotated[float, typer.Option(help="Budget of the release, in nats.")]
-Delta = Annotated[
-    float, typer.Option(help="Of the (epsilon, delta) budget; with --order, where it is reported.")
-]
-Order = Annotated[
-    float | None,
-    typer.Option(help="Rényi order of the budget, > 1; without it the budget is (epsilon, delta)."),
-]
 Separator = Annotated[str, typer.Option(help="One character between fields, or tab.")]
+Out = Annotated[Path, typer.Option(help="Folder for the files.")]
+
+_OF_THIS_MACHINE = ("out", "force", "ledger", "as_json", "report")  # not of the release
 
 
-def plain_writer(data: dict[str, Any]) -> Any:
-    """Return what writes what was released, to be shared: nothing of the run is in it."""
+@dataclass(kw_only=True)
+class Release:
+    """The options of a command that releases something from data, and what it does with them."""
+
+    context: typer.Context
+    answer: dict[str, Any]  # for --json
+    epsilon: Epsilon = 1.0
+    delta: Delta = DELTA
+    renyi_order: RenyiOrder = None
+    separator: Separator = ","
+    seed: Seed = None
+    reproducible: Reproducible = None
+    dataset: spending.Name = None
+    ledger: spending.LedgerPath = None
+    out: Out
+    force: outputs.Force = False
+    as_json: AsJson = False
+    report: WithReport = False
+    accountant: "LedgerAccountant | None" = None  # once `account` made it
+
+    @property
+    def target(self) -> "Target":
+        """The privacy budget."""
+        from privrl.accounting.targets import target_of
+        from privrl.costs.base import check_delta
+
+        if self.renyi_order is not None:
+            check_delta(self.delta)  # where the equivalent epsilon is reported
+        return target_of(self.epsilon, self.delta, self.renyi_order)
+
+    @property
+    def _reported(self) -> float | None:
+        """The delta of the ledger's totals; None where they are pure."""
+        return self.delta or None
+
+    def rng(self) -> "np.random.Generator":
+        """Return the generator that the options ask for."""
+        return rng_of(self.seed, reproducible=self.reproducible)
+
+    def check_seed(self) -> None:
+        """Check the seed, if there is one."""
+        check_seed(self.seed, reproducible=self.reproducible)
+
+    def account(self, files: Collection[str], about: str) -> "LedgerAccountant":
+        """Return the ledger's accountant of the data, once the files can be written."""
+        outputs.check_new(self.out, files, force=self.force)
+        self.accountant = spending.accountant_of(
+            self.context.params["data"], self.dataset, self.ledger, self._reported, about
+        )
+        return self.accountant
+
+    def guarantee(self, cost: "Cost", *, private: bool = True) -> dict[str, Any]:
+        """Return the guarantee of a release of this budget, as plain data."""
+        return guarantee_of(cost, self.target if private else None, self.delta, self.seed)
+
+    def save(
+        self,
+        files: Mapping[str, Callable[[Any], object]],
+        guarantee: dict[str, Any],
+        only: Collection[str] | None = None,
+    ) -> list[Path]:
+        """Write the files and release.json, and return their paths.
+
+        ``only`` names the options that the saved command line repeats; by default all.
+        """
+        from privrl import _files
+
+        return _files.save_all(self.out, files, statement_of(self.context, guarantee, only))
+
+    def finish(
+        self, what: str, guarantee: dict[str, Any], written: list[Path], **more: str
+    ) -> None:
+        """Print the cost, the ledger's total and the files; write the report if asked to."""
+        self.answer["guarantee"] = guaranteed(guarantee)
+        if self.accountant is not None:
+            print_cost(what, guarantee, **more)
+            spending.print_spent(self.accountant, self._reported)
+            self.answer["ledger"] = spending.spent(self.accountant, self._reported)
+        print_files(written)
+        self.answer["files"] = named(written)
+        if self.report:
+            self.answer.update(write_report(self.out))
+
+
+Run = Callable[..., None]
+
+
+def release_command(name: str) -> Callable[[Run], Run]:
+    """Add a function as a command: its own options come first, then those of `Release`."""
+
+    def add(run: Run) -> Run:
+        def command(context: typer.Context, **given: Any) -> None:
+            with friendly(), installed(), answering(given["as_json"]) as answer:
+                shared = {each.name: given.pop(each.name) for each in _options(name)}
+                run(Release(context=context, answer=answer, **shared), **given)
+
+        context, *_ = inspect.signature(command).parameters.values()
+        _, *own = inspect.signature(run).parameters.values()
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Typer reads it
+            [context, *(each.replace(kind=keyword) for each in (*own, *_options(name)))]
+        )
+        app.command(name, help=run.__doc__)(command)
+        return run
+
+    return add
+
+
+def _options(name: str) -> Iterator[inspect.Parameter]:
+    """Return the options of `Release`; the default folder is named after the command."""
+    for field in fields(Release)[2:-1]:
+        default = Path("results") / name if field.default is MISSING else field.default
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type
+        )
+
+
+def plain_writer(data: dict[str, Any]) -> Callable[[Any], object]:
+    """Return a writer of released data as strict JSON."""
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     return lambda file: file.write(text.encode())
 
@@ -48,36 +182,25 @@ def plain_writer(data: dict[str, Any]) -> Any:
 def statement_of(
     context: typer.Context, guarantee: dict[str, Any], only: Collection[str] | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """Return the file that says what it cost, and the command line that repeats it.
-
-    ``only`` says which options are part of that; by default all are.
-    """
-    from privrl.files import files as _files
+    """Return the name of the statement and its content: guarantee and command line."""
+    from privrl import _files
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
-    for own in ("out", "force", "ledger", "as_json", "report"):  # of this machine, not the release
-        options.pop(own, None)
-    if only is not None:
-        options = {name: value for name, value in options.items() if name in only}
+    options = {
+        name: value
+        for name, value in options.items()
+        if name not in _OF_THIS_MACHINE and (only is None or name in only)
+    }
     command = command_line(str(context.info_name), options)
     if data is not None:
         command += f" {shlex.quote(str(data))}"
     return _files.STATEMENT, {"command": command, "guarantee": guarantee}
 
 
-def target_of(epsilon: float, delta: float, order: float | None) -> "Target":
-    """Return the budget that the options say."""
-    from privrl.accounting.targets import ApproxDP, RenyiDP
-    from privrl.costs.base import check_delta
-
-    check_delta(delta)
-    return ApproxDP(epsilon, delta) if order is None else RenyiDP(order, epsilon)
-
-
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
-    """Check that an option is one of the names that there are."""
-    from privrl.files.plain import did_you_mean, listed
+    """Check that an option has a known value."""
+    from privrl._plain import did_you_mean, listed
 
     if name not in known:
         raise ValueError(
@@ -85,28 +208,9 @@ def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
         )
 
 
-def check_target(schema: "Schema", name: str) -> None:
-    """Check that a column is one that can be predicted."""
-    from privrl.data.schema import Bins
-    from privrl.data.schema.columns import heading
-
-    check_name("target-column", name, schema.names)
-    column = schema.columns[name]
-    if isinstance(column, Bins):
-        raise ValueError(
-            f"target-column must have categories, got {shown(name)}, which has bins; predict "
-            "another."
-        )
-    if column.other:
-        raise ValueError(
-            f"target-column must have known categories alone, got {shown(name)}, which has a cell "
-            f"for others; in the schema's file, under {heading(name)}: other = false."
-        )
-
-
 @contextmanager
 def installed() -> Iterator[None]:
-    """Say which package is absent as other things that are wrong are said."""
+    """Report a missing package like any other error."""
     try:
         yield
     except ImportError as error:
@@ -116,7 +220,7 @@ def installed() -> Iterator[None]:
 def guarantee_of(
     cost: "Cost", target: "Target | None", delta: float, seed: int | None
 ) -> dict[str, Any]:
-    """Return what a release cost at the most, as plain data; no target is no privacy."""
+    """Return an upper bound on the cost of a release as plain data; no target is no privacy."""
     from privrl.accounting.rdp import RdpAccountant
     from privrl.accounting.targets import RenyiDP
     from privrl.costs.base import Together
@@ -137,54 +241,4 @@ def guarantee_of(
         "order": target.order,
         "epsilon": target.epsilon,
         "epsilon_delta": float(accountant.epsilon(delta)),
-    }
-
-
-def records_of(
-    data: Path, test: Path | None, schema: "Schema", separator: str
-) -> "tuple[pd.DataFrame, pd.DataFrame | None]":
-    """Return the private records, and others to measure with if there are such."""
-    from privrl.data.records import read_records
-
-    tests = None if test is None else read_records(test, schema, separator=separator)
-    records = read_records(data, schema, separator=separator)
-    schema.encode(records)  # of all columns, what does not fit is told at once
-    if tests is not None:
-        schema.encode(tests)  # what does not fit is found before anything is spent
-        if len(tests) == 0:
-            raise ValueError(f"test must have at least one record, got {str(test)!r}.")
-    return records, tests
-
-
-def print_scores(
-    model: "PrivateLogisticRegression | PrivateNaiveBayes",
-    schema: "Schema",
-    records: "pd.DataFrame",
-    target_column: str,
-) -> dict[str, Any]:
-    """Tell how well a classifier predicts records whose classes are known."""
-    import numpy as np
-
-    from privrl.data.schema import Categories
-
-    column = schema.columns[target_column]
-    assert isinstance(column, Categories)
-    places = {label: place for place, label in enumerate(model.classes_.tolist())}
-    classes = np.array([places[value] for value in column.values])[
-        column.encode(records[target_column])
-    ]
-    log_chances = model.predict_log_proba(records.drop(columns=target_column))
-    accuracy = float((log_chances.argmax(axis=1) == classes).mean())
-    alone = float(np.bincount(classes).max() / len(classes))
-    entropy = -float(log_chances[np.arange(len(classes)), classes].mean())
-    OUT.print(
-        f"accuracy {accuracy:.4f} (of the commonest class alone {alone:.4f}), cross-entropy "
-        f"{entropy:.4f} nats, on {len(classes)} records that are known exactly: no noise was "
-        "added, so publish this only if they are public"
-    )
-    return {
-        "accuracy": accuracy,
-        "commonest": alone,
-        "cross_entropy": entropy,
-        "records": len(classes),
     }

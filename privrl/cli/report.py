@@ -1,4 +1,4 @@
-"""privrl report, and the option of other commands that makes one at their end."""
+"""privrl report, and the option --report of other commands."""
 
 from pathlib import Path
 from typing import Annotated, cast
@@ -15,10 +15,10 @@ _AUDIENCES = ("researcher", "public")
 
 
 def _checked(wanted: bool) -> bool:
-    """Find out that pages cannot be made before a run, which may cost budget."""
+    """Check that pages can be made before a run, which may spend budget."""
     if wanted:
         with friendly():
-            from privrl.experiments.reports import check_bokeh
+            from privrl.experiments.reports.markup import check_bokeh
 
             check_bokeh()
     return wanted
@@ -26,7 +26,7 @@ def _checked(wanted: bool) -> bool:
 
 WithReport = Annotated[
     bool,
-    typer.Option("--report", callback=_checked, help="Write a page about it too: privrl report."),
+    typer.Option("--report", callback=_checked, help="Also write a report; see privrl report."),
 ]
 
 
@@ -37,21 +37,23 @@ def report_command(
         str | None,
         typer.Option(
             "--for",
-            help="public: what privrl share would copy, and nothing else; researcher: all of it. "
-            "By default the first, where there is such.",
+            help="public: only what privrl share would copy; researcher: everything. By default "
+            "public if there are shareable files.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The file; by default report-public.html in the folder, or so."),
+        typer.Option(
+            help="The file; by default report-public.html or report-researcher.html in the folder."
+        ),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page about a folder, for a browser: one file that needs no network.
+    """Write a report about a folder: a web page in one file that needs no network.
 
-    It says what was asked, what is promised to whom and what is not, and shows pictures, tables,
-    settings, versions and the command to repeat. Whether it may be shared stands on top.
+    It has a summary, the privacy guarantee and its limits, pictures, tables, settings, versions and
+    the command line. A banner states whether you may share the page.
 
     Example: privrl report results/train --for researcher
     """
@@ -64,19 +66,23 @@ def report_command(
 def write_report(
     folder: Path, audience: str | None = None, out: Path | None = None, *, force: bool = True
 ) -> dict[str, str]:
-    """Write a page about a folder, and say where it is and whom it is for."""
-    from privrl.experiments.reports import NAMES, Audience, report
-    from privrl.files import files as _files
+    """Write a report about a folder; return its path and audience."""
+    from privrl import _files
+    from privrl.experiments.reports import report
+    from privrl.experiments.reports.contents import NAMES, Audience
 
     chosen, text = report(folder, cast("Audience | None", audience))
     path = folder / NAMES[chosen] if out is None else out
     outputs.check_new(path.parent, [path.name], force=force)
     print_files(_files.save_all(path.parent, {path.name: _files.text_writer(text)}))
     if chosen == "researcher":
-        OUT.print("for you alone: it holds what is not to be shared", soft_wrap=True)
+        OUT.print(
+            "keep this page to yourself: it contains data that may not be shared",
+            soft_wrap=True,
+        )
     elif audience is None:
         OUT.print(
-            "it may be shared; --for researcher makes one with all that is in the folder",
+            "you may share this page; --for researcher writes one about all files of the folder",
             soft_wrap=True,
         )
     return {"report": str(path), "for": chosen}

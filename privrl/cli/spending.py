@@ -1,4 +1,4 @@
-"""What commands that release something of real data share: each release is entered beforehand."""
+"""The ledger in commands that release data: they enter each release before it is drawn."""
 
 import shlex
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from privrl.cli.answers import amount
-from privrl.cli.terminal import ERR, OUT
+from privrl.cli.terminal import ERR, OUT, pair
 from privrl.numerics.printing import up
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ LedgerPath = Annotated[
     Path | None,
     typer.Option(
         "--ledger",
-        help="File in which spends are kept; by default what PRIVRL_LEDGER says, or one for all "
-        "that you do: see privrl ledger.",
+        help="File of the ledger; by default the one in PRIVRL_LEDGER, or your common one: see "
+        "privrl ledger.",
     ),
 ]
 Name = Annotated[
     str | None,
     typer.Option(
         "--dataset",
-        help="What the data are called in the ledger, if they grow or come in several files. By "
-        "default they are known by their content.",
+        help="Name of the data in the ledger, if they grow or come in several files. By default "
+        "the ledger knows data by their content.",
     ),
 ]
 
@@ -37,26 +37,31 @@ Name = Annotated[
 def accountant_of(
     data: Path, name: str | None, path: Path | None, delta: float | None, about: str
 ) -> "LedgerAccountant":
-    """Return what enters all that is spent of a file of data, and what for."""
-    from privrl.accounting import Ledger
-    from privrl.accounting.names import LONGEST
+    """Return the ledger's accountant of a file of data."""
+    from privrl.ledger import Ledger
+    from privrl.ledger.names import LONGEST
 
     ledger = Ledger(path)
     was_there = ledger.is_there
     chosen = ledger.dataset(data, name)
     if not was_there:
-        ERR.print(f"a new ledger begins: {escape(str(ledger.path))}", soft_wrap=True)
+        ERR.print(f"new ledger: {escape(str(ledger.path))}", soft_wrap=True)
     elif name is None and (waiting := _waiting(ledger, chosen.name)):
         ERR.print(
-            f"the ledger has a budget for {escape(waiting)}, under which nothing was released yet; "
-            f"it is not for these data unless you say --dataset {escape(shlex.quote(waiting))}"
+            f"the ledger has a budget for {escape(waiting)} without any release; if it is for "
+            f"these data, pass --dataset {escape(shlex.quote(waiting))}"
+        )
+    elif name is not None and not (data.is_file() or data.is_dir()):
+        ERR.print(
+            f"data from a pipe count as {escape(name)} only: pass the same --dataset for the same "
+            "data in a file, or the ledger has two accounts"
         )
     shown = "".join(each if each.isprintable() else "?" for each in about)[:LONGEST].strip()
     return ledger.accountant(chosen, delta=delta, about=shown)
 
 
 def _waiting(ledger: "Ledger", chosen: str) -> str | None:
-    """Return a name that has a budget and no release yet, where these data have no budget."""
+    """Return a name with a budget and no release, if these data have no budget."""
     budgets = {name for name, _ in ledger.budgets()}
     if chosen in budgets:
         return None
@@ -64,33 +69,33 @@ def _waiting(ledger: "Ledger", chosen: str) -> str | None:
 
 
 def print_spent(accountant: "LedgerAccountant", delta: float | None) -> None:
-    """Say what was spent of the data before, and what it is with what was released now."""
+    """Print the total before and after this release."""
     receipt = accountant.receipt
     assert receipt is not None
-    # A name that was made of the data is not told here: it would change with one record.
+    # A name derived from the data is not printed: it would change with one record.
     named = receipt.dataset if receipt.is_named else "these data"
     OUT.print(f"ledger: entry {receipt.number}, of {escape(named)}, under {accountant.relation}")
     before, after = receipt.before, receipt.after
     if before.releases:
         OUT.print(f"  spent before: {told(before, delta)}, by {releases(before)}")
-        OUT.print(f"  all together: {told(after, delta)}, by {releases(after)}")
+        OUT.print(f"  in total: {told(after, delta)}, by {releases(after)}")
         OUT.print("  (for planned releases; after adaptive choices, the budget is the guarantee)")
     else:
-        OUT.print("  spent before: nothing; another release of these data adds to this one")
+        OUT.print("  spent before: nothing; the cost of further releases of these data adds up")
     if receipt.budget is not None:
         OUT.print(f"  {share(receipt.budget.share(after))} of the budget, {receipt.budget}")
 
 
 def told(total: "Amount", delta: float | None) -> str:
-    """Return what was spent, at a delta, or pure where it is."""
+    """Return an amount as (epsilon, delta)."""
     epsilon, delta = _at(total, delta)
     if epsilon == float("inf"):
         return "no privacy"
-    return up(epsilon) if delta is None else f"({up(epsilon)}, {delta!r})"
+    return pair(up(epsilon), delta)
 
 
 def spent(accountant: "LedgerAccountant", delta: float | None) -> dict[str, Any]:
-    """Return as plain data what `print_spent` says."""
+    """Return the content of `print_spent` as plain data."""
     receipt = accountant.receipt
     assert receipt is not None
     said: dict[str, Any] = {
@@ -106,13 +111,13 @@ def spent(accountant: "LedgerAccountant", delta: float | None) -> dict[str, Any]
 
 
 def plainly(total: "Amount", delta: float | None) -> dict[str, Any]:
-    """Return what was spent as plain data, its epsilon as `told` says it."""
+    """Return an amount as plain data, its epsilon as `told` prints it."""
     epsilon, delta = _at(total, delta)
     return {"epsilon": amount(epsilon), "delta": delta, "releases": total.releases}
 
 
 def _at(total: "Amount", delta: float | None) -> tuple[float, float | None]:
-    """Return an epsilon, and its delta: one that is needed where it is not pure."""
+    """Return epsilon and delta; a total that is not pure has a delta."""
     epsilon = total.epsilon(delta)
     if delta is None and epsilon == float("inf"):
         delta = 1e-5
@@ -121,10 +126,10 @@ def _at(total: "Amount", delta: float | None) -> tuple[float, float | None]:
 
 
 def share(part: float) -> str:
-    """Return a part of a budget in words, never rounded down."""
+    """Return a part of a budget in percent, never rounded down."""
     return f"{up(100 * part, 3)} %"
 
 
 def releases(total: "Amount") -> str:
-    """Return how many releases there were."""
+    """Return the number of releases in words."""
     return f"{total.releases} release{'s' * (total.releases != 1)}"

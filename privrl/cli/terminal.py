@@ -1,8 +1,9 @@
-"""What commands share: the app, the two consoles, and how they speak."""
+"""The app, its two consoles, errors and progress bars."""
 
 import errno
 import shlex
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,20 +31,26 @@ from privrl.numerics.printing import up
 
 MARKUP: Final = "markdown"  # of help
 OUT, ERR = Console(highlight=False), Console(stderr=True, highlight=False)
-# What all errors of Typer's own derive from, which it exports under no name.
+DEBUG: Final = set[bool]()  # not empty where --debug was given
+# The base class of Typer's own errors, which has no public name.
 _Misused: Any = typer.BadParameter.__mro__[2]
 
 
 class _OneStyle(TyperGroup):
-    """The group of all commands: what is wrong with a command line is said as all else is."""
+    """The group of all commands: reports misuse like other errors, and reads --debug anywhere."""
 
     def main(self, args: Any = None, *, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override] # all else by name
+        args = sys.argv[1:] if args is None else list(args)
+        DEBUG.clear()
+        if "--debug" in args:
+            args.remove("--debug")
+            DEBUG.add(True)
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **more)
         try:
             code = super().main(args, standalone_mode=False, **more)
         except _Misused as error:
-            if type(error).__name__ != "NoArgsIsHelpError":  # which has said all
+            if type(error).__name__ != "NoArgsIsHelpError":  # which printed the help
                 _say_misused(error)
             sys.exit(2)
         except typer.Abort:
@@ -64,7 +71,7 @@ app = typer.Typer(
     cls=_OneStyle,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},  # of all commands
+    context_settings={"help_option_names": ["-h", "--help"]},  # of every command
     rich_markup_mode=MARKUP,
     help="Private reinforcement learning and Bayesian counting models, exactly accounted.",
 )
@@ -72,7 +79,7 @@ app = typer.Typer(
 
 @contextmanager
 def friendly() -> Iterator[None]:
-    """Say what is wrong in a sentence, without a traceback; show warnings likewise."""
+    """Report errors and warnings in a sentence; a traceback comes with --debug."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("always", UserWarning)
@@ -81,48 +88,69 @@ def friendly() -> Iterator[None]:
         )
         try:
             yield
-        except (ValueError, OSError, OverflowError, MemoryError) as error:
-            what = " ".join([_in_words(error), *getattr(error, "__notes__", ())])
+        except Exception as error:
+            place = _in_environment(error)
+            known = isinstance(error, ValueError | OSError | OverflowError | MemoryError)
+            if DEBUG or not (known or place):
+                raise
+            what = " ".join([place or _in_words(error), *getattr(error, "__notes__", ())])
             _complain(f"[red]error:[/] {escape(what)}")
             raise typer.Exit(2) from error
         except KeyboardInterrupt as stop:
-            whole = "every file is whole, as it was or as it was to be."
-            what = " ".join([whole, *getattr(stop, "__notes__", ())])
+            what = " ".join(["no file is incomplete.", *getattr(stop, "__notes__", ())])
             _complain(f"[yellow]stopped[/]; {escape(what)}")
             raise typer.Exit(130) from stop
 
 
+def _in_environment(error: BaseException) -> str:
+    """Return an error that an environment of the user's raised in words, or nothing."""
+    modules = sys.modules
+    if "gymnasium" not in modules:
+        return ""
+    gym, raised = modules["gymnasium"], ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
+        env = frame.f_locals.get("self")
+        if module.split(".", maxsplit=1)[0] == "privrl":
+            raised = ""
+        elif isinstance(env, gym.Env) and not isinstance(env, gym.Wrapper):
+            place = f"{Path(frame.f_code.co_filename).name}, line {line}"
+            raised = f"{type(env).__name__}.{frame.f_code.co_name} ({place})"
+    what = f"{type(error).__name__}{f': {error}' if str(error) else ''}".rstrip(".")
+    return raised and f"the environment failed in {raised}: {what}; --debug shows the traceback."
+
+
 def _complain(*what: str | Text) -> None:
-    """Say what is wrong: whole lines to a file or program, and whole words on a terminal."""
+    """Print an error: whole lines to a file or program, whole words on a terminal."""
     ERR.print(*what, soft_wrap=not ERR.is_terminal)
 
 
 _REASONS: Final = {
     errno.ENOENT: "no such file or folder",
-    errno.EACCES: "it may not be read or written by you",
-    errno.EPERM: "it may not be read or written by you",
-    errno.EISDIR: "it is a folder, where a file is needed",
-    errno.ENOTDIR: "a part of its path is a file, where a folder is needed",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EISDIR: "it is a folder, not a file",
+    errno.ENOTDIR: "a part of its path is a file, not a folder",
     errno.ENOSPC: "the disk is full",
     errno.ENAMETOOLONG: "its name is too long",
 }
 
 
 def _in_words(error: BaseException) -> str:
-    """Return what is wrong, without the numbers of the operating system."""
+    """Return the message of an error, without the operating system's numbers."""
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         reason = _REASONS.get(error.errno, error.strerror[:1].lower() + error.strerror[1:])
         if error.filename is None:
             return f"{reason}."
         name = error.filename
         return f"{str(name) if isinstance(name, Path) else name!r}: {reason}; look at the path."
-    # Python says nothing where its own memory ends.
+    # Python's own memory errors have no message.
     return str(error) or "out of memory; ask for less at a time."
 
 
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Any]:
-    """Show a progress bar, which is told how much of the total is done."""
+    """Show a progress bar, and yield a function that sets how much is done."""
     columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=ERR, transient=True) as progress:
         task = progress.add_task(what, total=total)
@@ -131,7 +159,7 @@ def bar(what: str, total: int) -> Iterator[Any]:
 
 @contextmanager
 def rows_read(what: str) -> Iterator[Any]:
-    """Count rows on a terminal, and only there: how many there are is private."""
+    """Count rows on a terminal, and only there: their number is private."""
     columns = (SpinnerColumn(), TextColumn(what), _Rows())
     shown = ERR.file.isatty()
     with Progress(*columns, console=ERR, transient=True, disable=not shown) as progress:
@@ -140,7 +168,7 @@ def rows_read(what: str) -> Iterator[Any]:
 
 
 class _Rows(ProgressColumn):
-    """How many rows were read, and how fast."""
+    """The number of rows read so far, and the rate."""
 
     def render(self, task: Task) -> Text:
         rate = "" if task.speed is None else f", {task.speed:,.0f} a second"
@@ -148,13 +176,18 @@ class _Rows(ProgressColumn):
 
 
 def print_files(paths: list[Path]) -> None:
-    """Say which files were written."""
+    """Print the paths of the written files."""
     for path in paths:
         OUT.print(f"wrote {escape(str(path))}", soft_wrap=True)
 
 
-def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str = "") -> None:
-    """Say what a file cost, or, where there is no privacy, what it is without."""
+def pair(epsilon: str, delta: float | None) -> str:
+    """Return (epsilon, delta) as it is printed; without a delta it is pure."""
+    return f"({epsilon}, {delta or 0!r})"
+
+
+def print_cost(what: str, guarantee: dict[str, Any], *, without: str = "", also: str = "") -> None:
+    """Print the cost of a file, or why it has no privacy."""
     if guarantee["epsilon_delta"] is None:
         OUT.print(f"no privacy guarantee: {without}")
         return
@@ -162,11 +195,11 @@ def print_cost(what: str, guarantee: dict[str, Any], *, without: str, also: str 
         ERR.print(f"[yellow]no guarantee:[/] {'; '.join(guarantee['caveats'])}")
     renyi = ""
     if guarantee["order"] is not None:
-        renyi = f" (Renyi order {guarantee['order']:g}: {up(guarantee['epsilon'])})"
-    epsilon, delta = up(guarantee["epsilon_delta"]), guarantee["delta"]
-    pair = f"({epsilon}, {delta!r})" if delta else epsilon
+        epsilon = up(guarantee["epsilon"])
+        renyi = f" (Rényi divergence of order {guarantee['order']:g} at most {epsilon})"
+    cost = pair(up(guarantee["epsilon_delta"]), guarantee["delta"])
     OUT.print(
-        f"{what} cost: {pair}-differential privacy{renyi}; privacy unit: "
+        f"{what} cost: {cost}-differential privacy{renyi}; privacy unit: "
         f"{guarantee['relation']}{also}"
     )
 
@@ -188,12 +221,12 @@ def numbers(name: str, texts: str | Sequence[str]) -> tuple[float, ...]:
 
 
 def repeated(name: str) -> str:
-    """Return the option that is given once for each entry of a list: --env-arg for env_args."""
+    """Return the name of a repeatable option: --env-arg for env_args."""
     return f"--{name.removesuffix('s').replace('_', '-')}"
 
 
 def command_line(verb: str, options: dict[str, Any]) -> str:
-    """Return the command line that repeats a run."""
+    """Return the command line of a run."""
     parts = ["privrl", verb]
     for name, value in options.items():
         if value is not None:

@@ -22,7 +22,10 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.calibration import calibrate, gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, Target, check_target
+from privrl.accounting.targets import ApproxDP
+from privrl.accounting.targets import PureDP
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import check_target
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square
@@ -316,7 +319,7 @@ def _noise(
     def cost(kind: str, size: float) -> Cost:
         return _cost(kind, size * each, 1.0, relation)
 
-    if name != "laplace":
+    if name != "laplace" and not (name == "auto" and isinstance(target, PureDP)):
         square = largest_square(relation.changes())
         norm = math.sqrt(square * float(np.sum(each**-2.0)))  # in sizes of the noise
         guess = gaussian_sigma(target, norm) if norm else None

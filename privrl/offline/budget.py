@@ -1,11 +1,11 @@
-"""What a person's budget is: pure, or with a delta, or of one Rényi order."""
+"""The budget of a person: (epsilon, delta), or of one Rényi order."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
+from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, target_of
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
@@ -20,10 +20,10 @@ def person_cost(
     epsilon: float | None,
     relation: Relation | None = None,
     *,
-    delta: float | None = None,
+    delta: float = DEFAULT_DELTA,
     order: float | None = None,
 ) -> PersonCost:
-    """Return the cost of all that leaves of persons, with the least noise.
+    """Return the cost of everything released about persons, with the least noise.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ def person_cost(
         In nats, from 2**-14 to 2**15; None for no privacy.
     relation : Relation, optional
         `AddRemovePerson`, by default, or `ReplacePerson`.
-    delta : float, optional
-        In (0, 1): noise is Gaussian then. By default it is Laplace, without any delta.
+    delta : float
+        In [0, 1). Noise is Laplace, which keeps pure epsilon and so every delta. (Gaussian noise of
+        the same (epsilon, delta) hides what policies are learned from.)
     order : float, optional
-        In place of ``delta``: the Rényi order > 1 of which ``epsilon`` is.
+        Makes ``epsilon`` a bound on the Rényi divergence of this order, > 1. Noise is Gaussian.
 
     Raises
     ------
     ValueError
-        If an argument is out of range, both ``delta`` and ``order`` are given, or the relation is
-        not about persons.
+        If an argument is out of range, or the relation is not about persons.
     """
     relation = AddRemovePerson() if relation is None else relation
     if not isinstance(relation, AddRemovePerson | ReplacePerson):
@@ -51,13 +51,9 @@ def person_cost(
     if epsilon is None:
         return NoPrivacy(relation)
     epsilon = check_between("epsilon", epsilon, _LEAST, _MOST, "smaller means more privacy")
-    if delta is not None and order is not None:
-        raise ValueError(f"delta or order must be left out, got {shown(delta)} and {shown(order)}.")
-    if delta is None and order is None:
+    target = target_of(epsilon, delta, order)
+    if not isinstance(target, RenyiDP):
         return _laplace(epsilon, relation)
-    target: Target = RenyiDP(2.0 if order is None else order, epsilon)
-    if delta is not None:
-        target = ApproxDP(epsilon, delta)
 
     def gaussian(sigma: float) -> GaussianCost:
         return GaussianCost(sigma=sigma, relation=relation, table=NORMS)

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from privrl.accounting.base import Accountant
+from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
@@ -39,7 +40,7 @@ def fit_model(
     log: Log | PartitionedLog,
     *,
     epsilon: float | None,
-    delta: float | None = None,
+    delta: float = DEFAULT_DELTA,
     order: float | None = None,
     relation: Relation | None = None,
     admissible: BoolArray | None = None,
@@ -94,7 +95,6 @@ def fit_model(
                 cost,
                 epsilon,
                 unit=log.unit,
-                delta=delta,
                 order=order,
                 released="sums over persons",
                 randomness=randomness_of(rng),

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from privrl.accounting.base import Accountant
+from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.base import Cost
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import Relation
@@ -98,7 +99,7 @@ def fit_policy(
     log: Log | PartitionedLog,
     *,
     epsilon: float | None,
-    delta: float | None = None,
+    delta: float = DEFAULT_DELTA,
     order: float | None = None,
     relation: Relation | None = None,
     discount: float = 1.0,
@@ -114,8 +115,8 @@ def fit_policy(
     log : Log or PartitionedLog
         What persons went through.
     epsilon, delta, order, relation
-        The budget of a person, with all of their episodes, see `person_cost`. By default pure, and
-        a person is added or removed.
+        The budget of a person, with all of their episodes, see `person_cost`. By default (epsilon,
+        1e-5), and a person is added or removed.
     discount : float
         In (0, 1]: what a reward counts one step later.
     admissible : array of bool, shape (S, A), optional
@@ -181,7 +182,7 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
     counts = table_size(log) <= LARGEST and discount == 1
     if isinstance(cost, GaussianCost) and not counts:
         raise ValueError(
-            f"delta and order must be left out for a discount or more than {LARGEST} possible "
+            f"order must be left out for a discount or more than {LARGEST} possible "
             f"transitions, got {log.n_states} states, {log.n_actions} actions and a discount of "
             f"{discount:g}; Laplace noise hides what does not need all of them."
         )

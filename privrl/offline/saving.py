@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 
+from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.envs.released import Released, check_labels, checked_statement
 from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.html import InHtml
@@ -124,7 +125,7 @@ class ReleasedPolicy(InHtml):
         policy: LoggedPolicy,
         *,
         epsilon: float,
-        delta: float | None = None,
+        delta: float = DEFAULT_DELTA,
         order: float | None = None,
         randomness: str | None = None,
         caveats: tuple[str, ...] = (),
@@ -156,7 +157,6 @@ class ReleasedPolicy(InHtml):
                 policy.cost,
                 epsilon,
                 unit=policy.unit,
-                delta=delta,
                 order=order,
                 released="a policy from sums and votes of persons",
                 randomness=randomness,
@@ -201,7 +201,7 @@ class ReleasedPolicy(InHtml):
         if self.kind == "behaviour":
             text += _HELP
             pure = self.statement.get("delta") == 0
-            text += "." if pure else "; so does a pure epsilon, without delta and order."
+            text += "." if pure else "; so does Laplace noise, without an order."
         return text + self._worth()
 
     def _worth(self) -> str:

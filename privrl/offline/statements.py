@@ -19,7 +19,6 @@ def statement_of(
     epsilon: float,
     *,
     unit: str,
-    delta: float | None,
     order: float | None,
     released: str,
     randomness: str | None,
@@ -32,7 +31,7 @@ def statement_of(
     ----------
     cost : LaplaceCost or GaussianCost
         Of everything.
-    epsilon, delta, order
+    epsilon, order
         The budget, as `privrl.offline.person_cost` took it.
     released : str
         What left, in words: sums, votes.
@@ -44,7 +43,7 @@ def statement_of(
     dict
     """
     noise = "Laplace" if isinstance(cost, LaplaceCost) else "Gaussian"
-    given: dict[str, Any] = {"order": order} if order is not None else {"delta": delta or 0.0}
+    given: dict[str, Any] = {"delta": 0.0} if order is None else {"order": order}
     return privacy_statement(
         unit=unit_in_words(unit),
         relation=str(cost.relation),

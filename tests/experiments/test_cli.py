@@ -346,7 +346,7 @@ def test_account() -> None:
 
 
 def test_account_solves() -> None:
-    out = run("account", "--weight", "1", "--epsilon", "1", "--order", "2").output
+    out = run("account", "--weight", "1", "--epsilon", "1", "--renyi-order", "2").output
     assert re.search(r"RenyiDP\(order=2.0, epsilon=1.0\): 2\.16396\n", out)  # 2.163953..., up
     out = run("account", "--alpha", "5", "--epsilon", "2.97194", "--delta", "1e-5").output
     assert "largest weight" in out
@@ -421,7 +421,7 @@ def test_the_papers_step_warns_without_a_traceback() -> None:
         (["account", "--weight", "1"], "give --alpha"),
         # Python's own error has no words.
         (["sweep", "--episodes", str(10**16)], "error: out of memory"),
-        (["account"], "give --weight or --alpha"),
+        (["account"], "give --weight, --alpha or both"),
         (["account", "--weight", "1", "--alpha", "nan"], "alpha must be"),
         (["account", "--weight", "1", "--alpha", "0"], "alpha must be"),
         (["account", "--weight", "1", "--alpha", "1", "--orders", "1"], "orders must be"),
@@ -464,3 +464,40 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_epsilons_are_never_rounded_down(epsilon: float, shown: str) -> None:
     assert up(epsilon) == shown
+
+
+BROKEN = """
+import gymnasium as gym
+from gymnasium import spaces
+
+class Broken(gym.Env):
+    observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 0, 1 / 0, False, False, {}
+
+gym.register("Broken-v0", Broken, max_episode_steps=3)
+"""
+
+
+def test_an_environment_that_raises_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_env.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    command = ["train", "--env", "broken_env:Broken-v0", "--episodes", "2"]
+    result = run(*command, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert " ".join(result.output.split()) == (
+        "error: the environment failed in Broken.step (broken_env.py, line 13): ZeroDivisionError: "
+        "division by zero; --debug shows the traceback."
+    )
+    for place in (0, len(command)):
+        debugged = [*command[:place], "--debug", *command[place:], "--out", str(tmp_path / "out")]
+        with pytest.raises(ZeroDivisionError):
+            CliRunner().invoke(app, debugged, catch_exceptions=False)
+    assert not (tmp_path / "out").exists()

@@ -396,4 +396,4 @@ def test_who_interrupts_a_command_is_answered(
     monkeypatch.setattr(choice, "load_classifier", interrupted)
     result = RUNNER.invoke(app, command.split())
     assert result.exit_code == 130, result.output
-    assert "stopped; every file is whole" in " ".join(result.output.split())
+    assert "stopped; no file is incomplete" in " ".join(result.output.split())

@@ -119,7 +119,7 @@ def test_a_strip_holds_the_first_and_the_last(trained: Path, tmp_path: Path) -> 
 
 def test_what_cannot_be_shown_is_said(trained: Path, tmp_path: Path) -> None:
     said = run("watch", str(trained), "--human", "--strip", code=2)
-    assert "give one of them" in said
+    assert "not both" in said
     assert "fps must be a number > 0" in run("watch", str(trained), "--fps", "0", code=2)
     Policy(actions=np.zeros((5, 4), int), n_actions=2).save(tmp_path / "bare.json")
     assert "the policy does not say where" in run("play", str(tmp_path / "bare.json"), code=2)

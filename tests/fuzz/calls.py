@@ -791,7 +791,7 @@ def table() -> dict[str, Valid]:
     add("clipped_rows", estimates.clipped_rows, table=small, floor=0.5)
 
     # offline
-    budget = {"epsilon": 1.0, "delta": None, "order": None, "relation": person}
+    budget = {"epsilon": 1.0, "delta": 1e-5, "order": None, "relation": person}
     support = {"admissible": np.ones((2, 2), bool), "behaviour": "uniform"}
     add("person_cost", offline.person_cost, **budget)
     add(

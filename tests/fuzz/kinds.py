@@ -645,7 +645,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("schema", "--csv", "{f}/records.csv", "--from-documentation", "{f}/people.names",
      "--missing", "all", "--categories", "size=a,b", "--out", "new.toml", "--json"),
     ("account", "--weight", "1", "--alpha", "5"),
-    ("account", "--weight", "1", "--epsilon", "1", "--order", "2"),
+    ("account", "--weight", "1", "--epsilon", "1", "--renyi-order", "2"),
     ("ledger", "show"),
     ("ledger", "budget", "people", "--epsilon", "1", "--delta", "1e-5"),
     ("ledger", "verify"),

@@ -71,7 +71,7 @@ def strict(text: str) -> dict:
             "scores guarantee ledger files",
         ),
         (
-            "classify data.csv --schema s.toml --target-column job --order 2 --out c",
+            "classify data.csv --schema s.toml --target-column job --renyi-order 2 --out c",
             "model guarantee ledger files",
         ),
         (
@@ -178,7 +178,7 @@ def test_agents_answer_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("predict", "error: Missing argument"),
         ("account --weight x", "error: Invalid value for '--weight'"),
         ("predict none.json x.csv", "error: 'none.json': no such file or folder; look at the"),
-        ("predict . x.csv", "error: '.': it is a folder, where a file is needed"),
+        ("predict . x.csv", "error: '.': it is a folder, not a file"),
     ],
 )
 def test_errors_have_one_style(tmp_path: Path, monkeypatch, line: str, message: str) -> None:
@@ -198,7 +198,7 @@ def test_errors_have_one_style(tmp_path: Path, monkeypatch, line: str, message: 
         ("s.toml", "which is a file of settings, such as a schema"),
         ("data.csv", "which is no JSON file"),
         ("results/histogram/histogram.json", "which is a histogram"),
-        ("results/classify/release.json", "which is what a release cost"),
+        ("results/classify/release.json", "which is the cost of a release"),
         ("broken.json", "a classifier must have the entries"),
     ],
 )

@@ -1,6 +1,7 @@
 """From a CSV file to a private model: what the commands write, and how they say no."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -12,8 +13,9 @@ pytest.importorskip("sklearn", reason="no sklearn: pip install 'privrl[models]'"
 
 from typer.testing import CliRunner
 
-from privrl.accounting.targets import RenyiDP
+from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP
 from privrl.cli import app
+from privrl.cli.options import DELTA
 from privrl.data.records import read_records
 from privrl.data.schema import Bins, Categories, Schema
 from privrl.models.bayes_net.network import BayesNet
@@ -99,11 +101,11 @@ def test_schema_of_a_file_reads_its_header_only(tmp_path: Path) -> None:
 def test_histogram(folder: Path) -> None:
     result = run(
         "histogram", folder / "data.csv", "--schema", folder / "schema.toml", "--column", "age",
-        "--epsilon", 1, "--order", 2, "--out", folder / "out",
+        "--epsilon", 1, "--renyi-order", 2, "--out", folder / "out",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "age of 400 records" in said(result)
-    assert "Rényi divergence of order 2 at most 1, and (" in said(result)
+    assert "-differential privacy (Rényi divergence of order 2 at most 1)" in said(result)
     assert "privacy unit: replace one record" in said(result)
     assert "█" in result.output
     out = folder / "out"
@@ -128,7 +130,7 @@ def test_a_private_number_of_records_is_not_told(folder: Path, monkeypatch) -> N
     Path("none.csv").write_text("age\n")
     for data in ("data.csv", "none.csv"):
         result = run(
-            "histogram", data, "--schema", "schema.toml", "--column", "age", "--order", 2,
+            "histogram", data, "--schema", "schema.toml", "--column", "age", "--renyi-order", 2,
             "--relation", "add-remove-record", "--mechanism", "gaussian",
             "--reproducible", "--seed", 1, "--out", "out", "--force",
         )  # fmt: skip
@@ -143,7 +145,7 @@ def test_no_file_holds_the_raw_counts(folder: Path) -> None:
     """With a budget that drowns everything the counts of 400 records cannot be read off."""
     run(
         "histogram", folder / "data.csv", "--schema", folder / "schema.toml", "--column", "age",
-        "--epsilon", 0.001, "--order", 2, "--mechanism", "gaussian", "--out", folder / "out",
+        "--epsilon", 0.001, "--renyi-order", 2, "--mechanism", "gaussian", "--out", folder / "out",
     )  # fmt: skip
     released = PrivateHistogram.load(folder / "out" / "histogram.json")
     true = np.histogram(pd.read_csv(folder / "data.csv")["age"], released.edges)[0]
@@ -167,7 +169,7 @@ def test_fresh_randomness_unless_a_seed_is_given(
     command: str, options: list[str], name: str, folder: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(folder)
-    start = [command, "data.csv", "--schema", "schema.toml", "--order", 2, *options]
+    start = [command, "data.csv", "--schema", "schema.toml", "--renyi-order", 2, *options]
     contents = {}
     for out, seed in (
         ("a", []),
@@ -210,10 +212,10 @@ def test_a_classifier_predicts_and_is_measured(command: list[str], folder: Path)
     data, schema, out = folder / "data.csv", folder / "schema.toml", folder / "nb"
     result = run(
         *command, data, "--schema", schema, "--target-column", "rich", "--epsilon", 5,
-        "--order", 2, "--test", data, "--out", out,
+        "--renyi-order", 2, "--test", data, "--out", out,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "publish this only if they are public" in said(result)
+    assert "publish it only if these records are public" in said(result)
     assert sorted(p.name for p in out.iterdir()) == ["model.json", "release.json"]
     again = run("predict", out / "model.json", data, "--out", folder / "pr")
     assert again.exit_code == 0, again.output
@@ -224,7 +226,7 @@ def test_a_classifier_predicts_and_is_measured(command: list[str], folder: Path)
     accuracy = (table["rich"] == truth).mean()
     assert accuracy > 0.8
     alone = max(truth.mean(), 1 - truth.mean())
-    assert f"accuracy {accuracy:.4f} (of the commonest class alone {alone:.4f})" in said(again)
+    assert f"accuracy {accuracy:.4f} (most frequent class: {alone:.4f})" in said(again)
     chances = np.where(truth, table["probability of True"], table["probability of False"])
     assert f"cross-entropy {-np.log(chances).mean():.4f}" in said(again)
     pd.read_csv(data).drop(columns="rich").to_csv(folder / "new.csv", index=False)
@@ -250,7 +252,7 @@ def test_bayes_net(folder: Path) -> None:
         out = folder / f"bn{number}"
         result = run(
             "bayes-net", folder / "data.csv", "--schema", folder / "schema.toml", "--network", file,
-            "--order", 2, "--reproducible", "--seed", 3, "--synthetic", 50, "--out", out,
+            "--renyi-order", 2, "--reproducible", "--seed", 3, "--synthetic", 50, "--out", out,
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert "3 nodes and 2 edges, from 400 records" in said(result)
@@ -321,8 +323,9 @@ NET = ["bayes-net", "data.csv", "--schema", "schema.toml", "--network", "network
         ([*HISTOGRAM, "--column", "wage"], "column must be one of 'age', 'job', 'rich'"),
         ([*HISTOGRAM, "--epsilon", "0"], "epsilon must be"),
         ([*HISTOGRAM, "--epsilon", "nan"], "epsilon must be"),
-        ([*HISTOGRAM, "--delta", "0"], "delta must be"),
-        ([*HISTOGRAM, "--order", "1"], "order must be"),
+        ([*HISTOGRAM, "--delta", "-1"], "delta must be"),
+        ([*HISTOGRAM, "--delta", "0", "--renyi-order", "2"], "delta must be"),
+        ([*HISTOGRAM, "--renyi-order", "1"], "order must be"),
         ([*HISTOGRAM, "--mechanism", "gauss"], "mechanism must be one of"),
         ([*HISTOGRAM, "--loss", "l3"], "loss must be one of"),
         ([*HISTOGRAM, "--relation", "replace-step"], "relation must be"),
@@ -475,3 +478,36 @@ def test_more_synthetic_records_than_memory_holds_cost_nothing(tmp_path, ledger_
     assert "synthetic must be at most" in " ".join(result.output.split())
     assert not ledger_path.exists()
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["histogram --column age", "naive-bayes --target-column rich",
+                                     "classify --target-column rich"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "cost"),
+    [
+        ([], r"cost: \(1, 1e-05\)-differential privacy;"),
+        (["--delta", "1e-3"], r"cost: \(1, 0.001\)-differential privacy;"),
+        (["--delta", "0"], r"cost: \(1, 0\)-differential privacy;"),
+        (
+            ["--renyi-order", "2"],
+            r"cost: \([\d.]+, 1e-05\)-.* \(Rényi .* at most 1\)",
+        ),
+    ],
+    ids=["default", "delta", "pure", "Rényi"],
+)
+def test_one_meaning_of_epsilon(
+    command: str, options: list[str], cost: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That `fit-policy` takes the same options is in tests/offline/test_cli_offline.py."""
+    monkeypatch.chdir(folder)
+    verb, *own = command.split()
+    result = run(verb, "data.csv", "--schema", "schema.toml", *own, *options, "--out", "out")
+    assert result.exit_code == 0, result.output
+    assert re.search(cost, said(result))
+    pure = options == ["--delta", "0"]
+    made = json.loads(Path("out/release.json").read_text())["guarantee"]
+    assert (made["delta"] == 0) == pure
+
+
+def test_the_default_delta_is_one() -> None:
+    assert DELTA == DEFAULT_DELTA

@@ -145,9 +145,9 @@ def test_a_number_that_is_told_is_noticed():
 
 
 COMMANDS = {
-    "naive-bayes": ["--target-column", "y", "--order", "2", "--epsilon", "50"],
-    "bayes-net": ["--network", "network.toml", "--order", "2", "--synthetic", "30"],
-    "histogram": ["--column", "x", "--order", "2"],
+    "naive-bayes": ["--target-column", "y", "--renyi-order", "2", "--epsilon", "50"],
+    "bayes-net": ["--network", "network.toml", "--renyi-order", "2", "--synthetic", "30"],
+    "histogram": ["--column", "x", "--renyi-order", "2"],
 }
 
 

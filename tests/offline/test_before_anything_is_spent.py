@@ -88,9 +88,9 @@ def test_inadmissible_actions_are_never_recommended() -> None:
 def test_a_policy_is_shared_with_its_own_budget_alone() -> None:
     log = log_of(500, 1.0, **REWARD)
     policy = fit_policy(log, epsilon=1, rng=np.random.default_rng(0))
-    for epsilon, delta in ((0.5, None), (1.0, 1e-6)):
+    for epsilon, order in ((0.5, None), (1.0, 2)):
         with pytest.raises(ValueError, match="must be those that the policy was made with"):
-            ReleasedPolicy.of_log(policy, epsilon=epsilon, delta=delta)
+            ReleasedPolicy.of_log(policy, epsilon=epsilon, order=order)
     bare = fit_policy(log, epsilon=None, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="must be those that the policy was made with"):
         ReleasedPolicy.of_log(bare, epsilon=1)

@@ -94,7 +94,7 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
     assert "a model of 6 states and 3 actions" in said(result)
     assert "outcomes: well, dead" in said(result)
     assert (
-        "model.json cost: 2-differential privacy; privacy unit: add or remove one person, "
+        "model.json cost: (2, 0)-differential privacy; privacy unit: add or remove one person, "
         "patient: all episodes" in said(result)
     )
     play = 'gymnasium.make("privrl.envs:privrl/Released-v0", path="model")'
@@ -119,7 +119,7 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
 
     result = run("fit-policy", "--from-model", "model", "--out", "policy")
     assert result.exit_code == 0, result.output
-    assert "cost nothing more than the model did: 2-differential privacy" in said(result)
+    assert "adds nothing to the cost of its model: (2, 0)-differential privacy" in said(result)
     policy = load_policy("policy/policy.json")
     plan, value = plan_for(model)
     assert policy.kind == "plan"
@@ -135,10 +135,17 @@ def test_a_model_is_played_and_planned_in(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "cost"),
     [
-        ([], "1-differential privacy; privacy unit: add or remove one person"),
-        (["--relation", "replace"], "1-differential privacy; privacy unit: replace one person"),
-        (["--delta", "1e-6"], "(1, 1e-06)-differential privacy"),
-        (["--order", "8"], "Rényi divergence of order 8 at most 1, and ("),
+        ([], "(1, 0)-differential privacy; privacy unit: add or remove one person"),
+        (
+            ["--relation", "replace"],
+            "(1, 0)-differential privacy; privacy unit: replace one person",
+        ),
+        (["--delta", "1e-6"], "(1, 0)-differential privacy"),
+        (["--delta", "0"], "(1, 0)-differential privacy"),
+        (
+            ["--renyi-order", "8"],
+            "1e-05)-differential privacy (Rényi divergence of order 8 at most 1)",
+        ),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
@@ -156,12 +163,13 @@ def test_a_policy_of_each_budget(options: list[str], cost: str, folder: Path) ->
         "policy",
     )
     assert result.exit_code == 0, result.output
-    assert f"policy.json cost: {cost}" in said(result)
+    assert "policy.json cost: (" in said(result)
+    assert cost in said(result)
     policy = load_policy("policy/policy.json")
     assert policy.state_names == LABELS
     assert (policy.action.reshape(-1, 6)[0] == BEST).sum() >= 4
     assert policy.statement["epsilon"] == 1
-    assert ("order" in policy.statement) == ("--order" in options)
+    assert ("order" in policy.statement) == ("--renyi-order" in options)
     assert policy.statement["caveats"] == ["whoever knows the seed can undo the noise"]
     assert "no guarantee: whoever knows the seed" in said(result)
     assert policy.facts is not None
@@ -206,8 +214,8 @@ def test_as_before_where_nothing_can_be_told(folder: Path) -> None:
     assert (policy.action == -1).all()
     assert json.loads(Path("policy/policy.json").read_text())["states"][3]["do"] == "as before"
     Path("small.csv").write_text("\n".join(Path("visits.csv").read_text().splitlines()[:9]))
-    result = run("fit-policy", "small.csv", *FIT[1:], "--epsilon", 0.1, "--delta", 1e-9)
-    assert "so does a pure epsilon" in said(result)
+    result = run("fit-policy", "small.csv", *FIT[1:], "--epsilon", 0.1, "--renyi-order", 9)
+    assert "so does Laplace noise" in said(result)
 
 
 def written_from(log: str, *options: object) -> tuple[bytes, ...]:
@@ -274,7 +282,17 @@ def test_fresh_randomness_unless_a_seed_is_given(command: str, folder: Path) -> 
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_the_command_in_release_json_repeats_the_run(command: str, folder: Path) -> None:
     name = {"fit-model": "model.json", "fit-policy": "policy.json"}[command]
-    options = ["--epsilon", 2, "--order", 3, "--relation", "replace", "--reproducible", "--seed", 3]
+    options = [
+        "--epsilon",
+        2,
+        "--renyi-order",
+        3,
+        "--relation",
+        "replace",
+        "--reproducible",
+        "--seed",
+        3,
+    ]
     assert run(command, *FIT, *options, "--out", "a").exit_code == 0
     again = shlex.split(json.loads(Path("a/release.json").read_text())["command"])
     assert run(*again[1:], "--out", "b").exit_code == 0
@@ -395,10 +413,10 @@ MODEL, POLICY = ["fit-model", *FIT], ["fit-policy", *FIT]
 BAD = [
     (["--epsilon", "0"], "epsilon must be"),
     (["--epsilon", "nan"], "epsilon must be"),
-    (["--delta", "0"], "delta must be"),
+    (["--delta", "-1"], "delta must be"),
     (["--delta", "1"], "delta must be"),
-    (["--order", "1"], "order must be"),
-    (["--order", "2", "--delta", "0.1"], "delta or order must be left out"),
+    (["--renyi-order", "1"], "order must be"),
+    (["--renyi-order", "2", "--delta", "0"], "delta must be"),
     (["--relation", "add-remov"], "did you mean 'add-remove'"),
     (["--seed", "-1"], "seed must be"),
     (["--seed", "1"], "add --reproducible"),
@@ -442,17 +460,20 @@ MORE = [
     (["fit-policy", "empty", *FIT[1:]], "must hold files '.parquet'"),
     ([*POLICY, "--discount", "0"], "discount must be"),
     ([*POLICY, "--discount", "nan"], "discount must be"),
-    ([*POLICY, "--discount", "0.9", "--delta", "1e-6"], "delta and order must be left out"),
+    ([*POLICY, "--discount", "0.9", "--renyi-order", "2"], "order must be left out"),
     ([*POLICY, "--schema", "free.toml"], "log must have rewards"),
     ([*POLICY, "--schema", "huge.toml"], "make them coarser"),
     ([*POLICY, "--schema", "long.toml"], "most_steps times states"),
-    ([*POLICY, "--from-model", "empty"], "--from-model goes without a log"),
+    ([*POLICY, "--from-model", "empty"], "--from-model cannot be combined with a log"),
     (["fit-policy"], "give a log and its --schema, or --from-model"),
     (["fit-policy", "visits.csv"], "give a log and its --schema, or --from-model"),
     (["fit-policy", "--from-model", "none"], "does not exist"),
     (["fit-policy", "--from-model", "empty"], "without model.json and tables.npz"),
     (["fit-policy", "--from-model", "empty", "--out", "empty"], "another folder"),
-    (["fit-policy", "--from-model", "empty", "--epsilon", "1"], "goes without --epsilon"),
+    (
+        ["fit-policy", "--from-model", "empty", "--epsilon", "1"],
+        "combined with --epsilon",
+    ),
     (["fit-policy", "--from-model", "empty", "--discount", "2"], "discount must be"),
     (["schema", "--log", "--columns", "a,a"], "different"),
     (["schema", "--log", "--columns", "a", "--out", "visits.csv"], "must end in .toml or .json"),
@@ -534,7 +555,7 @@ def spoil(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", ["fit-model", "fit-policy"])
 def test_lines_are_short_and_help_is_there(command: str, folder: Path) -> None:
-    for arguments in (["--help"], [*FIT, "--order", 2, "--reproducible", "--seed", 1]):
+    for arguments in (["--help"], [*FIT, "--renyi-order", 2, "--reproducible", "--seed", 1]):
         result = run(command, *arguments, columns=80)
         assert result.exit_code == 0, result.output
         assert max(map(len, result.output.splitlines())) <= 80

@@ -155,12 +155,12 @@ def test_policies(given: Any, schema: LogSchema, read: Any) -> None:
     assert parted.client.largest < LARGEST
 
 
-@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("order", [None, 8.0])
 @pytest.mark.parametrize("epsilon", [1.0, 1e4])
 @pytest.mark.parametrize("schema", [SCHEMA, OUTCOMES_ONLY], ids=["rewards", "outcomes"])
-def test_models(epsilon: float, delta: float, schema: LogSchema, read: Any, tmp_path: Path) -> None:
+def test_models(epsilon: float, order: float, schema: LogSchema, read: Any, tmp_path: Path) -> None:
     for place, log in zip(("one", "other"), read(schema=schema), strict=True):
-        model = fit_model(log, epsilon=epsilon, delta=delta, rng=np.random.default_rng(5))
+        model = fit_model(log, epsilon=epsilon, order=order, rng=np.random.default_rng(5))
         save_released(tmp_path / place, model)
     for name in ("model.json", "tables.npz"):
         one, other = ((tmp_path / place / name).read_bytes() for place in ("one", "other"))

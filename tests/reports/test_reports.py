@@ -1,5 +1,6 @@
 """Pages say what is in a folder, and those that may be shared say nothing else."""
 
+import base64
 import json
 import math
 import re
@@ -30,9 +31,10 @@ from privrl.cli import app
 from privrl.costs import GaussianCost, Relation
 from privrl.data.schema import Categories, Schema
 from privrl.experiments.palette import BLUE, GREEN
-from privrl.experiments.reports import NAMES, charts, policies, report
+from privrl.experiments.reports import charts, policies, report
 from privrl.experiments.reports import contents as of_contents
 from privrl.experiments.reports import page as of_pages
+from privrl.experiments.reports.contents import NAMES
 from privrl.experiments.reports.parts import Cells, Chart, Listing, Page, Series, Table
 from privrl.experiments.reports.promise import guess_text, promise
 from privrl.files import copies as _copies
@@ -74,8 +76,8 @@ def test_the_shareable_page_has_nothing_that_is_not_copied(tmp_path: Path) -> No
     own, public = (report(tmp_path / "run", who)[1] for who in ("researcher", "public"))
     assert CANARY in own  # so it would be seen
     assert CANARY not in public
-    assert "How it learned" in own
-    assert "How it learned" not in public
+    assert "Learning curve" in own
+    assert "Learning curve" not in public
     assert "0.73201" in own  # a reward of record.csv, in the table of the learning curve
     assert "0.73201" not in public
 
@@ -104,6 +106,30 @@ def test_by_default_it_is_for_whom_it_may_be(tmp_path: Path, seed: int | None) -
         assert "This is NOT a guarantee: whoever knows the seed" in text
         with pytest.raises(ValueError, match=r"nothing of .* may be shared.*--for researcher"):
             report(tmp_path / "run", "public")
+
+
+def test_the_picture_of_a_policy_is_on_both_pages(tmp_path: Path) -> None:
+    """A grid world is drawn as the map that policy.png has."""
+    evil_training(tmp_path / "run")
+    png = b"\x89PNG of a map"
+    statement = json.loads((tmp_path / "run" / "train.json").read_text())
+    files = {name: (tmp_path / "run" / name).read_bytes() for name in ("policy.json", "record.csv")}
+    own = {name: statement[name] for name in ("command", "spec", "guarantee", "worth")}
+    _files.save_all(
+        tmp_path / "run",
+        {
+            name: lambda file, text=text: file.write(text)
+            for name, text in {**files, "policy.png": png}.items()
+        },
+        ("train.json", own),
+    )
+    for audience in ("researcher", "public"):
+        text = report(tmp_path / "run", audience)[1]
+        assert f'src="data:image/png;base64,{base64.b64encode(png).decode()}"' in text
+        assert "prefers-color-scheme: dark" in text
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", text)
+    expected = "Summary, Privacy guarantee, Policy value, Policy, Settings, Files, Reproduce"
+    assert headings == expected.split(", ")
 
 
 def test_what_was_changed_since_is_refused(tmp_path: Path) -> None:
@@ -202,14 +228,14 @@ def test_a_promise_names_budget_unit_and_what_it_does_not_cover() -> None:
     section = promise(guarantee, also_not=("the curve",))
     text = " ".join(part for part in section.parts if isinstance(part, str))
     assert "ε = 4.378 and δ = 1e-05 (Rényi divergence of order 2 at most 1 nats)" in text
-    assert "What is protected is one step." in text
+    assert "The privacy unit is one step." in text
     (listing,) = (part for part in section.parts if isinstance(part, Listing))
     assert listing.lines[0] == "the curve"
     assert "more than one step at once" in listing.lines[1]
-    assert "as many times as large, and δ, where there is one, larger by more" in listing.lines[1]
+    assert "as if ε were k times as large, and δ grows even faster" in listing.lines[1]
     assert "NOT a guarantee" not in text
     nothing = promise(guarantee | {"epsilon": None, "epsilon_delta": None})
-    assert "no promise of privacy" in str(nothing.parts[0])
+    assert "no privacy guarantee" in str(nothing.parts[0])
 
 
 @pytest.mark.parametrize("k", [2, 10])
@@ -270,7 +296,7 @@ def test_a_sweep_is_drawn_as_its_tables_say(tmp_path: Path) -> None:
     assert np.subtract(series.high, series.y) == pytest.approx(widths.to_numpy())
     assert [level.name for level in picture.levels][-2:] == ["optimum", "random actions"]
     assert len(curves) == 1
-    assert "These are rewards of simulated runs" in words(there)
+    assert "these are rewards of simulated runs" in words(there)
 
 
 @pytest.mark.parametrize("kind", ["naive_bayes", "logistic_regression"])
@@ -329,7 +355,7 @@ def test_a_network_shows_its_tables(tmp_path: Path) -> None:
     else:
         assert not tables
     assert EVIL not in report(tmp_path)[1]
-    assert "depend on which was given" in words(there)
+    assert "Its edges were given" in words(there)
 
 
 def test_a_network_says_that_its_edges_were_chosen(tmp_path: Path) -> None:

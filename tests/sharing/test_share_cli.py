@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def histogram(*more: object, out: str = "out") -> None:
-    quick = ["--order", 2, "--mechanism", "gaussian"]  # to calibrate
+    quick = ["--renyi-order", 2, "--mechanism", "gaussian"]  # to calibrate
     run("histogram", "data.csv", "--schema", "schema.toml", "--column", "age", "--out", out,
         *quick, *more)  # fmt: skip
 
@@ -90,7 +90,7 @@ def test_a_weak_guarantee_is_said_and_needs_a_word() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--order", 2), "Rényi divergence of order 2 at most 1; epsilon "),
+        (("--renyi-order", 2), "Rényi divergence of order 2 at most 1; epsilon "),
         (("--delta", 1e-6), "epsilon 1, delta 1e-06; privacy unit: replace one record"),
     ],
 )

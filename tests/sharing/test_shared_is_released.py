@@ -152,7 +152,7 @@ FEWER = {"make": lambda seed: records(seed, 60 + 9 * seed), "change": lambda fra
 HISTOGRAM = ["histogram", "DATA", "--schema", "schema.toml", "--column"]
 HISTOGRAMS = of("histogram.csv", "histogram.json", "release.json")
 ADD_REMOVE = ["--relation", "add-remove-record"]
-BAYES = ["DATA", "--schema", "schema.toml", "--epsilon", "50", "--order", "2"]
+BAYES = ["DATA", "--schema", "schema.toml", "--epsilon", "50", "--renyi-order", "2"]
 FIT = ["DATA", "--schema", "visits.toml"]
 TRAIN = ["train", "--env", "Told-v0", "--env-arg", "path=DATA", "--episodes", "12"]
 MODELS = of("model.json", "release.json")
@@ -170,7 +170,7 @@ CASES = {
         [*HISTOGRAM, "age", *ADD_REMOVE], shared=HISTOGRAMS, **OF_RECORDS | FEWER
     ),
     "histogram, private size, by order": Case(
-        [*HISTOGRAM, "age", *ADD_REMOVE, "--order", "2", "--n-records", "50"],
+        [*HISTOGRAM, "age", *ADD_REMOVE, "--renyi-order", "2", "--n-records", "50"],
         shared=HISTOGRAMS,
         **OF_RECORDS | FEWER,
     ),
@@ -192,7 +192,7 @@ CASES = {
         **OF_PERSONS,
     ),
     "fit-policy, by order": Case(
-        ["fit-policy", *FIT, "--order", "2", "--epsilon", "5"], shared=POLICIES, **OF_PERSONS
+        ["fit-policy", *FIT, "--renyi-order", "2", "--epsilon", "5"], shared=POLICIES, **OF_PERSONS
     ),
     "fit-policy of a model": Case(
         ["fit-model", *FIT, "--epsilon", "20"],

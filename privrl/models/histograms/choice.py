@@ -6,7 +6,9 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from privrl.accounting.calibration import gaussian_sigma
-from privrl.accounting.targets import Target, check_target
+from privrl.accounting.targets import PureDP
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import check_target
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
 from privrl.files.plain import listed

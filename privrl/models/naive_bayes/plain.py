@@ -1,10 +1,13 @@
 """A fitted naive Bayes classifier as plain data: released numbers and their cost."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from privrl.accounting.targets import PureDP
+from privrl.accounting.targets import ZeroConcentratedDP
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.files.sharing import Verdict, check_said, judge
