@@ -79,7 +79,7 @@ class ContinuousLog:
 
         Notes
         -----
-        Persons with a number that is not finite are left out, with all of their rows.
+        Rows with a number that is not finite are left out.
         """
         check_is("schema", schema, ContinuousSchema)
         columns = {"person": person, "reward": reward, "terminated": terminated}
@@ -112,17 +112,10 @@ class ContinuousLog:
         for values in arrays.values():
             fits &= np.isfinite(values).reshape(len(fits), -1).all(axis=1)
         order = np.argsort(arrays["person"], kind="stable")
+        order = order[fits[order]]
         person = arrays["person"][order]
-        starts = np.flatnonzero(np.append(True, person[1:] != person[:-1])) if len(person) else []
-        offsets = np.append(np.asarray(starts, np.intp), len(person))
-        whole = np.repeat(
-            np.logical_and.reduceat(fits[order], offsets[:-1]) if len(person) else fits,
-            np.diff(offsets),
-        )
-        order = order[whole]
-        lengths = np.diff(offsets)
-        if len(person):
-            lengths = lengths[whole[offsets[:-1]]]
+        first = np.flatnonzero(person[1:] != person[:-1]) + 1
+        offsets = np.concatenate([[0], first, [len(person)]]) if len(person) else np.zeros(1)
         reward, ended = arrays.get("reward"), arrays.get("terminated")
         if reward is not None and schema.reward is not None:
             reward = schema.reward.inside(reward[order])
@@ -133,7 +126,7 @@ class ContinuousLog:
             schema.inside(arrays["next_state"][order]),
             reward,
             None if ended is None else ended[order] != 0,
-            np.append(0, np.cumsum(lengths)).astype(np.intp),
+            offsets.astype(np.intp),
         )
 
     @classmethod
@@ -198,7 +191,9 @@ class ContinuousLog:
     @classmethod
     def _of_rows(cls, schema: ContinuousSchema, rows: dict[str, FloatArray]) -> Self:
         """Pair each row with the next one of its episode."""
-        known = ~np.isnan(rows["person"])  # rows of nobody are left out
+        known = ~np.isnan(rows["person"])  # rows without a place are left out
+        for name in ("episode", "order"):
+            known &= ~np.isnan(rows.get(name, np.zeros(1)))
         rows = {name: values[known] for name, values in rows.items()}
         n = len(rows["person"])
         episode, order = rows.get("episode", np.zeros(n)), rows.get("order", np.zeros(n))
@@ -209,10 +204,6 @@ class ContinuousLog:
         action = np.stack([rows[f"column {name}"] for name in schema.action], axis=1)
         last = np.append((person[1:] != person[:-1]) | (episode[1:] != episode[:-1]), True)[:n]
         ended = rows.get("terminated", np.zeros(n))
-        if "order" in rows:  # a place that is not known spoils its person
-            state = np.where(np.isfinite(rows["order"])[:, None], state, np.nan)
-        if "episode" in rows:
-            state = np.where(np.isfinite(episode)[:, None], state, np.nan)
         following = np.where(last[:, None], state, np.roll(state, -1, axis=0))
         keep = ~last | (np.nan_to_num(ended, nan=1.0) != 0)
         arrays = {"person": person, "state": state, "next_state": following, "action": action}

@@ -225,7 +225,7 @@ class MomentStream:
             for part in self._log.blocks(_AT_ONCE):
                 total += (_by_row if self._by_step else _by_person)(rows(part), part, amplitude)
             noisy = self._release(total / GRAINS)
-        return noisy / amplitude, self._noise / amplitude
+        return noisy / amplitude, self.noise / amplitude
 
     def _check(self, size: int, share: float) -> None:
         if this_process() != self._made_in:
@@ -240,7 +240,8 @@ class MomentStream:
         self._left -= share
 
     @property
-    def _noise(self) -> float:
+    def noise(self) -> float:
+        """Deviation of the noise for a whole budget; 0 without privacy."""
         return 0.0 if self.mechanism is None else self.mechanism.sigma
 
     def _release(self, data: FloatArray) -> FloatArray:
@@ -274,6 +275,7 @@ def _by_person(rows: FloatArray, part: ContinuousLog, amplitude: float) -> Float
     largest = np.abs(padded).max(axis=(1, 2), initial=0.0)[:, None, None]
     padded = np.where(largest > 0, padded / largest, 0.0)  # so that no square overflows
     sums = np.swapaxes(padded, 1, 2) @ padded
+    sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
     limit = amplitude * GRAINS * (1 - 2.0**-40)
     norm = np.sqrt(np.einsum("ijk,ijk->i", sums, sums))
     factor = np.where(norm > 0, limit / norm, 0.0)
@@ -282,9 +284,8 @@ def _by_person(rows: FloatArray, part: ContinuousLog, amplitude: float) -> Float
     # Whole numbers below 2^24, so that squares and their sums are exact enough to hold this:
     too_much = np.einsum("ijk,ijk->i", sums, sums) > (amplitude * GRAINS) ** 2
     sums[too_much] = 0.0
-    total = sums.sum(axis=0)
-    # A product with itself may differ in the last bit across the diagonal.
-    return np.triu(total) + np.triu(total, 1).T
+    total: FloatArray = sums.sum(axis=0)
+    return total
 
 
 def _by_row(rows: FloatArray, part: ContinuousLog, amplitude: float) -> FloatArray:
