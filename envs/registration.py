@@ -13,6 +13,7 @@ _BLACKJACK = "privrl/Blackjack-v0"
 _CARTPOLE = "privrl/CartPole-v0"
 _TABULAR = "privrl/Tabular-v0"
 _RELEASED = "privrl/Released-v0"
+_RELEASED_CONTINUOUS = "privrl/ReleasedContinuous-v0"
 
 
 def register_envs() -> None:
@@ -28,6 +29,8 @@ def register_envs() -> None:
       tables; see `privrl.envs.TabularEnv`.
     - ``privrl/Released-v0``: a model that was released privately, by ``path=`` to its folder, or
       by ``released=``; see `privrl.envs.ReleasedEnv`.
+    - ``privrl/ReleasedContinuous-v0``: the same for continuous states; see
+      `privrl.continuous.environment.ReleasedContinuousEnv`.
     """
     if _RIVERSWIM not in gym.registry:
         entry = "privrl.envs.riverswim:RiverSwimEnv"
@@ -48,6 +51,11 @@ def register_envs() -> None:
         gym.register(_TABULAR, entry_point="privrl.envs.tabular_env:TabularEnv")
     if _RELEASED not in gym.registry:
         gym.register(_RELEASED, entry_point="privrl.envs.released_env:ReleasedEnv")
+    if _RELEASED_CONTINUOUS not in gym.registry:
+        gym.register(
+            _RELEASED_CONTINUOUS,
+            entry_point="privrl.continuous.environment:ReleasedContinuousEnv",
+        )
 
 
 def _register_wrapped(

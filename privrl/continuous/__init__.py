@@ -1,5 +1,6 @@
 """Private models and policies for continuous states, from logs: one release of moments."""
 
+from privrl.continuous.environment import ReleasedContinuousEnv
 from privrl.continuous.fitting import Design, fit_continuous_model
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel
@@ -17,6 +18,7 @@ __all__ = [
     "MomentStream",
     "MomentsMechanism",
     "Number",
+    "ReleasedContinuousEnv",
     "ReplaceLoggedStep",
     "fit_continuous_model",
     "plan_continuous",

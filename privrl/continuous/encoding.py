@@ -65,3 +65,21 @@ def public_points(schema: ContinuousSchema, n: int) -> tuple[FloatArray, FloatAr
         for c in schema.state.values()
     ]
     return np.stack(columns, axis=1), schema.levels[rng.integers(schema.n_actions, size=n)]
+
+
+def gram_span(basis: Basis) -> FloatArray:
+    """Return linearly independent matrices that span all ``phi phi^T``, shape (k, d, d).
+
+    Found at public points: twice as many as a Gram matrix has entries.
+    """
+    d = len(basis)
+    rows = basis(*public_points(basis.schema, d * (d + 1))) * math.sqrt(d)
+    upper = np.triu_indices(d)
+    weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    outer = rows[:, upper[0]] * rows[:, upper[1]] * weight
+    values, vectors = np.linalg.eigh(outer.T @ outer)
+    kept = vectors[:, values > 1e-12 * values[-1]].T / weight
+    span = np.zeros((len(kept), d, d))
+    span[:, upper[0], upper[1]] = kept
+    span[:, upper[1], upper[0]] = kept
+    return span

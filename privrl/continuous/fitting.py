@@ -10,7 +10,7 @@ from privrl._checks import check_is
 from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
-from privrl.continuous.encoding import encoder, end_bins, public_points, target_units, targets
+from privrl.continuous.encoding import encoder, end_bins, gram_span, target_units, targets
 from privrl.continuous.features import Basis
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.model import ContinuousModel, Starts
@@ -67,7 +67,6 @@ class Design:
 
 
 DESIGN: Final = Design()
-_SPAN_ROWS: Final = 2  # public points for each entry of a Gram matrix, to find the span
 _MOST_SPAN: Final = 60  # features up to which the span is looked for: it takes d^6 operations
 
 
@@ -225,14 +224,15 @@ class _Plan:
 
         def rows(part: ContinuousLog) -> FloatArray:
             sizes = np.abs(targets(part)) / units
-            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (1 / root)], axis=1)
+            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / root)], axis=1)
 
-        moments, noise = stream.update(rows, 1 + len(units), self.design.scales)
-        diagonal = np.maximum(np.diag(moments), noise)
-        scale = 2 * np.clip(diagonal[1:] / diagonal[0], 0, 1) ** (root / 2)
-        # A contribution has norm 1: so many persons, if all rows of a person are alike.
-        size = 1 + float(np.sum(diagonal[1:]) / diagonal[0])
-        return np.clip(scale, 1e-6, 1) * units, max(float(diagonal[0]) * size, 1.0)
+        sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
+        sums = np.maximum(sums, noise)
+        share = sums[1:] / sums[0]
+        scale = 2 * np.clip(share, 0, 1) ** (root / 2)
+        # A contribution has norm 1: so many persons, if all persons are alike.
+        count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
+        return np.clip(scale, 1e-6, 1) * units, count
 
     def _release_starts(self, stream: MomentStream) -> Starts:
         """Return where persons' first episodes start: means and deviations of encoded columns."""
@@ -266,11 +266,11 @@ class _Plan:
             every, over = np.arange(len(part.state)), part.terminated.astype(np.intp)
             for k, i in enumerate(numbers):
                 place = end_bins(self.columns[i][1], part.next_state[:, i], bins)
-                found[every, k, over, place] = np.where(over, loud, 1.0)
+                found[every, k, over, place] = np.where(over, loud**2, 1.0)
             return found.reshape(len(part.state), size)
 
-        moments, noise = stream.update(rows, size, self.design.ends)
-        counts = np.diag(moments).reshape(len(numbers), 2, bins)
+        counts, noise = stream.count(rows, size, self.design.ends)
+        counts = counts.reshape(len(numbers), 2, bins)
         over = np.where(counts[:, 1] > 3 * noise, counts[:, 1], 0.0) / loud**2
         chances: FloatArray = over / np.maximum(over + np.maximum(counts[:, 0], 0), 1e-300)
         return chances
@@ -286,13 +286,13 @@ class _Plan:
         weights = Weights(np.zeros((d, m)), covariance)
         grid = 2.0 ** np.arange(-5, 6)
         residual = scale
+        span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
         for share in shares:
             rows = _rows(basis, transform, weights.mean, scale)
             seen = Round(transform, scale, *stream.update(rows, d + m, share))
             gram = seen.gram
             if self.private:
-                gram = nearest_gram(gram, self._span(basis, transform))
-                gram = (gram + gram.T) / 2
+                gram = nearest_gram(gram, span, transform)
             weights = self._rescaled(weights, seen, gram, grid)
             weights, left = update(weights, seen, gram)
             plain = seen.plain_gram(positive_part(gram))
@@ -319,23 +319,6 @@ class _Plan:
             evidence = [log_evidence(seen, gram, j, prior * factor**2) for factor in grid]
             covariance[j] *= grid[int(np.argmax(np.array(evidence) - penalty))] ** 2
         return Weights(weights.mean, covariance)
-
-    def _span(self, basis: Basis, transform: FloatArray) -> FloatArray | None:
-        """Return an orthonormal basis of all Gram matrices that rows can have, or None."""
-        d = len(basis)
-        if d > _MOST_SPAN:
-            return None
-        state, action = public_points(self.schema, _SPAN_ROWS * d * (d + 1) // 2)
-        rows = basis(state, action) @ transform.T * math.sqrt(d)
-        upper = np.triu_indices(d)
-        weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-        outer = rows[:, upper[0]] * rows[:, upper[1]] * weight
-        values, vectors = np.linalg.eigh(outer.T @ outer)
-        kept = vectors[:, values > 1e-12 * values[-1]].T / weight
-        span = np.zeros((len(kept), d, d))
-        span[:, upper[0], upper[1]] = kept
-        span[:, upper[1], upper[0]] = kept
-        return span.reshape(len(kept), d * d)
 
 
 def _is_number(column: tuple[str, Number | Choice]) -> bool:

@@ -90,10 +90,16 @@ class ContinuousLog:
             if columns[name] is None:
                 raise ValueError(f"{name} must be given: the schema has it.")
             values = np.asarray(columns[name])
-            arrays[name] = check_numbers(name, values.astype(float) if values.dtype == bool else values)
+            arrays[name] = check_numbers(
+                name, values.astype(float) if values.dtype == bool else values
+            )
         n = len(arrays["person"])
         tables = {"state": state, "next_state": next_state, "action": action}
-        widths = {"state": schema.n_state, "next_state": schema.n_state, "action": len(schema.action)}
+        widths = {
+            "state": schema.n_state,
+            "next_state": schema.n_state,
+            "action": len(schema.action),
+        }
         for name, values in tables.items():
             table = check_numbers(name, values)
             arrays[name] = table[:, None] if table.ndim == 1 else table
@@ -227,5 +233,3 @@ class ContinuousLog:
                 self.offsets[first : last + 1] - self.offsets[first],
             )
             first = last
-
-

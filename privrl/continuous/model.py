@@ -25,8 +25,8 @@ from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
 
 if TYPE_CHECKING:
+    from privrl.continuous.environment import ReleasedContinuousEnv
     from privrl.continuous.policy import ContinuousPolicy
-    from privrl.envs.released_continuous import ReleasedContinuousEnv
 
 _FORMAT: Final = "privrl continuous model, 1"
 _PAGE, _TABLES = "model.json", "tables.npz"
@@ -115,17 +115,48 @@ class ContinuousModel:
         ValueError
             If there is no reward, public or learned.
         """
+        return self._predict(state, action, reward, ends)[1]
+
+    def sample(
+        self,
+        state: FloatArray,
+        action: FloatArray,
+        rng: np.random.Generator,
+        *,
+        reward: Reward | None = None,
+        ends: Ends | None = None,
+    ) -> tuple[FloatArray, Predicted]:
+        """Return next states that were drawn with the learned residual, and what they lead to.
+
+        Arguments are those of `predict`; rewards and ends are those of the drawn states.
+        """
+        return self._predict(state, action, reward, ends, rng)
+
+    def _predict(
+        self,
+        state: FloatArray,
+        action: FloatArray,
+        reward: Reward | None,
+        ends: Ends | None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[FloatArray, Predicted]:
         features = self.basis(state, np.ascontiguousarray(action))
         found, unsure = features @ self.mean, self._unsure(features)
+        if rng is not None:
+            found = found + rng.normal(size=found.shape) * self.residual
         raw, deviation = np.empty(state.shape), np.zeros(state.shape)
         chances: dict[int, FloatArray] = {}
         place = 0
         for i, column in enumerate(self.schema.state.values()):
             if isinstance(column, Choice):
                 n = len(column.values)
-                chance = np.clip(found[:, place : place + n], 1e-6, 1)
+                chance = np.clip((features @ self.mean)[:, place : place + n], 1e-6, 1)
                 chances[i] = chance / chance.sum(axis=1, keepdims=True)
                 raw[:, i] = chance.argmax(axis=1)
+                if rng is not None:
+                    steps = np.cumsum(chances[i], axis=1)
+                    drawn = (rng.random((len(state), 1)) > steps).sum(axis=1)
+                    raw[:, i] = np.minimum(drawn, n - 1)
                 place += n
             else:
                 raw[:, i] = state[:, i] + found[:, place]
@@ -135,11 +166,11 @@ class ContinuousModel:
         if reward is not None:
             earned = np.asarray(reward(state, action, raw), np.float64)
         elif self.schema.reward is not None:
-            earned = self.schema.reward.inside(found[:, place])
+            earned = self.schema.reward.inside((features @ self.mean)[:, place])
         else:
             raise ValueError("reward must be given: the log had none.")
         over = self.end_chance(after) if ends is None else np.asarray(ends(raw), np.float64)
-        return Predicted(after, chances, deviation, earned, over)
+        return after, Predicted(after, chances, deviation, earned, over)
 
     def end_chance(self, state: FloatArray) -> FloatArray:
         """Return the learned chance that an episode terminates in states, shape (N,)."""
@@ -189,13 +220,11 @@ class ContinuousModel:
         """Return a plan in this model, at no further cost of privacy; see `plan_continuous`."""
         from privrl.continuous.policy import plan_continuous
 
-        return plan_continuous(
-            self, reward=reward, ends=ends, discount=discount, caution=caution
-        )
+        return plan_continuous(self, reward=reward, ends=ends, discount=discount, caution=caution)
 
     def environment(self, **options: Any) -> "ReleasedContinuousEnv":
         """Return a Gymnasium environment that plays the model; see `ReleasedContinuousEnv`."""
-        from privrl.envs.released_continuous import ReleasedContinuousEnv
+        from privrl.continuous.environment import ReleasedContinuousEnv
 
         return ReleasedContinuousEnv(released=self, **options)
 
@@ -208,7 +237,9 @@ class ContinuousModel:
             If the model is not private, or ``path`` is a file.
         """
         if self.statement is None:
-            raise ValueError("a model that was fitted without privacy must not be saved: share it as data.")
+            raise ValueError(
+                "a model that was fitted without privacy must not be saved: share it as data."
+            )
         arrays = {
             "mean": self.mean,
             "covariance": self.covariance,

@@ -18,8 +18,8 @@ replace a step            8^.5       each step contributes by itself; the replac
 
 The matrix is symmetric, and its upper triangle is released: with noise of deviation ``sigma`` on
 the diagonal and of ``sigma / 2^.5`` off it, the privacy loss of a change is that of one Gaussian
-whose shift is the Frobenius norm over ``sigma``. Noise is discrete Gaussian on the grid, which hides
-as much as Gaussian noise on the line (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
+whose shift is the Frobenius norm over ``sigma``. Noise is discrete Gaussian on the grid, which
+hides as much as Gaussian noise on the line (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 
 Releases of one stream scale contributions so that the squared norms of all releases sum to 1.
 Their number and contents may depend on earlier releases (Smith and Thakurta, *Fully adaptive
@@ -38,11 +38,11 @@ from privrl._checks import check_positive
 from privrl._fixed import fixed
 from privrl._processes import this_process
 from privrl._shown import shown
-from privrl._typing import FloatArray
+from privrl._typing import FloatArray, IntArray
 from privrl.accounting import gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
-from privrl.accounting.targets import Target, check_target
+from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP, check_target
 from privrl.continuous.log import ContinuousLog
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
@@ -53,9 +53,11 @@ from privrl.numerics.randomness import Rng, as_rng
 GRAINS: Final = 2.0**24  # of a person
 _LARGEST: Final = 3000  # columns of a row: rounding is bounded for so many
 _AT_ONCE: Final = 1 << 17  # rows
+_CELLS: Final = 1 << 19  # of contributions that are in memory at once
 
 Rows = Callable[[ContinuousLog], FloatArray]
 """From a part of a log to its rows ``z``, shape (n_rows, D)."""
+_Add = Callable[[FloatArray, IntArray, float], FloatArray]
 
 
 class ReplaceLoggedStep(Relation):
@@ -122,6 +124,11 @@ class MomentsMechanism:
         def cost(size: float) -> GaussianCost:
             return cls(sigma=size * unit, relation=relation).cost
 
+        if isinstance(target, PureDP):
+            raise ValueError("target must allow a delta: Gaussian noise has no pure epsilon.")
+        if isinstance(target, ZeroConcentratedDP):
+            # The divergence of order a is a times rho, at every order: any one will do.
+            target = RenyiDP(2.0, 2 * target.rho * (1 - 1e-9))
         return cls(sigma=calibrate(target, cost, rises=False) * unit, relation=relation)
 
 
@@ -217,13 +224,40 @@ class MomentStream:
         ValueError
             If too little of the budget is left, or the stream is of another process.
         """
-        self._check(size, share)
+        add = _by_row if self._by_step else _by_person
+        return self._sums(rows, add, np.zeros((size, size)), share)
+
+    def count(self, rows: Rows, size: int, share: float) -> tuple[FloatArray, float]:
+        """Return a noisy sum of persons' counts, and the noise of each.
+
+        A person contributes the sum of their rows, divided by its Euclidean norm. Entries are not
+        negative, so the sensitivities are those of outer products.
+
+        Parameters
+        ----------
+        rows : callable
+            From a part of the log to rows of ``size`` columns; what is negative counts as 0.
+        size, share
+            As for `update`.
+
+        Returns
+        -------
+        array, shape (size,)
+        float
+        """
+        add = _counts_by_row if self._by_step else _counts_by_person
+        return self._sums(rows, add, np.zeros(size), share)
+
+    def _sums(
+        self, rows: Rows, add: _Add, total: FloatArray, share: float
+    ) -> tuple[FloatArray, float]:
+        self._check(len(total), share)
         amplitude = math.sqrt(share)
         with self._lock, np.errstate(all="ignore"):
             self._spend(share)
-            total = np.zeros((size, size))
             for part in self._log.blocks(_AT_ONCE):
-                total += (_by_row if self._by_step else _by_person)(rows(part), part, amplitude)
+                each = rows(part)
+                total += add(np.where(np.isfinite(each), each, 0.0), part.offsets, amplitude)
             noisy = self._release(total / GRAINS)
         return noisy / amplitude, self.noise / amplitude
 
@@ -253,48 +287,75 @@ class MomentStream:
             return data
         grains, n = self.mechanism.sigma * GRAINS, len(data)
         noise = np.zeros(data.shape)
-        upper = np.triu_indices(n, 1)
-        noise[upper] = gaussian_on_grid(grains / math.sqrt(2), len(upper[0]), rng)
-        noise += noise.T
-        noise[np.diag_indices(n)] = gaussian_on_grid(grains, n, rng)
+        if data.ndim == 1:
+            noise[:] = gaussian_on_grid(grains, n, rng)
+        else:
+            upper = np.triu_indices(n, 1)
+            noise[upper] = gaussian_on_grid(grains / math.sqrt(2), len(upper[0]), rng)
+            noise += noise.T
+            noise[np.diag_indices(n)] = gaussian_on_grid(grains, n, rng)
         noisy: FloatArray = data + noise / GRAINS
         return noisy
 
 
-def _by_person(rows: FloatArray, part: ContinuousLog, amplitude: float) -> FloatArray:
+def _by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
     """Return the sum over persons, in grains, each of at most an amplitude in Frobenius norm."""
-    lengths, size = np.diff(part.offsets), rows.shape[1]
-    rows = np.where(np.isfinite(rows), rows, 0.0)
+    size, n = rows.shape[1], len(offsets) - 1
+    total = np.zeros((size, size))
+    step = max(1, _CELLS // size**2)
+    for first in range(0, n, step):
+        own = offsets[first : first + step + 1]
+        total += _few_persons(rows[own[0] : own[-1]], own - own[0], amplitude)
+    return total
+
+
+def _few_persons(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
+    lengths, size = np.diff(offsets), rows.shape[1]
     longest = int(lengths.max(initial=0))
     if len(lengths) * longest == len(rows):
         padded = rows.reshape(len(lengths), longest, size)
     else:
         padded = np.zeros((len(lengths), longest, size))
         person = np.repeat(np.arange(len(lengths)), lengths)
-        padded[person, np.arange(len(rows)) - np.repeat(part.offsets[:-1], lengths)] = rows
+        padded[person, np.arange(len(rows)) - np.repeat(offsets[:-1], lengths)] = rows
     largest = np.abs(padded).max(axis=(1, 2), initial=0.0)[:, None, None]
     padded = np.where(largest > 0, padded / largest, 0.0)  # so that no square overflows
     sums = np.swapaxes(padded, 1, 2) @ padded
     sums = (sums + np.swapaxes(sums, 1, 2)) / 2  # products may differ in the last bit
+    return _bounded(sums.reshape(len(lengths), -1), amplitude).sum(axis=0).reshape(size, size)
+
+
+def _bounded(sums: FloatArray, amplitude: float) -> FloatArray:
+    """Return rows in whole grains, scaled to at most an amplitude in Euclidean norm."""
+    largest = np.abs(sums).max(axis=1, initial=0.0)[:, None]
+    sums = np.where(largest > 0, sums / largest, 0.0)
+    norm = np.sqrt(np.einsum("ij,ij->i", sums, sums))
     limit = amplitude * GRAINS * (1 - 2.0**-40)
-    norm = np.sqrt(np.einsum("ijk,ijk->i", sums, sums))
-    factor = np.where(norm > 0, limit / norm, 0.0)
-    sums *= factor[:, None, None]
+    sums *= np.where(norm > 0, limit / norm, 0.0)[:, None]
     np.trunc(sums, out=sums)
-    # Whole numbers below 2^24, so that squares and their sums are exact enough to hold this:
-    too_much = np.einsum("ijk,ijk->i", sums, sums) > (amplitude * GRAINS) ** 2
-    sums[too_much] = 0.0
-    total: FloatArray = sums.sum(axis=0)
-    return total
+    # Whole numbers up to 2^24: their squares are exact, and sums of these nearly.
+    sums[np.einsum("ij,ij->i", sums, sums) > (amplitude * GRAINS) ** 2] = 0.0
+    return sums
 
 
-def _by_row(rows: FloatArray, part: ContinuousLog, amplitude: float) -> FloatArray:
+def _counts_by_person(rows: FloatArray, offsets: IntArray, amplitude: float) -> FloatArray:
+    some = np.flatnonzero(np.diff(offsets))  # persons with rows
+    if not len(some):
+        return np.zeros(rows.shape[1])
+    sums = np.add.reduceat(np.maximum(rows, 0.0), offsets[:-1][some], axis=0)
+    return _bounded(np.minimum(sums, 1e300), amplitude).sum(axis=0)
+
+
+def _counts_by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
+    return _bounded(np.maximum(rows, 0.0), amplitude).sum(axis=0)
+
+
+def _by_row(rows: FloatArray, _: IntArray, amplitude: float) -> FloatArray:
     """Return the sum over rows, in grains: rows are rounded to multiples of 2^-12 themselves."""
-    rows = np.where(np.isfinite(rows), rows, 0.0)
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     rows = np.where(largest > 0, rows / largest, 0.0)
     norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    limit = math.sqrt(amplitude) * math.sqrt(GRAINS)
+    limit = math.sqrt(amplitude * GRAINS)
     rows *= np.where(norm > 0, limit * (1 - 2.0**-40) / norm, 0.0)[:, None]
     rows = np.trunc(rows)
     rows[np.einsum("ij,ij->i", rows, rows) > amplitude * GRAINS] = 0.0

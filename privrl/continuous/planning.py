@@ -26,7 +26,7 @@ Ends = Callable[[FloatArray], BoolArray]
 """From next states, not clipped, to whether an episode terminates there, shape (N,)."""
 
 MOST_ON_GRID: Final = 5  # numeric dimensions
-_POINTS: Final = {0: 1, 1: 201, 2: 61, 3: 31, 4: 17, 5: 9}  # of a grid, by numeric dimensions
+_POINTS: Final = {0: 1, 1: 201, 2: 61, 3: 31, 4: 15, 5: 9}  # of a grid, by numeric dimensions
 _SWEEPS: Final = 2000
 _RENEWED: Final = 40  # sweeps after which slopes are renewed
 _SAMPLES: Final = 20_000  # states that a fit by features uses

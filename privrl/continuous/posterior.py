@@ -50,15 +50,22 @@ class Weights:
         return np.sqrt(np.maximum(squares, 0.0))
 
 
-def nearest_gram(gram: FloatArray, span: FloatArray | None) -> FloatArray:
+def nearest_gram(gram: FloatArray, span: FloatArray | None, transform: FloatArray) -> FloatArray:
     """Return the projection of a noisy Gram matrix on the span of true ones.
 
-    ``span`` has an orthonormal basis, shape (k, d * d).
+    Products of features are linearly dependent, so true Gram matrices have fewer degrees of freedom
+    than entries, and noise outside of them is taken away. ``span`` has matrices, shape (k, d, d),
+    before the map ``transform``; None leaves the matrix as it is.
     """
     if span is None:
         return gram
-    projected: FloatArray = (span.T @ (span @ gram.reshape(-1))).reshape(gram.shape)
-    return projected
+    upper = np.triu_indices(len(gram))
+    weight = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
+    mapped = (transform @ span @ transform.T)[:, *upper] * weight
+    basis, _ = np.linalg.qr(mapped.T)
+    found = np.zeros_like(gram)
+    found[upper] = basis @ (basis.T @ (gram[upper] * weight)) / weight
+    return found + np.triu(found, 1).T
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:

@@ -171,9 +171,7 @@ def mountain_car() -> Task:
     def start(n: int, rng: np.random.Generator) -> FloatArray:
         return np.stack([rng.uniform(-0.6, -0.4, n), np.zeros(n)], axis=1)
 
-    return Task(
-        schema, start, step, _each_step(-1.0), lambda s: s[:, 0] >= 0.5, 200, 200, 1.0
-    )
+    return Task(schema, start, step, _each_step(-1.0), lambda s: s[:, 0] >= 0.5, 200, 200, 1.0)
 
 
 def cart_pole() -> Task:
