@@ -40,6 +40,8 @@ def register_envs() -> None:
       tables; see `privrl.envs.TabularEnv`.
     - ``privrl/Released-v0``: a privately released model, by ``path=`` to its folder, or by
       ``released=``; see `privrl.envs.ReleasedEnv`.
+    - ``privrl/ReleasedContinuous-v0``: the same for continuous states; see
+      `privrl.continuous.environment.ReleasedContinuousEnv`.
     """
     swim: dict[str, Any] = {
         "entry_point": "privrl.envs.riverswim:RiverSwimEnv",
@@ -49,6 +51,8 @@ def register_envs() -> None:
     _register("RiverSwimDPS", **swim, kwargs={"variant": "dps"})
     _register("Tabular", entry_point="privrl.envs.tabular_env:TabularEnv")
     _register("Released", entry_point="privrl.envs.tabular_env:ReleasedEnv")
+    continuous = "privrl.continuous.environment:ReleasedContinuousEnv"
+    _register("ReleasedContinuous", entry_point=continuous)
     _register_wrapped("Blackjack", "FlattenDiscrete", {}, max_episode_steps=LONGEST_HAND)
     _register_wrapped("CartPole", "Discretised", {"bins": [list(edges) for edges in CARTPOLE_BINS]})
 

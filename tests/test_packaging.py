@@ -37,6 +37,7 @@ FLOORS = (
     ("privrl.models.estimates",),
     ("privrl.models", "privrl.agents"),
     (
+        "privrl.continuous",
         "privrl.offline",
         "privrl.models.histograms",
         "privrl.models.naive_bayes",
@@ -161,6 +162,7 @@ LOADS = {
     "privrl.data": TABLES,
     "privrl.data.logs": TABLES,
     "privrl.models": TABLES,
+    "privrl.continuous": CORE | {"gymnasium"},
     "privrl.offline": TABLES | {"gymnasium"},
     "privrl.experiments": set[str](),
     "privrl.experiments.training": TABLES | {"gymnasium"},

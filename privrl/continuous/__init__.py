@@ -1,0 +1,25 @@
+"""Private models and policies for continuous states, from logs: one release of moments."""
+
+from privrl.continuous.environment import ReleasedContinuousEnv
+from privrl.continuous.fitting import Design, fit_continuous_model
+from privrl.continuous.log import ContinuousLog
+from privrl.continuous.model import ContinuousModel
+from privrl.continuous.moments import MomentsMechanism, MomentStream, ReplaceLoggedStep
+from privrl.continuous.policy import ContinuousPolicy, plan_continuous
+from privrl.continuous.schema import Choice, ContinuousSchema, Number
+
+__all__ = [
+    "Choice",
+    "ContinuousLog",
+    "ContinuousModel",
+    "ContinuousPolicy",
+    "ContinuousSchema",
+    "Design",
+    "MomentStream",
+    "MomentsMechanism",
+    "Number",
+    "ReleasedContinuousEnv",
+    "ReplaceLoggedStep",
+    "fit_continuous_model",
+    "plan_continuous",
+]

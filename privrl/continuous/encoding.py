@@ -1,0 +1,85 @@
+"""Rows of a log as numbers: what is predicted, and public points to evaluate features at."""
+
+import math
+
+import numpy as np
+
+from privrl._typing import FloatArray, IntArray
+from privrl.continuous.features import Basis
+from privrl.continuous.log import ContinuousLog
+from privrl.continuous.schema import Choice, ContinuousSchema, Number
+
+
+def target_units(schema: ContinuousSchema) -> FloatArray:
+    """Return the public size of each target of `targets`."""
+    units: list[float] = []
+    for column in schema.state.values():
+        units += [column.width] if isinstance(column, Number) else [1.0] * len(column.values)
+    if schema.reward is not None:
+        units.append(schema.reward.width)
+    return np.array(units)
+
+
+def targets(log: ContinuousLog) -> FloatArray:
+    """Return what is predicted of each row: changes of numbers, next categories, rewards."""
+    found: list[FloatArray] = []
+    for i, column in enumerate(log.schema.state.values()):
+        before, after = log.state[:, i], log.next_state[:, i]
+        if isinstance(column, Choice):
+            found += [(after == k).astype(np.float64) for k in range(len(column.values))]
+        elif column.periodic:
+            found.append((after - before + column.width / 2) % column.width - column.width / 2)
+        else:
+            found.append(after - before)
+    if log.reward is not None:
+        found.append(log.reward)
+    return np.stack(found, axis=1)
+
+
+def encoder(schema: ContinuousSchema) -> Basis:
+    """Return features of a state alone, of degree 1."""
+    return _Linear(schema, 2, 2, with_actions=False)
+
+
+class _Linear(Basis):
+    """Features of degree 1 without the constant."""
+
+    def __call__(self, state: FloatArray, action: FloatArray | None = None) -> FloatArray:
+        return super().__call__(state)[:, 1:] * math.sqrt(len(self))
+
+
+def end_bins(column: Number | Choice, values: FloatArray, bins: int) -> IntArray:
+    """Return in which of so many equal bins of a column's range each value is."""
+    assert isinstance(column, Number)
+    place = ((values - column.low) / column.width * bins).astype(np.intp)
+    return np.clip(place, 0, bins - 1)
+
+
+def public_points(schema: ContinuousSchema, n: int) -> tuple[FloatArray, FloatArray]:
+    """Return so many states and actions, evenly at random in the public ranges."""
+    rng = np.random.default_rng(0)
+    columns = [
+        rng.uniform(c.low, c.high, n)
+        if isinstance(c, Number)
+        else rng.integers(len(c.values), size=n).astype(np.float64)
+        for c in schema.state.values()
+    ]
+    return np.stack(columns, axis=1), schema.levels[rng.integers(schema.n_actions, size=n)]
+
+
+def gram_span(basis: Basis) -> FloatArray:
+    """Return linearly independent matrices that span all ``phi phi^T``, shape (k, d, d).
+
+    Found at public points: twice as many as a Gram matrix has entries.
+    """
+    d = len(basis)
+    rows = basis(*public_points(basis.schema, d * (d + 1))) * math.sqrt(d)
+    upper = np.triu_indices(d)
+    weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    outer = rows[:, upper[0]] * rows[:, upper[1]] * weight
+    values, vectors = np.linalg.eigh(outer.T @ outer)
+    kept = vectors[:, values > 1e-12 * values[-1]].T / weight
+    span = np.zeros((len(kept), d, d))
+    span[:, upper[0], upper[1]] = kept
+    span[:, upper[1], upper[0]] = kept
+    return span

@@ -1,0 +1,132 @@
+"""Features of a state and an action: products of one-dimensional functions with public ranges."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from privrl._typing import FloatArray, IntArray
+from privrl.continuous.schema import Choice, Column, ContinuousSchema, Number
+
+Factor = tuple[int, int]  # a variable, and which of its functions
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Products of Chebyshev polynomials, sines and cosines, and indicators of categories.
+
+    Each variable has functions of degree 1, 2, ...: Chebyshev polynomials on the range of a
+    number, sine and cosine of multiples of an angle, and indicators of a category, all of degree 1.
+    A product is a feature if the product of ``degree + 1`` over its factors is at most ``order``
+    (a hyperbolic cross). So ``order = 6`` has polynomials of degree 5 of one variable, and products
+    of three variables of degree 1 need 8. Features are divided by the root of their number, so the
+    Euclidean norm of all of them is at most 1.
+
+    Parameters
+    ----------
+    schema : ContinuousSchema
+        The public ranges.
+    order : int
+        Of the cross, >= 2.
+    action_order : int
+        The same for features that an action takes part in, at most ``order``.
+    with_actions : bool
+        Whether actions are variables.
+    """
+
+    schema: ContinuousSchema
+    order: int
+    action_order: int
+    with_actions: bool = True
+    factors: tuple[tuple[Factor, ...], ...] = field(init=False)
+    degrees: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        features = _cross(self._variables, self.schema.n_state, self.order, self.action_order)
+        object.__setattr__(self, "factors", tuple(factors for factors, _ in features))
+        object.__setattr__(self, "degrees", np.array([degree for _, degree in features]))
+
+    @property
+    def _variables(self) -> list[Column]:
+        actions = list(self.schema.action.values()) if self.with_actions else []
+        return [*self.schema.state.values(), *actions]
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    def __call__(self, state: FloatArray, action: FloatArray | None = None) -> FloatArray:
+        """Return features, shape (N, len), of states (N, n_state) and actions (N, n_columns)."""
+        values = state if action is None else np.concatenate([state, action], axis=1)
+        highest: dict[int, int] = {}
+        for factors in self.factors:
+            for variable, place in factors:
+                highest[variable] = max(highest.get(variable, 0), place)
+        tables = [
+            _functions(column, values[:, i], highest.get(i, -1))
+            for i, column in enumerate(self._variables)
+        ]
+        out = np.empty((len(self.factors), len(values)))
+        for row, factors in zip(out, self.factors, strict=True):
+            row[:] = 1 / math.sqrt(len(self.factors))
+            for variable, place in factors:
+                row *= tables[variable][place]
+        return np.ascontiguousarray(out.T)
+
+
+def _n_functions(column: Column, degree: int) -> int:
+    """Return how many functions of one degree a variable has."""
+    if isinstance(column, Choice):
+        n = len(column.values)
+        return (1 if n == 2 else n) if degree == 1 else 0
+    return 2 if column.periodic else 1
+
+
+def _functions(column: Column, values: FloatArray, last: int) -> list[FloatArray]:
+    """Return functions of a variable, each between -1 and 1, up to a place in the list."""
+    found: list[FloatArray] = []
+    if isinstance(column, Choice):
+        n = len(column.values)
+        if n == 2:
+            return [2 * values - 1]
+        return [(values == k).astype(np.float64) for k in range(n)]
+    assert isinstance(column, Number)
+    scaled = (values - column.low) / column.width
+    degree = 0
+    if column.periodic:
+        while len(found) <= last:
+            degree += 1
+            angle = 2 * math.pi * degree * scaled
+            found += [np.cos(angle), np.sin(angle)]
+        return found
+    angle = np.arccos(np.clip(2 * scaled - 1, -1, 1))
+    while len(found) <= last:
+        degree += 1
+        found.append(np.cos(degree * angle))
+    return found
+
+
+def _cross(
+    variables: Sequence[Column], n_state: int, order: int, action_order: int
+) -> list[tuple[tuple[Factor, ...], int]]:
+    features: list[tuple[tuple[Factor, ...], int]] = []
+
+    def grow(first: int, factors: tuple[Factor, ...], size: int, degree: int, limit: int) -> None:
+        features.append((factors, degree))
+        for variable in range(first, len(variables)):
+            most = min(limit, action_order) if variable >= n_state else limit
+            place, power = 0, 1
+            while size * (power + 1) <= most:
+                count = _n_functions(variables[variable], power)
+                if variable >= n_state and power > 1:
+                    count = 0  # an action enters linearly
+                for k in range(count):
+                    added = (*factors, (variable, place + k))
+                    grow(variable + 1, added, size * (power + 1), degree + power, most)
+                place, power = place + count, power + 1
+                if not count:
+                    break
+
+    grow(0, (), 1, 0, order)
+    features.sort(key=lambda feature: feature[1])
+    return features

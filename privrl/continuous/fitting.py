@@ -1,0 +1,334 @@
+"""Fit a model of continuous states to a log, from a few adaptive releases of moments."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from privrl._checks import check_is
+from privrl._typing import FloatArray
+from privrl.accounting.base import Accountant
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
+from privrl.continuous.encoding import encoder, end_bins, gram_span, target_units, targets
+from privrl.continuous.features import Basis
+from privrl.continuous.log import ContinuousLog
+from privrl.continuous.model import ContinuousModel, Starts
+from privrl.continuous.moments import MomentsMechanism, MomentStream, Rows
+from privrl.continuous.posterior import (
+    Round,
+    Weights,
+    log_evidence,
+    nearest_gram,
+    positive_part,
+    update,
+    whitened,
+)
+from privrl.continuous.schema import Choice, ContinuousSchema, Number
+from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
+from privrl.envs.released import privacy_statement
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """Choices of the fit. They do not depend on data.
+
+    Tuned once on Pendulum, MountainCar and CartPole with 3,000 and 10,000 persons, at epsilon .1,
+    .3 and 1, three seeds each; `docs/continuous.md` judges them on other tasks as well.
+    """
+
+    scales: float = 0.05
+    """Part of the budget for the sizes of changes."""
+    starts: float = 0.02
+    """Part for where episodes start."""
+    ends: float = 0.08
+    """Part for where they terminate, if the log has that."""
+    rounds: tuple[float, ...] = (0.27, 0.32, 0.41)
+    """How the rest is divided among the rounds of moments."""
+    root: float = 8.0
+    """Sizes of changes are averaged as this root, so that all orders of magnitude are seen."""
+    decay: float = 0.75
+    """Factor of a weight's prior deviation for each degree of its feature."""
+    spread: float = 1.0
+    """Prior deviation of the binary logarithm by which a round's prior is rescaled."""
+    power: float = 0.25
+    """How far features are whitened between rounds: 0.5 would make them equally strong."""
+    targets: float = 0.5
+    """Norm of a row's targets over that of its features."""
+    noise: float = 0.35
+    """Largest noise of the Gram matrix, over its size, at which features of an order are used."""
+    orders: tuple[int, ...] = (6, 4, 3, 2)
+    """Orders of features that are tried."""
+    most: int = 160
+    """Most features."""
+    bins: int = 24
+    """Of each numeric column, for where episodes terminate."""
+
+
+DESIGN: Final = Design()
+_MOST_SPAN: Final = 60  # features up to which the span is looked for: it takes d^6 operations
+
+
+def fit_continuous_model(
+    log: ContinuousLog,
+    *,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    target: Target | None = None,
+    relation: Relation | None = None,
+    order: int | None = None,
+    rng: Rng = None,
+    accountant: Accountant | None = None,
+    private: bool = True,
+    design: Design = DESIGN,
+) -> ContinuousModel:
+    """Return a private model of a log's dynamics, rewards and ends.
+
+    Parameters
+    ----------
+    log : ContinuousLog
+        The private data.
+    epsilon, delta : float
+        The budget, (epsilon, delta)-differential privacy.
+    target : ApproxDP, RenyiDP or ZeroConcentratedDP, optional
+        The budget instead.
+    relation : Relation, optional
+        `AddRemovePerson`, by default, `ReplacePerson` or `ReplaceLoggedStep`.
+    order : int, optional
+        Of the features, see `Basis`. By default it follows from the noise and the released number
+        of persons.
+    rng : numpy.random.Generator, int or None
+        Where the randomness comes from.
+    accountant : Accountant, optional
+        Is charged once, before anything is drawn.
+    private : bool
+        False for a fit without noise, to compare with; such a model cannot be saved.
+    design : Design
+        How the budget is divided, and other public choices.
+
+    Returns
+    -------
+    ContinuousModel
+
+    Raises
+    ------
+    BudgetExceeded
+        If the accountant's budget does not cover the cost; nothing is released then.
+    ValueError
+        If an argument is out of range.
+    """
+    check_is("log", log, ContinuousLog)
+    rng = as_rng(rng)
+    mechanism = statement = None
+    if private:
+        if (epsilon is None) == (target is None):
+            raise ValueError("one of epsilon and target must be given.")
+        if target is None:
+            assert epsilon is not None
+            target = target_of(epsilon, delta)
+        mechanism = MomentsMechanism.calibrated(target, relation=relation)
+        statement = _statement(mechanism, target, delta, randomness_of(rng), log.schema)
+    elif epsilon is not None or target is not None or accountant is not None:
+        raise ValueError("private=False takes no epsilon, target or accountant.")
+    plan = _Plan(log.schema, design, order, private=private)
+    stream = MomentStream(log, mechanism, rng, accountant)
+    try:
+        with np.errstate(all="ignore"):
+            return plan.run(stream, statement)
+    except BaseException as error:
+        if accountant is not None:
+            error.add_note("The accountant was charged for this fit, and nothing was released.")
+        raise
+
+
+def _statement(
+    mechanism: MomentsMechanism,
+    target: Target,
+    delta: float,
+    randomness: str | None,
+    schema: ContinuousSchema,
+) -> dict[str, Any]:
+    if isinstance(target, ApproxDP):
+        budget: dict[str, Any] = {"epsilon": target.epsilon, "delta": target.delta}
+    elif isinstance(target, RenyiDP):
+        budget = {"epsilon": target.epsilon, "order": target.order}
+    else:
+        budget = {"epsilon": float(mechanism.cost.epsilon(delta)), "delta": delta}
+    by_person = isinstance(mechanism.relation, AddRemovePerson | ReplacePerson)
+    return privacy_statement(
+        unit=f"{schema.person}: all episodes" if by_person else "a step of a log",
+        relation=str(mechanism.relation),
+        released="moments of features and changes of state, with discrete Gaussian noise",
+        randomness=randomness,
+        **budget,
+    )
+
+
+@dataclass(eq=False)
+class _Plan:
+    """One fit. It sees public facts and what a stream releases."""
+
+    schema: ContinuousSchema
+    design: Design
+    order: int | None
+    private: bool
+    columns: list[tuple[str, Number | Choice]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = list(self.schema.state.items())
+        if self.order is not None:
+            self._basis(self.order)  # raises before anything is spent
+
+    def run(self, stream: MomentStream, statement: dict[str, Any] | None) -> ContinuousModel:
+        design, schema = self.design, self.schema
+        rest = 1 - design.scales - design.starts - design.ends * schema.terminates
+        rounds = design.rounds if self.private else (1.0,)
+        scale, count = self._release_scales(stream)
+        start = self._release_starts(stream)
+        chances = self._release_ends(stream) if schema.terminates else None
+        noise = stream.noise / math.sqrt(rest * rounds[0])
+        basis = self._basis(self.order or self._choose_order(noise / count))
+        weights, residual = self._learn(stream, basis, scale, [rest * part for part in rounds])
+        return ContinuousModel(
+            schema=schema,
+            basis=basis,
+            mean=weights.mean,
+            covariance=weights.covariance,
+            residual=residual,
+            start=start,
+            ends=chances,
+            persons=count,
+            statement=statement,
+        )
+
+    def _basis(self, order: int) -> Basis:
+        return Basis(self.schema, order, order)
+
+    def _choose_order(self, noise: float) -> int:
+        """Return the largest order whose Gram matrix is not lost in noise."""
+        for order in self.design.orders:
+            size = len(self._basis(order))
+            if size <= self.design.most and size * noise <= self.design.noise:
+                return order
+        return self.design.orders[-1]
+
+    @property
+    def _units(self) -> FloatArray:
+        """The public size of each target: the widths of ranges, 1 for a category."""
+        return target_units(self.schema)
+
+    def _release_scales(self, stream: MomentStream) -> tuple[FloatArray, float]:
+        """Return how large each target typically is, and the number of persons."""
+        units, root = self._units, self.design.root
+
+        def rows(part: ContinuousLog) -> FloatArray:
+            sizes = np.abs(targets(part)) / units
+            return np.concatenate([np.ones((len(sizes), 1)), sizes ** (2 / root)], axis=1)
+
+        sums, noise = stream.count(rows, 1 + len(units), self.design.scales)
+        sums = np.maximum(sums, noise)
+        share = sums[1:] / sums[0]
+        scale = 2 * np.clip(share, 0, 1) ** (root / 2)
+        # A contribution has norm 1: so many persons, if all persons are alike.
+        count = max(float(sums[0]) * math.sqrt(1 + float(np.sum(share**2))), 1.0)
+        return np.clip(scale, 1e-6, 1) * units, count
+
+    def _release_starts(self, stream: MomentStream) -> Starts:
+        """Return where persons' first episodes start: means and deviations of encoded columns."""
+        encode = encoder(self.schema)
+        size = 1 + encode(np.zeros((1, self.schema.n_state))).shape[1]
+
+        def rows(part: ContinuousLog) -> FloatArray:
+            found = np.zeros((len(part.state), size))
+            first = part.offsets[:-1]
+            found[first, 0] = 1
+            found[first, 1:] = encode(part.state[first])
+            return found
+
+        moments, noise = stream.update(rows, size, self.design.starts)
+        total = max(float(moments[0, 0]), noise, 1e-300)
+        mean = np.clip(moments[0, 1:] / total, -1, 1)
+        spread = np.clip(np.diag(moments)[1:] / total - mean**2, 0, 1)
+        return Starts(mean, np.sqrt(spread))
+
+    def _release_ends(self, stream: MomentStream) -> FloatArray:
+        """Return the chance to terminate in each bin of each numeric column, shape (n, bins)."""
+        bins, numbers = self.design.bins, [i for i, c in enumerate(self.columns) if _is_number(c)]
+        loud = 10.0  # the root of how much more a step counts at which an episode terminates
+        size = 2 * bins * len(numbers)
+        if not numbers:
+            return np.zeros((0, bins))
+
+        def rows(part: ContinuousLog) -> FloatArray:
+            assert part.terminated is not None
+            found = np.zeros((len(part.state), len(numbers), 2, bins))
+            every, over = np.arange(len(part.state)), part.terminated.astype(np.intp)
+            for k, i in enumerate(numbers):
+                place = end_bins(self.columns[i][1], part.next_state[:, i], bins)
+                found[every, k, over, place] = np.where(over, loud**2, 1.0)
+            return found.reshape(len(part.state), size)
+
+        counts, noise = stream.count(rows, size, self.design.ends)
+        counts = counts.reshape(len(numbers), 2, bins)
+        over = np.where(counts[:, 1] > 3 * noise, counts[:, 1], 0.0) / loud**2
+        chances: FloatArray = over / np.maximum(over + np.maximum(counts[:, 0], 0), 1e-300)
+        return chances
+
+    def _learn(
+        self, stream: MomentStream, basis: Basis, scale: FloatArray, shares: list[float]
+    ) -> tuple[Weights, FloatArray]:
+        """Return the posterior of the weights, and the residual's deviation for each target."""
+        design, d, m = self.design, len(basis), len(scale)
+        transform = np.diag(design.decay ** basis.degrees.astype(np.float64))
+        scale = scale * math.sqrt(m) / design.targets
+        covariance = np.stack([s**2 * transform.T @ transform for s in scale])
+        weights = Weights(np.zeros((d, m)), covariance)
+        grid = 2.0 ** np.arange(-5, 6)
+        residual = scale
+        span = gram_span(basis) if self.private and d <= _MOST_SPAN else None
+        for share in shares:
+            rows = _rows(basis, transform, weights.mean, scale)
+            seen = Round(transform, scale, *stream.update(rows, d + m, share))
+            gram = seen.gram
+            if self.private:
+                gram = nearest_gram(gram, span, transform)
+            weights = self._rescaled(weights, seen, gram, grid)
+            weights, left = update(weights, seen, gram)
+            plain = seen.plain_gram(positive_part(gram))
+            count = max(float(plain[0, 0]) * d, seen.noise, 1e-300)
+            unsure = np.array([np.trace(each @ plain) for each in weights.covariance])
+            residual = np.sqrt(left / count)
+            typical = np.sqrt((left + np.maximum(unsure, 0)) / count)
+            least = 0.3 * scale * math.sqrt(seen.noise / count)
+            wanted = np.maximum(typical * math.sqrt(m) / design.targets, least)
+            scale = np.maximum(np.minimum(wanted, scale), 1e-12)
+            transform = whitened(transform, gram, seen.noise, design.power)
+            grid = 2.0 ** np.arange(-1, 4)
+        return weights, residual
+
+    def _rescaled(
+        self, weights: Weights, seen: Round, gram: FloatArray, grid: FloatArray
+    ) -> Weights:
+        """Return the prior with each target's deviation multiplied by its likeliest factor."""
+        inverse = np.linalg.inv(seen.transform)
+        covariance = weights.covariance.copy()
+        penalty = np.log2(grid) ** 2 / 2 / self.design.spread**2
+        for j, s in enumerate(seen.scale):
+            prior = inverse.T @ covariance[j] @ inverse / s**2
+            evidence = [log_evidence(seen, gram, j, prior * factor**2) for factor in grid]
+            covariance[j] *= grid[int(np.argmax(np.array(evidence) - penalty))] ** 2
+        return Weights(weights.mean, covariance)
+
+
+def _is_number(column: tuple[str, Number | Choice]) -> bool:
+    return isinstance(column[1], Number)
+
+
+def _rows(basis: Basis, transform: FloatArray, mean: FloatArray, scale: FloatArray) -> Rows:
+    def rows(part: ContinuousLog) -> FloatArray:
+        features = basis(part.state, part.action)
+        rest = (targets(part) - features @ mean) / scale
+        return np.concatenate([features @ transform.T, rest], axis=1)
+
+    return rows

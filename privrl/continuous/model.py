@@ -1,0 +1,383 @@
+"""A released model of continuous states: what it predicts, and how it is saved."""
+
+import copy
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privrl._checks import check_count
+from privrl._files import check_stated, save_all, text_writer
+from privrl._plain import listed, parse_json
+from privrl._sharing import check_said, judge_by
+from privrl._shown import shown
+from privrl._typing import FloatArray
+from privrl.continuous.encoding import encoder, end_bins, target_units
+from privrl.continuous.features import Basis
+from privrl.continuous.planning import Ends, Predicted, Reward
+from privrl.continuous.schema import Choice, ContinuousSchema, Number
+from privrl.envs.released import checked_statement
+
+if TYPE_CHECKING:
+    from privrl.continuous.environment import ReleasedContinuousEnv
+    from privrl.continuous.policy import ContinuousPolicy
+
+_FORMAT: Final = "privrl continuous model, 1"
+_PAGE, _TABLES = "model.json", "tables.npz"
+_ENTRIES: Final = (
+    "format", "statement", "shareable", "because", "schema", "order", "persons", "tables_sha256",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Where episodes start: mean and deviation of each encoded column of a state."""
+
+    mean: FloatArray
+    deviation: FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ContinuousModel:
+    """A model that was released privately: public.
+
+    Attributes
+    ----------
+    schema : ContinuousSchema
+        The public ranges.
+    basis : Basis
+        The features.
+    mean : array, shape (d, m)
+        Posterior means of the weights of each target: change of a number, chance of a category,
+        reward.
+    covariance : array, shape (m, d, d)
+        Their posterior covariances.
+    residual : array, shape (m,)
+        Deviation of what the model does not explain.
+    start : Starts
+        Where episodes start.
+    ends : array, shape (n, bins), or None
+        The chance to terminate in each bin of each numeric column.
+    persons : float
+        About how many persons there were, released with the rest.
+    statement : dict or None
+        The privacy statement; None for a fit without privacy.
+    """
+
+    schema: ContinuousSchema
+    basis: Basis
+    mean: FloatArray
+    covariance: FloatArray
+    residual: FloatArray
+    start: Starts
+    ends: FloatArray | None
+    persons: float
+    statement: dict[str, Any] | None
+
+    def __post_init__(self) -> None:
+        d, m = len(self.basis), len(target_units(self.schema))
+        shapes = {"mean": (d, m), "covariance": (m, d, d), "residual": (m,)}
+        for name, shape in shapes.items():
+            array = np.array(getattr(self, name), np.float64)
+            if array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite numbers of shape {shape}.")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if self.statement is not None:
+            object.__setattr__(self, "statement", checked_statement(self.statement))
+
+    def predict(
+        self,
+        state: FloatArray,
+        action: FloatArray,
+        *,
+        reward: Reward | None = None,
+        ends: Ends | None = None,
+    ) -> Predicted:
+        """Return what follows on states and actions.
+
+        Parameters
+        ----------
+        state, action : array, shapes (N, n_state) and (N, n_columns)
+        reward : callable, optional
+            The public reward of states, actions and next states; by default the learned one.
+        ends : callable, optional
+            In which next states an episode terminates; by default as learned.
+
+        Raises
+        ------
+        ValueError
+            If there is no reward, public or learned.
+        """
+        return self._predict(state, action, reward, ends)[1]
+
+    def sample(
+        self,
+        state: FloatArray,
+        action: FloatArray,
+        rng: np.random.Generator,
+        *,
+        reward: Reward | None = None,
+        ends: Ends | None = None,
+    ) -> tuple[FloatArray, Predicted]:
+        """Return next states that were drawn with the learned residual, and what they lead to.
+
+        Arguments are those of `predict`; rewards and ends are those of the drawn states.
+        """
+        return self._predict(state, action, reward, ends, rng)
+
+    def _predict(
+        self,
+        state: FloatArray,
+        action: FloatArray,
+        reward: Reward | None,
+        ends: Ends | None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[FloatArray, Predicted]:
+        features = self.basis(state, np.ascontiguousarray(action))
+        found, unsure = features @ self.mean, self._unsure(features)
+        if rng is not None:
+            found = found + rng.normal(size=found.shape) * self.residual
+        raw, deviation = np.empty(state.shape), np.zeros(state.shape)
+        chances: dict[int, FloatArray] = {}
+        place = 0
+        for i, column in enumerate(self.schema.state.values()):
+            if isinstance(column, Choice):
+                n = len(column.values)
+                chance = np.clip((features @ self.mean)[:, place : place + n], 1e-6, 1)
+                chances[i] = chance / chance.sum(axis=1, keepdims=True)
+                raw[:, i] = chance.argmax(axis=1)
+                if rng is not None:
+                    steps = np.cumsum(chances[i], axis=1)
+                    drawn = (rng.random((len(state), 1)) > steps).sum(axis=1)
+                    raw[:, i] = np.minimum(drawn, n - 1)
+                place += n
+            else:
+                raw[:, i] = state[:, i] + found[:, place]
+                deviation[:, i] = unsure[:, place]
+                place += 1
+        after = self.schema.inside(raw)
+        if reward is not None:
+            earned = np.asarray(reward(state, action, raw), np.float64)
+        elif self.schema.reward is not None:
+            earned = self.schema.reward.inside((features @ self.mean)[:, place])
+        else:
+            raise ValueError("reward must be given: the log had none.")
+        over = self.end_chance(after) if ends is None else np.asarray(ends(raw), np.float64)
+        return after, Predicted(after, chances, deviation, earned, over)
+
+    def end_chance(self, state: FloatArray) -> FloatArray:
+        """Return the learned chance that an episode terminates in states, shape (N,)."""
+        goes_on = np.ones(len(state))
+        if self.ends is not None:
+            numbers = [
+                (i, c) for i, c in enumerate(self.schema.state.values()) if isinstance(c, Number)
+            ]
+            for (i, column), chances in zip(numbers, self.ends, strict=True):
+                goes_on *= 1 - chances[end_bins(column, state[:, i], len(chances))]
+        return 1 - goes_on
+
+    def sample_start(self, rng: np.random.Generator) -> FloatArray:
+        """Return a state where an episode may start, shape (n_state,)."""
+        found = np.empty(self.schema.n_state)
+        place, mean, spread = 0, self.start.mean, self.start.deviation
+        for i, column in enumerate(self.schema.state.values()):
+            if isinstance(column, Choice):
+                n = len(column.values)
+                two = n == 2
+                chance = np.array([1 - mean[place], 1 + mean[place]]) if two else mean[place:][:n]
+                chance = np.maximum(chance, 1e-9)
+                found[i] = rng.choice(n, p=chance / chance.sum())
+                place += 1 if two else n
+            elif column.periodic:
+                # A wrapped normal distribution with the released mean direction.
+                cos, sin = mean[place], mean[place + 1]
+                length = min(max(np.hypot(cos, sin), 1e-6), 1 - 1e-9)
+                angle = np.arctan2(sin, cos) + rng.normal() * np.sqrt(-2 * np.log(length))
+                found[i] = column.low + angle / (2 * np.pi) * column.width
+                place += 2
+            else:
+                scaled = mean[place] + np.sqrt(3) * spread[place] * rng.uniform(-1, 1)
+                found[i] = column.low + (scaled + 1) / 2 * column.width
+                place += 1
+        inside: FloatArray = self.schema.inside(found[None])[0]
+        return inside
+
+    def policy(
+        self,
+        *,
+        reward: Reward | None = None,
+        ends: Ends | None = None,
+        discount: float = 0.99,
+        caution: float = 0.25,
+    ) -> "ContinuousPolicy":
+        """Return a plan in this model, at no further cost of privacy; see `plan_continuous`."""
+        from privrl.continuous.policy import plan_continuous
+
+        return plan_continuous(self, reward=reward, ends=ends, discount=discount, caution=caution)
+
+    def environment(self, **options: Any) -> "ReleasedContinuousEnv":
+        """Return a Gymnasium environment that plays the model; see `ReleasedContinuousEnv`."""
+        from privrl.continuous.environment import ReleasedContinuousEnv
+
+        return ReleasedContinuousEnv(released=self, **options)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model into a folder, ``model.json`` and ``tables.npz``.
+
+        Raises
+        ------
+        ValueError
+            If the model is not private, or ``path`` is a file.
+        """
+        if self.statement is None:
+            raise ValueError(
+                "a model that was fitted without privacy must not be saved: share it as data."
+            )
+        arrays = {
+            "mean": self.mean,
+            "covariance": self.covariance,
+            "residual": self.residual,
+            "start_mean": self.start.mean,
+            "start_deviation": self.start.deviation,
+        }
+        if self.ends is not None:
+            arrays["ends"] = self.ends
+        page = {"schema": self.schema.plain(), "order": self.basis.order, "persons": self.persons}
+        save_page(Path(path), _PAGE, _FORMAT, self.statement, page, arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a model from a folder that `save` wrote. Nothing in it is run.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds no such model, or its files do not belong together.
+        OSError
+            If there is no such folder, or it cannot be read.
+        """
+        page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
+        try:
+            schema = ContinuousSchema.of(page["schema"])
+            order = check_count("order", page["order"], 2)
+            if order > 64:
+                raise ValueError(f"order must be at most 64, got {order}.")
+            wanted = {"mean", "covariance", "residual", "start_mean", "start_deviation"}
+            wanted |= {"ends"} & set(arrays)
+            if set(arrays) != wanted:
+                raise ValueError(f"{_TABLES} must hold {listed(sorted(wanted))}.")
+            size = (len(encoder(schema)) - 1,)
+            start = Starts(arrays["start_mean"], arrays["start_deviation"])
+            ends = arrays.get("ends")
+            numbers = sum(isinstance(c, Number) for c in schema.state.values())
+            if start.mean.shape != size or start.deviation.shape != size:
+                raise ValueError(f"starts must have shape {size}.")
+            if ends is not None and (ends.ndim != 2 or len(ends) != numbers or not ends.size):
+                raise ValueError(f"ends must have {numbers} rows.")
+            if not isinstance(page["persons"], int | float):
+                raise ValueError("persons must be a number.")
+            return cls(
+                schema=schema,
+                basis=Basis(schema, order, order),
+                mean=arrays["mean"],
+                covariance=arrays["covariance"],
+                residual=arrays["residual"],
+                start=start,
+                ends=ends,
+                persons=page["persons"],
+                statement=page["statement"],
+            )
+        except ValueError as error:
+            raise ValueError(f"{_PAGE}: {error}") from None
+
+    def _unsure(self, features: FloatArray) -> FloatArray:
+        numbers = len(self.mean.T) - (self.schema.reward is not None)
+        found = np.zeros((len(features), numbers))
+        place = 0
+        for column in self.schema.state.values():
+            if isinstance(column, Number):
+                squares = np.einsum("ij,ij->i", features @ self.covariance[place], features)
+                found[:, place] = np.sqrt(np.maximum(squares, 0.0))
+            place += 1 if isinstance(column, Number) else len(column.values)
+        return found
+
+
+def save_page(
+    folder: Path,
+    name: str,
+    format_: str,
+    statement: dict[str, Any],
+    entries: dict[str, Any],
+    arrays: dict[str, FloatArray],
+) -> None:
+    """Write a page of plain data and its arrays into a folder.
+
+    Raises
+    ------
+    ValueError
+        If the folder is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"path must be a folder, got {str(folder)!r}, which is a file.")
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    raw = file.getvalue()
+    page: dict[str, Any] = {"format": format_, "statement": copy.deepcopy(statement)}
+    page |= judge_by(name, {"guarantee": statement}).said
+    page |= entries | {"tables_sha256": hashlib.sha256(raw).hexdigest()}
+    text = json.dumps(page, ensure_ascii=False, allow_nan=False, indent=2)
+    save_all(folder, {_TABLES: lambda out: out.write(raw), name: text_writer(f"{text}\n")})
+
+
+def load_page(
+    folder: Path, name: str, format_: str, entries: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    """Read a page and its arrays, all of them finite floats.
+
+    Raises
+    ------
+    ValueError
+        If a file is absent or malformed, or they do not belong together.
+    OSError
+        If a file cannot be read.
+    """
+    if not folder.exists():
+        raise FileNotFoundError(f"path must be a folder with {name}, got {str(folder)!r}.")
+    for each in (name, _TABLES):
+        if not (folder / each).is_file():
+            raise ValueError(f"path must be a folder with {name} and {_TABLES}; {each} is absent.")
+    text, raw = (folder / name).read_bytes(), (folder / _TABLES).read_bytes()
+    try:
+        check_stated(folder / name, text)
+        page = parse_json(text)
+        if not isinstance(page, dict) or page.get("format") != format_:
+            got = page.get("format") if isinstance(page, dict) else type(page).__name__
+            raise ValueError(f"format must be {format_!r}, got {shown(got)}.")
+        if set(page) != set(entries):
+            raise ValueError(f"entries must be {listed(entries)}, got {listed(page)}.")
+        statement = checked_statement(page["statement"])
+        check_said(page, judge_by(name, {"guarantee": statement}))
+        if hashlib.sha256(raw).hexdigest() != page["tables_sha256"]:
+            raise ValueError(f"checksum mismatch: {_TABLES} belongs to another page.")
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return page, _arrays(raw)
+
+
+def _arrays(raw: bytes) -> dict[str, NDArray[np.float64]]:
+    try:
+        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except Exception as error:  # of archives that nobody wrote, NumPy raises many kinds
+        raise ValueError(f"{_TABLES} must hold arrays: {type(error).__name__}.") from None
+    for key, array in arrays.items():
+        if array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"{_TABLES}: {shown(key)} must hold finite floats.")
+    return arrays

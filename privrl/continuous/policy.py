@@ -1,0 +1,173 @@
+"""Policies for continuous states, planned in a released model."""
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from privrl._checks import check_between
+from privrl._typing import FloatArray, IntArray
+from privrl.continuous.features import Basis
+from privrl.continuous.model import ContinuousModel, load_page, save_page
+from privrl.continuous.planning import (
+    MOST_ON_GRID,
+    Ends,
+    Grid,
+    Predicted,
+    Reward,
+    plan_by_features,
+    plan_on_grid,
+    worth_on_grid,
+)
+from privrl.continuous.schema import ContinuousSchema, Number
+
+_FORMAT: Final = "privrl continuous policy, 1"
+_PAGE: Final = "policy.json"
+_ENTRIES: Final = (
+    "format", "statement", "shareable", "because", "schema", "kind", "discount", "tables_sha256",
+)  # fmt: skip
+_ORDER: Final = 4  # of features above the grid: all products of two columns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ContinuousPolicy:
+    """What to do in each state: the action with the largest worth.
+
+    Attributes
+    ----------
+    schema : ContinuousSchema
+        The public ranges, and the levels of actions.
+    kind : {"grid", "features"}
+        Whether ``worth`` is at points of `Grid.of`, between which it is interpolated, or has
+        weights of features.
+    worth : array, shape (n, n_actions)
+        What each action is worth.
+    discount : float
+        That it was planned for.
+    statement : dict or None
+        The privacy statement of the model; None without privacy.
+    """
+
+    schema: ContinuousSchema
+    kind: str
+    worth: FloatArray
+    discount: float
+    statement: dict[str, Any] | None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("grid", "features"):
+            raise ValueError("kind must be 'grid' or 'features'.")
+        rows = len(_basis(self.schema))
+        if self.kind == "grid":
+            rows = int(np.prod(Grid.of(self.schema).sizes))
+        worth = np.array(self.worth, np.float64)
+        if worth.shape != (rows, self.schema.n_actions):
+            raise ValueError(f"worth must have shape {(rows, self.schema.n_actions)}.")
+        worth.setflags(write=False)
+        object.__setattr__(self, "worth", worth)
+
+    def act(self, state: FloatArray) -> IntArray:
+        """Return the number of the action in each state, shape (N,), of states (N, n_state).
+
+        ``schema.levels[number]`` is the action's value. Of one state, shape (n_state,), it is one
+        number.
+        """
+        states = self.schema.inside(np.atleast_2d(np.asarray(state, np.float64)))
+        if self.kind == "grid":
+            index, weight = Grid.of(self.schema).corners(states, {})
+            worth = np.einsum("nk,nka->na", weight, self.worth[index])
+        else:
+            worth = _basis(self.schema)(states) @ self.worth
+        best: IntArray = worth.argmax(axis=1)
+        return best if np.ndim(state) > 1 else best[0]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the policy into a folder, ``policy.json`` and ``tables.npz``.
+
+        Raises
+        ------
+        ValueError
+            If the model was not private, or ``path`` is a file.
+        """
+        if self.statement is None:
+            raise ValueError("a policy of a fit without privacy must not be saved: it is data.")
+        page = {"schema": self.schema.plain(), "kind": self.kind, "discount": self.discount}
+        save_page(Path(path), _PAGE, _FORMAT, self.statement, page, {"worth": self.worth})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a policy from a folder that `save` wrote. Nothing in it is run.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds no such policy, or its files do not belong together.
+        OSError
+            If there is no such folder, or it cannot be read.
+        """
+        page, arrays = load_page(Path(path), _PAGE, _FORMAT, _ENTRIES)
+        try:
+            if set(arrays) != {"worth"}:
+                raise ValueError("tables.npz must hold worth alone.")
+            return cls(
+                schema=ContinuousSchema.of(page["schema"]),
+                kind=page["kind"],
+                worth=arrays["worth"],
+                discount=page["discount"],
+                statement=page["statement"],
+            )
+        except ValueError as error:
+            raise ValueError(f"{_PAGE}: {error}") from None
+
+
+def _basis(schema: ContinuousSchema) -> Basis:
+    return Basis(schema, _ORDER, _ORDER, with_actions=False)
+
+
+def plan_continuous(
+    model: ContinuousModel,
+    *,
+    reward: Reward | None = None,
+    ends: Ends | None = None,
+    discount: float = 0.99,
+    caution: float = 0.25,
+) -> ContinuousPolicy:
+    """Return a plan for a model: by value iteration on a grid, or by features above 5 dimensions.
+
+    Parameters
+    ----------
+    model : ContinuousModel
+        What was released.
+    reward, ends : callable, optional
+        Public functions in place of what was learned, see `ContinuousModel.predict`.
+    discount : float
+        In (0, 1].
+    caution : float
+        By how many deviations of the model's error values are lowered, >= 0, on a grid.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or there is no reward, public or learned.
+    """
+    if discount != 1:
+        check_between("discount", discount, 0, 1, "1 is allowed as well")
+    check_between("caution", caution, -1e-9, 1e9)
+    schema = model.schema
+
+    def predict(state: FloatArray, action: FloatArray) -> Predicted:
+        return model.predict(state, action, reward=reward, ends=ends)
+
+    numbers = sum(isinstance(c, Number) for c in schema.state.values())
+    if numbers > MOST_ON_GRID:
+        kind, basis = "features", _basis(schema)
+        worth = plan_by_features(predict, schema, basis, discount=min(discount, 0.99))
+    else:
+        kind = "grid"
+        values = plan_on_grid(predict, schema, discount=discount, caution=caution, horizon=2000)
+        worth = worth_on_grid(predict, schema, values, discount=discount, caution=caution)
+    return ContinuousPolicy(
+        schema=schema, kind=kind, worth=worth, discount=discount, statement=model.statement
+    )

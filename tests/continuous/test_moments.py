@@ -1,0 +1,219 @@
+"""Sensitivity of moments, their noise, and what they cost."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privrl.accounting import ApproxDP, BudgetExceeded, RdpAccountant, RenyiDP, ZeroConcentratedDP
+from privrl.accounting.targets import PureDP, Target
+from privrl.audit import audit_replay
+from privrl.continuous import (
+    ContinuousLog,
+    MomentsMechanism,
+    MomentStream,
+    ReplaceLoggedStep,
+    fit_continuous_model,
+)
+from privrl.continuous.moments import GRAINS, sensitivity
+from privrl.costs import AddRemovePerson, Relation, ReplacePerson, ReplaceRecord
+from tests.continuous.worlds import SCHEMA, walks
+
+RELATIONS = [AddRemovePerson(), ReplacePerson(), ReplaceLoggedStep()]
+
+
+def _exact(log: ContinuousLog, relation: Relation, share: float, kind: str) -> np.ndarray:
+    """Return the sum of contributions, before any noise, as the stream adds noise to it."""
+    seen = []
+    stream = MomentStream(log, MomentsMechanism(sigma=1.0, relation=relation), 0)
+    stream._release = lambda data: seen.append(data) or data  # type: ignore[method-assign]
+    (stream.count if kind == "counts" else stream.update)(lambda part: _rows(part, kind), 4, share)
+    return seen[0]
+
+
+def _rows(part: ContinuousLog, kind: str) -> np.ndarray:
+    rows = np.column_stack([part.state, part.action, part.next_state[:, 0]])
+    if kind == "large":
+        return rows * 1e200
+    if kind == "broken":
+        return np.where(rows > 0.3, np.nan, rows)
+    return np.round(rows) if kind == "whole" else rows
+
+
+def _without(log: ContinuousLog, person: int) -> ContinuousLog:
+    first, last = log.offsets[person : person + 2]
+    keep = np.ones(len(log.state), bool)
+    keep[first:last] = False
+    assert log.reward is not None
+    assert log.terminated is not None
+    lengths = np.delete(np.diff(log.offsets), person)
+    return ContinuousLog(
+        SCHEMA,
+        log.state[keep],
+        log.action[keep],
+        log.next_state[keep],
+        log.reward[keep],
+        log.terminated[keep],
+        np.append(0, np.cumsum(lengths)),
+    )
+
+
+def _with_person(log: ContinuousLog, other: ContinuousLog) -> ContinuousLog:
+    """Return the log with its first person replaced by that of another log."""
+    rest = _without(log, 0)
+    n = other.offsets[1]
+    join = {
+        name: np.concatenate([getattr(other, name)[:n], getattr(rest, name)])
+        for name in ("state", "action", "next_state", "reward", "terminated")
+    }
+    return ContinuousLog(SCHEMA, **join, offsets=np.append(0, rest.offsets + n))
+
+
+def _with_step(log: ContinuousLog, row: int, rng: np.random.Generator) -> ContinuousLog:
+    state, action, after = log.state.copy(), log.action.copy(), log.next_state.copy()
+    assert log.reward is not None
+    reward = log.reward.copy()
+    state[row] = rng.uniform([-1, 0], [1, 1])
+    action[row], reward[row] = rng.integers(-1, 2), rng.uniform(-1, 0)
+    if row not in log.offsets:  # the step before arrives there
+        after[row - 1] = state[row]
+    return replace(log, state=state, action=action, next_state=after, reward=reward)
+
+
+@pytest.mark.parametrize("kind", ["plain", "large", "broken", "whole", "counts"])
+@pytest.mark.parametrize("share", [1.0, 0.13])
+def test_neighbours_differ_by_no_more_than_the_sensitivity(kind: str, share: float) -> None:
+    """By brute force over 60 neighbours for each relation; the worst are within reach of it."""
+    rng, most = np.random.default_rng(0), {str(r): 0.0 for r in RELATIONS}
+    for trial in range(60):
+        log, other = walks(3, trial, 4), walks(3, 1000 + trial, 4)
+        row = int(rng.integers(len(log.state)))
+        pairs = [
+            (AddRemovePerson(), _without(log, int(rng.integers(3)))),
+            (ReplacePerson(), _with_person(log, other)),
+            (ReplaceLoggedStep(), _with_step(log, row, rng)),
+        ]
+        for relation, neighbour in pairs:
+            change = _exact(log, relation, share, kind) - _exact(neighbour, relation, share, kind)
+            norm = float(np.linalg.norm(change)) / math.sqrt(share)
+            assert norm <= sensitivity(relation) * (1 + 1e-12)
+            most[str(relation)] = max(most[str(relation)], norm)
+    if kind in ("plain", "large"):
+        assert most["add or remove one person"] > 0.999
+        assert most["replace one person"] > 1.2
+        assert most["replace one step of a log"] > 2
+
+
+def test_opposite_persons_reach_the_sensitivity_of_replacement() -> None:
+    first, second = walks(1, 0, 1), walks(1, 1, 1)
+    first = replace(first, state=np.array([[1.0, 0.0]]), action=np.zeros((1, 1)))
+    second = replace(second, state=np.array([[0.0, 0.9]]), action=np.zeros((1, 1)))
+    first = replace(first, next_state=np.zeros((1, 2)))
+    second = replace(second, next_state=np.zeros((1, 2)))
+    change = _exact(first, ReplacePerson(), 1.0, "plain") - _exact(
+        second, ReplacePerson(), 1.0, "plain"
+    )
+    assert np.linalg.norm(change) == pytest.approx(math.sqrt(2), abs=1e-5)
+
+
+def test_sums_are_whole_grains_in_any_order() -> None:
+    log = walks(9, 3)
+    sums = _exact(log, AddRemovePerson(), 1.0, "plain") * GRAINS
+    np.testing.assert_array_equal(sums, np.rint(sums))
+    np.testing.assert_array_equal(sums, sums.T)
+    parts = sum(_exact(part, AddRemovePerson(), 1.0, "plain") for part in log.blocks(10))
+    np.testing.assert_array_equal(parts * GRAINS, sums)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+@pytest.mark.parametrize(
+    "target", [ApproxDP(1, 1e-5), RenyiDP(8, 0.5), ZeroConcentratedDP(0.1)], ids=repr
+)
+def test_calibration_meets_the_target(relation: Relation, target: Target) -> None:
+    mechanism = MomentsMechanism.calibrated(target, relation=relation)
+    assert target.excess(mechanism.cost) <= 0
+    less = replace(mechanism, sigma=mechanism.sigma * 0.999)
+    assert target.excess(less.cost) > 0
+
+
+def test_zero_concentration_is_the_textbook_one() -> None:
+    mechanism = MomentsMechanism.calibrated(ZeroConcentratedDP(0.02))
+    assert mechanism.sigma == pytest.approx(1 / math.sqrt(0.04), rel=1e-6)
+    other = MomentsMechanism.calibrated(ZeroConcentratedDP(0.02), relation=ReplacePerson())
+    assert other.sigma == pytest.approx(math.sqrt(2 / 0.04), rel=1e-3)
+
+
+def test_other_targets_and_relations_are_refused() -> None:
+    with pytest.raises(ValueError, match="relation must be"):
+        MomentsMechanism(sigma=1.0, relation=ReplaceRecord())
+    with pytest.raises(ValueError, match="sigma"):
+        MomentsMechanism(sigma=1e9)
+    with pytest.raises(ValueError, match="target"):
+        MomentsMechanism.calibrated(PureDP(1))
+
+
+def test_noise_is_symmetric_and_of_its_size() -> None:
+    """64 * 65 / 2 draws: 6 deviations of a variance, one false alarm in 1e8."""
+    stream = MomentStream(walks(1, 0), MomentsMechanism(sigma=5.0), 1)
+    size = 64
+    noisy, noise = stream.update(lambda part: np.zeros((len(part.state), size)), size, 0.25)
+    np.testing.assert_array_equal(noisy, noisy.T)
+    assert noise == pytest.approx(10)
+    off = noisy[np.triu_indices(size, 1)]
+    assert np.var(off) == pytest.approx(50, rel=6 * math.sqrt(2 / len(off)))
+    assert np.var(np.diag(noisy)) == pytest.approx(100, rel=6 * math.sqrt(2 / size))
+
+
+def test_a_budget_is_charged_once_and_never_exceeded() -> None:
+    log, mechanism = walks(2, 0), MomentsMechanism(sigma=5.0)
+    accountant = RdpAccountant()
+    stream = MomentStream(log, mechanism, 0, accountant)
+    for share in (0.5, 0.25, 0.25):
+        stream.update(lambda part: part.state, 2, share)
+    assert float(accountant.epsilon(1e-5)) == pytest.approx(
+        float(mechanism.cost.epsilon(1e-5)), rel=0.3
+    )
+    assert np.array_equal(accountant.rdp, mechanism.cost.rdp(accountant.orders))
+    with pytest.raises(ValueError, match="share must be at most"):
+        stream.update(lambda part: part.state, 2, 0.01)
+    tight = RdpAccountant(budget=ApproxDP(0.01, 1e-5))
+    with pytest.raises(BudgetExceeded):
+        MomentStream(log, mechanism, 0, tight)
+    with pytest.raises(BudgetExceeded):
+        fit_continuous_model(log, epsilon=1, accountant=tight)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_replay_finds_nothing(relation: Relation) -> None:
+    """All that leaves a fit is the same on a neighbouring log, given the releases."""
+
+    def pipeline(log: ContinuousLog) -> object:
+        accountant = RdpAccountant()
+        model = fit_continuous_model(
+            log, epsilon=1, relation=relation, rng=1, accountant=accountant, order=3
+        )
+        return model.mean, model.covariance, model.ends, model.start, model.statement
+
+    log, rng = walks(6, 2), np.random.default_rng(0)
+    neighbour = {
+        "add or remove one person": lambda: _without(log, 2),
+        "replace one person": lambda: _with_person(log, walks(1, 77)),
+        "replace one step of a log": lambda: _with_step(log, 11, rng),
+    }[str(relation)]()
+    result = audit_replay(pipeline, log, neighbour)
+    assert result.findings == ()
+    assert result.error is None
+    assert result.releases == 6  # scales, starts, ends and three rounds
+
+
+def test_replay_finds_a_replaced_person_under_the_relation_of_steps() -> None:
+    log = walks(6, 2, 30)
+    other = _with_person(log, walks(1, 77, 30))
+
+    def pipeline(log: ContinuousLog) -> object:
+        return fit_continuous_model(
+            log, epsilon=1, relation=ReplaceLoggedStep(), rng=1, order=3
+        ).mean
+
+    assert audit_replay(pipeline, log, other).violated
