@@ -22,17 +22,6 @@ from scipy import sparse
 
 from privrl._files import save_all, table_writer
 from privrl.envs import Released, TabularMDP, riverswim
-from privrl.experiments.logs import (
-    Condition,
-    Study,
-    World,
-    clinics,
-    icu_world,
-    run_study,
-    sepsis_simulator,
-    simulate_log,
-    ward,
-)
 from privrl.experiments.logs.plots import scores_by_persons
 from privrl.experiments.logs.report import (
     Cell,
@@ -43,7 +32,16 @@ from privrl.experiments.logs.report import (
     summary,
     text_table,
 )
-from privrl.experiments.logs.worlds import BEHAVIOURS
+from privrl.experiments.logs.simulate import simulate_log
+from privrl.experiments.logs.study import Condition, Study, run_study
+from privrl.experiments.logs.worlds import (
+    BEHAVIOURS,
+    World,
+    clinics,
+    icu_world,
+    sepsis_simulator,
+    ward,
+)
 from privrl.offline import LoggedPolicy, evaluate_policy, fit_model, fit_policy, plan_for
 
 _WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")

@@ -15,8 +15,7 @@ import numpy as np
 from privrl._typing import BoolArray, FloatArray
 from privrl.data.logs import Log, LogSpace
 from privrl.offline.facts import LogFacts
-from privrl.offline.persons import PersonStream
-from privrl.offline.purses import Added
+from privrl.offline.persons import Added, PersonStream
 
 _PART: Final = 0.5  # of the steps that a person has in the mean: so many are counted
 _POINTS: Final = 24  # of the grid of a leader's chance

@@ -17,13 +17,10 @@ import numpy as np
 from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.offline.behaviour import positive
-from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
-from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
-from privrl.offline.facts import SHARE, LogFacts
-from privrl.offline.persons import PersonStream
+from privrl.offline.facts import DEVIATIONS, SHARE, Estimate, LogFacts, estimate
+from privrl.offline.persons import Added, Adds, PersonStream
 from privrl.offline.popularity import Look, Popularity
-from privrl.offline.purses import Added, Adds
-from privrl.offline.returns import Telling, release_returns
+from privrl.offline.returns import Decisions, Telling, decisions_of, release_returns, with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
@@ -46,7 +43,7 @@ _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 _GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
 _FUTURES: Final = 64  # of a vote
-_KEPT: Final = (0.3, 0.5, 0.7)  # of a purse, for moves: without returns, with them, chances known
+_KEPT: Final = (0.3, 0.5, 0.7)  # of a budget, for moves: without returns, with them, chances known
 _LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
 
 

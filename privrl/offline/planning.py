@@ -8,7 +8,7 @@ from privrl._checks import check_is
 from privrl._typing import FloatArray, IntArray
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
-from privrl.offline.estimates import CHOSEN, DEVIATIONS, Estimate, estimate
+from privrl.offline.facts import CHOSEN, DEVIATIONS, Estimate, estimate
 from privrl.offline.support import check_discount
 
 

@@ -20,7 +20,6 @@ from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import Relation
 from privrl.data.logs import Log, LogSpace, PartitionedLog
 from privrl.numerics.randomness import Rng, as_rng
-from privrl.offline.budget import person_cost
 from privrl.offline.counts import (
     LARGEST,
     LONGEST,
@@ -29,13 +28,12 @@ from privrl.offline.counts import (
     counts_show,
     release_counts,
     table_size,
+    value_in_counts,
 )
-from privrl.offline.estimates import Estimate
-from privrl.offline.facts import SHARE, LogFacts, release_facts
+from privrl.offline.facts import SHARE, Estimate, LogFacts, release_facts
 from privrl.offline.learning import learn
-from privrl.offline.persons import PersonStream, paid_stream
+from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
-from privrl.offline.values import value_in_counts
 
 _RARITY = 0.4  # of the range of rewards, by the root of how often an action was taken
 

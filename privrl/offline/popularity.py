@@ -23,8 +23,7 @@ from privrl.offline.behaviour import (
     usual_steps,
 )
 from privrl.offline.facts import LogFacts
-from privrl.offline.persons import PersonStream
-from privrl.offline.purses import Added
+from privrl.offline.persons import Added, PersonStream
 from privrl.offline.shrinkage import Spread, expected
 
 _FIRST: Final = (0.06, 0.1)  # of the budget, for a first look: more where noise is louder

@@ -1,6 +1,7 @@
 """Policies from logs in files that people can read."""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
@@ -15,14 +16,14 @@ from privrl._plain import listed, parse_json
 from privrl._sharing import Verdict, check_said, judge_by
 from privrl._shown import shown
 from privrl._typing import IntArray
-from privrl.envs.released import Released, check_labels, checked_statement
-from privrl.offline.budget import person_cost
+from privrl.costs.base import Cost
+from privrl.costs.noise import LaplaceCost
+from privrl.envs.released import Released, check_labels, checked_statement, privacy_statement
 from privrl.offline.counts import LONGEST
-from privrl.offline.estimates import Estimate
-from privrl.offline.facts import LogFacts
+from privrl.offline.facts import Estimate, LogFacts
+from privrl.offline.persons import person_cost
 from privrl.offline.planning import plan_for
 from privrl.offline.policy import LoggedPolicy
-from privrl.offline.statements import statement_of
 
 Kind = Literal["behaviour", "popular", "vote", "rounds", "counts", "plan"]
 
@@ -434,3 +435,52 @@ def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {shown(value)}.")
     return float(value)
+
+
+def unit_in_words(unit: str) -> str:
+    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
+    name = unit if unit.isprintable() else ascii(unit)
+    return name if unit == "episode" else f"{name}: all episodes"
+
+
+def statement_of(
+    cost: Cost,
+    epsilon: float,
+    *,
+    unit: str,
+    delta: float | None,
+    order: float | None,
+    released: str,
+    randomness: str | None,
+    caveats: Iterable[str] = (),
+    details: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the privacy statement of what left of persons.
+
+    Parameters
+    ----------
+    cost : LaplaceCost or GaussianCost
+        Of everything.
+    epsilon, delta, order
+        The budget, as `privrl.offline.person_cost` took it.
+    released : str
+        What left, in words: sums, votes.
+    randomness, caveats, details
+        As `privrl.envs.privacy_statement` takes them.
+
+    Returns
+    -------
+    dict
+    """
+    noise = "Laplace" if isinstance(cost, LaplaceCost) else "Gaussian"
+    given: dict[str, Any] = {"order": order} if order is not None else {"delta": delta or 0.0}
+    return privacy_statement(
+        unit=unit_in_words(unit),
+        relation=str(cost.relation),
+        epsilon=epsilon,
+        released=f"{released}, each scaled to a size of 1, with {noise} noise",
+        randomness=randomness,
+        caveats=caveats,
+        details=details,
+        **given,
+    )

@@ -10,7 +10,8 @@ from scipy.stats import chi2
 from privrl._typing import FloatArray
 from privrl.data.logs import Log
 from privrl.envs import SUITE, TabularMDP, riverswim
-from privrl.experiments.logs import World, clinic, simulate_log, ward
+from privrl.experiments.logs.simulate import simulate_log
+from privrl.experiments.logs.worlds import World, clinic, ward
 
 _FALSE_ALARM = 1e-6  # of each chi-square test
 

@@ -17,7 +17,7 @@ from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
     "accounting", "accuracy", "agents", "audit", "costs", "data", "data.datasets", "data.logs",
-    "data.schema", "envs", "experiments", "experiments.logs", "experiments.suites",
+    "data.schema", "envs", "experiments", "experiments.suites",
     "experiments.sweeps", "experiments.training", "ledger", "mechanisms", "models",
     "models.bayes_net", "models.estimates", "models.histograms", "models.logistic_regression",
     "models.naive_bayes", "offline", "samplers",
@@ -46,7 +46,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
             "Account", "Amount", "AuditResult", "Benchmark", "BudgetExceeded", "Design", "Entry",
-            "Estimate", "LawResult", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy",
+            "LawResult", "LedgerAccountant", "LedgerError", "LoggedPolicy",
             "PaperStepWarning", "PartitionedLog", "PartitionedRecords",
             "PolicyValue", "Receipt", "ReleasedPolicy",
             "ReplayResult", "SeparationResult", "suites.SuiteResult", "SweepProgress",
@@ -57,10 +57,10 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
-        ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
-         "icu_sepsis", "Study", "sepsis_simulator",
-         "icu_sepsis_choices", "clinics", "train", "learn_counts", "from_minari", "run_job",
-         "FlattenActions", "FlattenDiscrete", "World", "audit_replay", "mechanism_name",
+        ("run_suite", "read_partitions", "read_partitioned_records",
+         "icu_sepsis",
+         "icu_sepsis_choices", "train", "learn_counts", "from_minari", "run_job",
+         "FlattenActions", "FlattenDiscrete", "audit_replay", "mechanism_name",
          "RiverSwimVectorEnv", "TabularVectorEnv", "default_path", "Job"), _LONG,
     ),
     "load": "fetches files from other machines",
@@ -106,9 +106,12 @@ def table() -> dict[str, Valid]:
         samplers,
     )
     from privrl.data import logs, schema
-    from privrl.experiments import logs as worlds
     from privrl.experiments import suites, sweeps
+    from privrl.experiments.logs import worlds
+    from privrl.experiments.logs.simulate import simulate_log
+    from privrl.experiments.logs.study import Condition
     from privrl.models import estimates, histograms, logistic_regression
+    from privrl.offline.persons import PersonStream, person_cost
 
     record, step, person = costs.ReplaceRecord(), costs.ReplaceStep(), costs.AddRemovePerson()
     target, rdp = accounting.ApproxDP(1.0, 1e-5), accounting.RenyiDP(2.0, 1.0)
@@ -765,7 +768,7 @@ def table() -> dict[str, Valid]:
     # offline
     budget = {"epsilon": 1.0, "delta": None, "order": None, "relation": person}
     support = {"admissible": np.ones((2, 2), bool), "behaviour": "uniform"}
-    add("person_cost", offline.person_cost, **budget)
+    add("person_cost", person_cost, **budget)
     add(
         "fit_model",
         offline.fit_model,
@@ -787,7 +790,7 @@ def table() -> dict[str, Valid]:
         ),
     )
     add("plan_for", offline.plan_for, released=model, discount=0.9)
-    add("PersonStream", offline.PersonStream, lambda: both(log=log, cost=offline.person_cost(1.0)))
+    add("PersonStream", PersonStream, lambda: both(log=log, cost=person_cost(1.0)))
     saved = offline.ReleasedPolicy.of_model(model, discount=1.0)
     add("ReleasedPolicy.from_dict", offline.ReleasedPolicy.from_dict, data=saved.to_dict())
     add("save_policy", offline.save_policy, lambda: {"path": Path("p.json"), "policy": saved})
@@ -1264,12 +1267,12 @@ def table() -> dict[str, Valid]:
             "rng": rng(),
         },
     )
-    add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
+    add("Condition", Condition, behaviour="uniform", known=True, admissible=True)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
     add("ward", worlds.ward, seed=1, name="w", n_states=24, n_actions=5)
     add(
         "simulate_log",
-        worlds.simulate_log,
+        simulate_log,
         lambda: {
             "world": mdp,
             "behaviour": np.full((4, 2), 0.5),

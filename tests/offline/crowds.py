@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from privrl.data.logs import CUT, Log
-from privrl.offline import PersonStream
-from privrl.offline.purses import Added, Adds
+from privrl.offline.persons import Added, Adds, PersonStream
 
 Array = np.ndarray
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from offline_logs import SCHEMA, log_of, random_person
 
 from privrl.data.logs import CUT, Log
-from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
+from privrl.offline.returns import Decisions, decisions_of, with_a_choice
 
 Row = tuple[int, int, int, float, int, float, int]
 

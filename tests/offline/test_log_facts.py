@@ -12,8 +12,8 @@ from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson
 from privrl.data.logs import CUT, Log
-from privrl.offline import Estimate, LogFacts, PersonStream
-from privrl.offline.facts import SHARE, release_facts
+from privrl.offline.facts import SHARE, Estimate, LogFacts, release_facts
+from privrl.offline.persons import PersonStream
 
 EXACT = NoPrivacy(AddRemovePerson())
 

@@ -9,8 +9,9 @@ from offline_logs import SCHEMA, Person, log_of, random_person
 
 from privrl.audit import audit_replay
 from privrl.data.logs import Log
-from privrl.experiments.logs import World, clinic, sepsis_simulator, simulate_log
-from privrl.offline import PersonStream, fit_policy
+from privrl.experiments.logs.simulate import simulate_log
+from privrl.experiments.logs.worlds import World, clinic, sepsis_simulator
+from privrl.offline import fit_policy
 from privrl.offline.behaviour import (
     Behaviour,
     counted_steps,
@@ -18,8 +19,8 @@ from privrl.offline.behaviour import (
     known_behaviour,
     release_visits,
 )
-from privrl.offline.budget import person_cost
 from privrl.offline.facts import release_facts
+from privrl.offline.persons import PersonStream, person_cost
 from privrl.offline.popularity import returns_ahead
 
 Array = np.ndarray
