@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from privrl._html import InHtml
-from privrl._typing import FloatArray, IntArray
+from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace
 from privrl.offline.persons import Added, PersonStream
 
@@ -189,3 +189,34 @@ def _fractions(noisy: FloatArray, noise: float) -> FloatArray:
 
 def _between(value: float, low: float, high: float) -> float:
     return float(min(max(value, low), high))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a policy is learned from: the noise, public facts, and released ones.
+
+    Attributes
+    ----------
+    stream : PersonStream
+        Releases about the persons of the log.
+    space, facts
+        The public part of the log, and what was released of it before.
+    discount : float
+        In (0, 1].
+    allowed : array of bool, shape (S, A), or None
+        Which actions are admissible, if known.
+    chances : array, shape (S, A), or None
+        The propensities, if public.
+    """
+
+    stream: PersonStream
+    space: LogSpace
+    facts: LogFacts
+    discount: float
+    allowed: BoolArray | None
+    chances: FloatArray | None
+
+    @property
+    def visits(self) -> float:
+        """The number of steps of all persons."""
+        return self.facts.persons * self.facts.episodes * self.facts.steps

@@ -2,10 +2,10 @@
 
 Each person has a budget of 1. Each contribution to a table is paid from it, by its size, and a
 person without budget contributes nothing more: an individual privacy filter (Feldman and Zrnic,
-*Individual privacy accounting via a Rényi filter*, 2021). The noise has one scale for all tables, and a table
-for which persons pay a share of their budget is that much louder over it. So whoever needs little
-for one table has more for the next, and which tables there are, and what is added to them, may
-depend on all that was released before.
+*Individual privacy accounting via a Rényi filter*, 2021). The noise has one scale for all tables. A
+table for which persons pay a share of their budget has that much more noise relative to the share.
+So a person who needs little for one table has more left for the next. The tables, and the
+contributions to them, may depend on all earlier releases.
 
 **Sums.** Size is the sum of absolute amounts, and noise is Laplace of scale ``1 / epsilon``. Given
 what left before, a person who adds amounts of size ``c`` changes the likelihood of the next table

@@ -30,7 +30,7 @@ from privrl.offline.counts import (
     table_size,
     value_in_counts,
 )
-from privrl.offline.facts import SHARE, Estimate, LogFacts, release_facts
+from privrl.offline.facts import SHARE, Estimate, LogFacts, Task, release_facts
 from privrl.offline.learning import learn
 from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
@@ -147,10 +147,8 @@ def fit_policy(
             return _by_counts(log, stream, facts, allowed)
         if not stream.sums:
             return _nothing(log, stream, facts, allowed)
-        learned = learn(
-            stream, log, facts,
-            discount=discount, allowed=allowed, chances=chances, balanced=uniform,
-        )  # fmt: skip
+        task = Task(stream, log, facts, discount, allowed, chances)
+        learned = learn(task, log, balanced=uniform)
         return LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
 
 
