@@ -39,7 +39,6 @@ PACKAGES = (
     "privrl.experiments.callbacks",
     "privrl.experiments.sweeps",
     "privrl.experiments.suites",
-    "privrl.experiments.logs",
     "privrl.experiments.uci",
 )
 

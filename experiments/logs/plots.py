@@ -22,7 +22,7 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
     Parameters
     ----------
     results : pandas.DataFrame
-        Of `privrl.experiments.logs.run_study`.
+        Of `privrl.experiments.logs.study.run_study`.
     title : str
         What worlds they are of.
 

@@ -88,14 +88,14 @@ class Budget:
     @property
     def cost(self) -> "Cost":
         """Of all that is released."""
-        from privrl.offline import person_cost
+        from privrl.offline.persons import person_cost
 
         return person_cost(**self.given)
 
     def guarantee(self, space: "LogSpace") -> dict[str, Any]:
         """Return what it cost, as plain data; the unit is named as the column of persons is."""
         from privrl.accounting.targets import RenyiDP
-        from privrl.offline.statements import unit_in_words
+        from privrl.offline.saving import unit_in_words
 
         told = {"unit": unit_in_words(space.unit)}
         cost = self.cost

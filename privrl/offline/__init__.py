@@ -1,27 +1,19 @@
 """Policies, models and their values from logs of persons (offline reinforcement learning)."""
 
-from privrl.offline.budget import person_cost
-from privrl.offline.estimates import Estimate
 from privrl.offline.evaluation import PolicyValue, evaluate_policy
-from privrl.offline.facts import LogFacts
 from privrl.offline.model import fit_model
-from privrl.offline.persons import PersonStream
 from privrl.offline.planning import plan_for
 from privrl.offline.policy import LoggedPolicy, fit_policy
 from privrl.offline.saving import ReleasedPolicy, load_policy, save_policy
 
 __all__ = [
-    "Estimate",
-    "LogFacts",
     "LoggedPolicy",
-    "PersonStream",
     "PolicyValue",
     "ReleasedPolicy",
     "evaluate_policy",
     "fit_model",
     "fit_policy",
     "load_policy",
-    "person_cost",
     "plan_for",
     "save_policy",
 ]

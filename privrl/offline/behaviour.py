@@ -17,13 +17,12 @@ from privrl.data.logs.log import LogSpace
 from privrl.numerics.typing import BoolArray
 from privrl.numerics.typing import FloatArray
 from privrl.offline.facts import LogFacts
-from privrl.offline.persons import PersonStream
-from privrl.offline.purses import Added
+from privrl.offline.persons import Added, PersonStream
 
 _PART: Final = 0.5  # of the steps that a person has in the mean: so many are counted
 _POINTS: Final = 24  # of the grid of a leader's chance
-_MOST_LEFT: Final = 0.05  # variance of chances beside that of leaders
 _ITERATIONS: Final = 30
+_SQUARES: Final = (0.3, 0.3)  # mean and deviation of the excess of squared chances, beforehand
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +35,6 @@ class Behaviour:
         Expected chances of actions; 0 where an action is not allowed.
     squares : array, shape (S,)
         The expected sum of squared chances, so at least that of ``chances``.
-    leads : array, shape (S, A)
-        The probability that an action is the one taken most often.
     variance : array, shape (S, A)
         Of the chances.
     visits : array, shape (S,)
@@ -46,13 +43,18 @@ class Behaviour:
 
     chances: FloatArray
     squares: FloatArray
-    leads: FloatArray
     variance: FloatArray
     visits: FloatArray
 
     def popularity(self) -> FloatArray:
         """Return how much more an action is taken than the mean action that is taken."""
         return self.chances - self.squares[:, None]
+
+    def skew(self, allowed: BoolArray) -> float:
+        """Return 0 for uniform actions, and 1 if a state always has the same action."""
+        even = float(np.average(1 / allowed.sum(axis=1), weights=self.visits))
+        squares = float(np.average(self.squares, weights=self.visits))
+        return (squares - even) / max(1 - even, 1e-9)
 
     def spread(self) -> FloatArray:
         """Return the variance of the popularity of the actions taken in a state, shape (S,)."""
@@ -83,12 +85,7 @@ def usual_steps(facts: LogFacts) -> int:
 
 
 def release_visits(
-    stream: PersonStream,
-    log: LogSpace,
-    facts: LogFacts,
-    share: float,
-    *,
-    by_action: bool,
+    stream: PersonStream, log: LogSpace, facts: LogFacts, share: float, *, by_action: bool
 ) -> tuple[FloatArray, float]:
     """Release how often states, or states and actions, were visited.
 
@@ -122,7 +119,6 @@ def known_behaviour(chances: FloatArray, visits: FloatArray) -> Behaviour:
     return Behaviour(
         chances=chances,
         squares=(chances**2).sum(axis=1),
-        leads=np.eye(chances.shape[1])[chances.argmax(axis=1)],
         variance=np.zeros_like(chances),
         visits=visits,
     )
@@ -142,47 +138,52 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     """
     number = allowed.sum(axis=1)
     visits = positive(np.where(allowed, table, 0.0).sum(axis=1), noise**2 * number)
-    chance, other, post = _leaders(table, noise, allowed, visits)
+    excess = _excess(table, noise, allowed, visits)
+    chance, other, post = _leaders(table, noise, allowed, visits, excess)
     per_point = post.sum(axis=2)
     mean = np.einsum("qs,qsa->sa", other, per_point[:, :, None] - post)
     mean = np.where(allowed, mean + np.einsum("qs,qsa->sa", chance, post), 0.0)
     square = np.einsum("qs,qsa->sa", other**2, per_point[:, :, None] - post)
     square = np.where(allowed, square + np.einsum("qs,qsa->sa", chance**2, post), 0.0)
-    # What the table shows beyond leaders, shrunk.
-    left = np.where(allowed, table - mean * visits[:, None], 0.0)
-    error = (mean * (1 - mean) * visits[:, None] + noise**2) / visits[:, None] ** 2
-    prior = _left_over(
-        (left / visits[:, None])[allowed], (error + np.maximum(square - mean**2, 0.0))[allowed]
-    )
-    share = prior / (prior + error + np.finfo(float).tiny)
-    off = share * left / visits[:, None]
-    chances = np.where(allowed, np.maximum(mean + off, 0.1 * mean), 0.0)
-    chances /= chances.sum(axis=1, keepdims=True)
-    variance = np.where(allowed, square - mean**2 + prior * (1 - share), 0.0)
-    variance = np.maximum(variance, 0.0)
+    chances = mean / mean.sum(axis=1, keepdims=True)
+    variance = np.maximum(np.where(allowed, square - mean**2, 0.0), 0.0)
     return Behaviour(
         chances=chances,
         squares=np.minimum((chances**2 + variance).sum(axis=1), 1.0),
-        leads=post.sum(axis=0),
         variance=variance,
         visits=visits,
     )
 
 
-def _left_over(left: FloatArray, variance: FloatArray) -> float:
-    """Return the variance of what is left, beyond what it is expected to be: if that is sure.
+def squares_beyond(
+    table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray
+) -> tuple[float, float]:
+    """Return what squared chances sum to beyond those of even ones, and its standard error.
 
-    The square of a quantity of Laplace's law has five times the variance that it has itself, as a
-    square; so the mean of such squares, each weighed by how sure it is, is known to about this.
+    The squares of a noisy table, less those of its noise: unbiased, and so better than the chances
+    that a model finds where noise is loud.
     """
-    weight = 1 / np.maximum(variance, 1e-12) ** 2
-    found = float(np.average(left**2 - variance, weights=weight))
-    sure = 2 * math.sqrt(5 / float(weight.sum()))
-    return min(max(found - sure, 0.0), _MOST_LEFT)
+    number = allowed.sum(axis=1)
+    inside = np.where(allowed, table, 0.0)
+    sums = inside.sum(axis=1)
+    off = np.where(allowed, inside - (sums / number)[:, None], 0.0)
+    free = float((number - 1).sum())
+    found = float((off**2).sum()) - noise**2 * free - max(float(sums.sum()), 0.0)
+    whole = float((sums**2).sum()) - noise**2 * float(number.sum())
+    whole = max(whole, float(visits.sum()) ** 2 / len(table), np.finfo(float).tiny)
+    return found / whole, noise**2 * math.sqrt(5 * free) / whole
+
+
+def _excess(table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray) -> float:
+    """Return the expected mean of squared positions, 0 for even chances, 1 for a leader alone."""
+    even = 1 - float(np.average(1 / allowed.sum(axis=1), weights=visits))
+    found, off = (each / max(even, 1e-9) for each in squares_beyond(table, noise, allowed, visits))
+    share = _SQUARES[1] ** 2 / (_SQUARES[1] ** 2 + off**2)
+    return float(np.clip(_SQUARES[0] + share * (found - _SQUARES[0]), 0.0, 1.0))
 
 
 def _leaders(
-    table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray
+    table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray, excess: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return chances of leaders and of others, shape (points, S), and how likely each is.
 
@@ -214,7 +215,15 @@ def _leaders(
         post = per_point * weight[:, None]
         weight = (post / post.sum(axis=0) * tells).sum(axis=1)
         weight /= weight.sum()
-    post = like * weight[:, None, None]
+    # Tilted: where noise is loud, likelihoods alone find leaders that are not there.
+    square = np.linspace(0, 1, _POINTS) ** 2
+    low, high = -60.0, 60.0
+    for _ in range(_ITERATIONS):
+        tilted = weight * np.exp((low + high) / 2 * (square - 0.5)) + 1e-300
+        post = per_point * tilted[:, None]
+        mean = float(np.average(square @ post / post.sum(axis=0), weights=visits))
+        low, high = ((low + high) / 2, high) if mean < excess else (low, (low + high) / 2)
+    post = like * tilted[:, None, None]
     return chance, other, post / post.sum(axis=(0, 2))[:, None]
 
 

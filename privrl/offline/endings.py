@@ -17,11 +17,10 @@ from privrl.data.logs.log import LogSpace
 from privrl.numerics.typing import BoolArray
 from privrl.numerics.typing import FloatArray
 from privrl.offline.facts import LogFacts
-from privrl.offline.persons import PersonStream
-from privrl.offline.purses import Added
+from privrl.offline.persons import Added, PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
-_FREQUENT: Final = 0.2  # of a purse, paid for the cell of an outcome that is frequent
+_FREQUENT: Final = 0.2  # of a budget, paid for the cell of an outcome that is frequent
 _AGAINST: Final = 0.1  # of a cell, with which frequent outcomes count against the rarest
 _REWARDS: Final = 0.2  # of what is left, for rewards on the way
 _ITERATIONS: Final = 4

@@ -5,14 +5,14 @@ were logged, and a *place* from 0 to 1, where its return lies in the public rang
 weight to two sums: the part ``place`` of it to a high one, the rest to a low one. So an episode
 costs its weight, whatever it earned, and the value is where the high sum lies in both. All that a
 person adds is divided by the largest weight that there can be, and by how many episodes there can
-be: they pay a purse at most (`privrl.offline.persons`).
+be: they pay a budget at most (`privrl.offline.persons`).
 
 **How far off it may be.** For a supposed value v, in places, the sum over all persons of
 ``high (1 - v) - low v`` is zero but for chance and noise; values for which it is not, by more than
 so many of its deviations, are outside the bounds (Fieller, 1954), which remain sensible where noise
 is as large as the sums. The deviation is that of the noise and of the squares of what persons add
 to this sum, which are released in a second table. Those who have a weight of a part t of the
-largest have the part 1 - t of their purse left, and ``t - t²`` is less: so they need not add the
+largest have the part 1 - t of their budget left, and ``t - t²`` is less: so they need not add the
 square of t, but say by how much it is smaller than t, and mostly that costs nothing.
 """
 
@@ -37,10 +37,13 @@ from privrl.numerics.checks import check_is
 from privrl.numerics.checks import plain_array
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.offline.budget import person_cost
-from privrl.offline.persons import PersonStream, paid_stream
-from privrl.offline.purses import Added
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
+from privrl.offline.persons import Added
+from privrl.offline.persons import PersonStream
+from privrl.offline.persons import paid_stream
+from privrl.offline.persons import person_cost
 from privrl.offline.support import check_discount, check_support
 
 Method = Literal["last", "steps"]

@@ -6,14 +6,45 @@ from typing import Final
 
 import numpy as np
 
-from privrl.data.logs import Log
-from privrl.data.logs.log import LogSpace
-from privrl.files.html import InHtml
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
-from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
-from privrl.offline.persons import PersonStream
-from privrl.offline.purses import Added
+from privrl._html import InHtml
+from privrl._typing import BoolArray, FloatArray, IntArray
+from privrl.data.logs import Log, LogSpace
+from privrl.offline.persons import Added, PersonStream
+
+CHOSEN: Final = 2.0  # times as far below, where it is the largest of many noisy values
+DEVIATIONS: Final = 2.2  # on each side of 95 in 100, of normal laws and of Laplace's
+
+
+@dataclass(frozen=True)
+class Estimate(InHtml):
+    """What an episode earns in the mean, from what was released: nothing more leaves.
+
+    Attributes
+    ----------
+    value : float
+        Of an episode.
+    lower, upper : float
+        Meant to have it between them in 95 of 100 logs: normal, of noise and of who was logged, to
+        first order. ``docs/results/logs.md`` says in how many they have, of simulated ones: in
+        fewer where a policy is planned for noisy counts, as what noise hides counts as paying
+        nothing.
+    """
+
+    value: float
+    lower: float
+    upper: float
+
+
+def estimate(value: float, below: float, above: float, possible: tuple[float, float]) -> Estimate:
+    """Return an estimate with its bounds, within what is possible.
+
+    ``below`` and ``above`` are how far it may be off.
+    """
+    low, high = possible
+    bounds = value - below, value, value + above
+    lower, inside, upper = (float(min(max(each, low), high)) for each in bounds)
+    return Estimate(inside, lower, upper)
+
 
 SHARE: Final = 0.02  # of the budget
 
@@ -158,3 +189,34 @@ def _fractions(noisy: FloatArray, noise: float) -> FloatArray:
 
 def _between(value: float, low: float, high: float) -> float:
     return float(min(max(value, low), high))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a policy is learned from: the noise, public facts, and released ones.
+
+    Attributes
+    ----------
+    stream : PersonStream
+        Releases about the persons of the log.
+    space, facts
+        The public part of the log, and what was released of it before.
+    discount : float
+        In (0, 1].
+    allowed : array of bool, shape (S, A), or None
+        Which actions are admissible, if known.
+    chances : array, shape (S, A), or None
+        The propensities, if public.
+    """
+
+    stream: PersonStream
+    space: LogSpace
+    facts: LogFacts
+    discount: float
+    allowed: BoolArray | None
+    chances: FloatArray | None
+
+    @property
+    def visits(self) -> float:
+        """The number of steps of all persons."""
+        return self.facts.persons * self.facts.episodes * self.facts.steps

@@ -20,14 +20,24 @@ from privrl.data.logs.partitions import PartitionedLog
 from privrl.numerics.typing import BoolArray
 from privrl.numerics.typing import FloatArray
 from privrl.numerics.typing import IntArray
+from privrl.offline.behaviour import counted_steps
 from privrl.offline.behaviour import positive
-from privrl.offline.decisions import Decisions, decisions_of, with_a_choice
-from privrl.offline.estimates import DEVIATIONS, Estimate, estimate
-from privrl.offline.facts import SHARE, LogFacts
-from privrl.offline.persons import PersonStream
-from privrl.offline.popularity import Look, Popularity
-from privrl.offline.purses import Added, Adds
-from privrl.offline.returns import Telling, release_returns
+from privrl.offline.behaviour import usual_steps
+from privrl.offline.facts import DEVIATIONS
+from privrl.offline.facts import Estimate
+from privrl.offline.facts import SHARE
+from privrl.offline.facts import Task
+from privrl.offline.facts import estimate
+from privrl.offline.persons import Added
+from privrl.offline.persons import Adds
+from privrl.offline.popularity import Look
+from privrl.offline.popularity import Other
+from privrl.offline.popularity import Popularity
+from privrl.offline.returns import Decisions
+from privrl.offline.returns import Telling
+from privrl.offline.returns import decisions_of
+from privrl.offline.returns import release_returns
+from privrl.offline.returns import with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are
@@ -45,12 +55,11 @@ _BY_RETURNS: Final = (0.7, 2.5)
 _RETURNS: Final = 0.12  # of the budget, for them,
 _AFTER: Final = (0.15,)  # rounds after them, before the last,
 _SLOPE: Final = 0.6  # and states differ by this much of what they did, when all do better
-_AHEAD: Final = 0.5  # scales of the noise
 _ROUNDS: Final = 12  # without privacy
 _FEW_ACTIONS: Final = 3  # of each state, where it is not known which there are
 _GAINS: Final = (0.6, 1.7)  # what is gained in the end, times what is promised to first order
 _FUTURES: Final = 64  # of a vote
-_KEPT: Final = (0.3, 0.5, 0.7)  # of a purse, for moves: without returns, with them, chances known
+_KEPT: Final = (0.3, 0.5, 0.7)  # of a budget, for moves: without returns, with them, chances known
 _LEAST: Final = 1e-6  # of the largest reward: persons' sums are not smaller
 
 
@@ -85,40 +94,21 @@ class Learned:
     value: Estimate | None
 
 
-def learn(
-    stream: PersonStream,
-    log: Log | PartitionedLog,
-    facts: LogFacts,
-    *,
-    discount: float,
-    allowed: BoolArray | None,
-    chances: FloatArray | None,
-    balanced: bool,
-) -> Learned:
-    """Return a policy that is better than what was done, as far as noise lets it be seen.
+def learn(task: Task, log: Log | PartitionedLog, *, balanced: bool) -> Learned:
+    """Return a policy that improves on the behaviour policy, as far as the noise allows.
 
     Parameters
     ----------
-    stream : PersonStream
-        About the persons of the log; with Laplace noise, or none.
+    task : Task
+        What is learned from; its noise is Laplace, or none.
     log : Log or PartitionedLog
         Of which only what is public is read here.
-    facts : LogFacts
-        What was released of it before.
-    discount : float
-        In (0, 1].
-    allowed : array of bool, shape (S, A), optional
-        Which actions there are.
-    chances : array, shape (S, A), optional
-        Chances of actions that were followed.
     balanced : bool
         Whether all actions of a state were as frequent: then sums compare as means do.
     """
     # Without privacy one may look whether there is anything to learn from.
-    empty = stream.noise == 0 and log.n_steps == 0
-    return _Learner(
-        stream, log, facts, discount=discount, allowed=allowed, chances=chances, balanced=balanced
-    ).learned(empty=empty)
+    empty = task.stream.noise == 0 and log.n_steps == 0
+    return _Learner(task, balanced=balanced).learned(empty=empty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,20 +201,12 @@ class _Told:
 class _Learner:
     """One run of the rule: all that it decides depends on public facts and on what was released."""
 
-    def __init__(
-        self,
-        stream: PersonStream,
-        space: LogSpace,
-        facts: LogFacts,
-        *,
-        discount: float,
-        allowed: BoolArray | None,
-        chances: FloatArray | None,
-        balanced: bool,
-    ) -> None:
-        self._stream, self._space, self._facts = stream, space, facts
-        self._discount, self._allowed, self._chances = discount, allowed, chances
-        self._shape = space.n_states, space.n_actions
+    def __init__(self, task: Task, *, balanced: bool) -> None:
+        self._task, self._stream, self._space, self._facts = (
+            task, task.stream, task.space, task.facts
+        )  # fmt: skip
+        self._discount, self._allowed, self._chances = task.discount, task.allowed, task.chances
+        self._shape = task.space.n_states, task.space.n_actions
         self._balanced = balanced
         self._lean, self._spent = np.zeros(self._shape), SHARE + _MOMENTS
 
@@ -245,16 +227,19 @@ class _Learner:
         action, values = np.full(self._shape[0], -1, np.intp), level.values
         value: Estimate | None = self._facts.done
         kind: Kind = "behaviour"
-        look = None
-        if not (self._balanced or empty) and self._signal(1.0, size) >= _NOTHING:
-            look = self._look(bound, divided=bool(by_rounds))
+        look, signal = None, self._signal(1.0, size)
+        if not self._balanced and self._blind():
+            signal = 0.0
+        if not (self._balanced or empty) and signal >= _NOTHING:
+            other: Other = "rounds" if by_rounds else "vote"
+            look = self._look(other if signal >= _FAINT else "nothing")
         if look is not None and look.way == "popular":
             action = self._popularity.most_popular(look)
             if (action >= 0).any():
                 kind, value = "popular", self._unsure(self._facts.done.value)
-        elif self._signal(1.0, size) < _FAINT:
+        elif signal < _FAINT:
             values = at_first.values
-        elif empty or bound <= 0 or (look is not None and look.way == "behaviour"):
+        elif empty or bound <= 0:
             pass
         elif by_rounds:
             kind = "rounds"
@@ -266,20 +251,17 @@ class _Learner:
             action, kind, values, allowed, strength, value if self._discount == 1 else None
         )
 
-    def _look(self, bound: float, *, divided: bool) -> Look:
-        """Release what the behaviour tells, and take it in."""
-        self._popularity = Popularity(
-            self._stream,
-            self._space,
-            self._facts,
-            discount=self._discount,
-            allowed=self._allowed,
-            chances=self._chances,
-            rest=1 - self._spent,
-        )
-        look = self._popularity.look(bound, self._variance, self._spread, divided=divided)
+    def _look(self, other: Other) -> Look:
+        """Release a first look at the behaviour policy, and take it in."""
+        self._popularity = Popularity(self._task, 1 - self._spent)
+        look = self._popularity.look(self._variance, self._spread, other)
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
+
+    def _blind(self) -> bool:
+        """Return whether noise hides even the value of the behaviour policy."""
+        done = self._facts.done
+        return self._stream.noise > 0 and (done.lower, done.upper) == self._space.return_range()
 
     def _outcomes_tell(self) -> bool:
         """Return whether it is known which actions there are, and outcomes alone pay."""
@@ -309,13 +291,14 @@ class _Learner:
 
     def _moments(self, level: _Expected) -> tuple[float, float]:
         """Return the mean sum of a person's differences, and the mean square of a step's."""
-        low, high = self._space.step_rewards
-        ends, varies = _farthest(self._ends(level)), high > low
+        facts, (low, high) = self._facts, self._space.step_rewards
+        ends = self._ends(level)
+        if low == high:  # then differences are zero but at ends
+            often = np.array(facts.outcomes) @ ends**2 if len(ends) else 0.0
+            return 0.0, max(float(often) / facts.steps, 1e-12)
         of_steps = high - low + abs(level.drift) + (1 - self._discount) * abs(level.values[0])
-        most = self._space.most_episodes * (ends + self._space.most_steps * of_steps * varies)
-        most_square = most * (ends + of_steps * varies)
-        if most <= 0:
-            return 0.0, 1e-12
+        most = self._space.most_episodes * (_farthest(ends) + self._space.most_steps * of_steps)
+        most_square = most * (_farthest(ends) + of_steps)
 
         def adds(part: Log, _: FloatArray) -> Added:
             n, differences = part.n_persons, np.abs(level.of(part))
@@ -328,11 +311,9 @@ class _Learner:
         visits = self._facts.episodes * self._facts.steps
         size = min(max(told[0], 0.0), 1.0) * most
         square = min(max(told[1], 1e-4), 1.0) * most_square / visits
-        return (size if varies else 0.0), square
+        return size, square
 
     def _set_spread(self) -> None:
-        facts = self._facts
-        self._visits = facts.persons * facts.episodes * facts.steps
         deviation = np.sqrt(self._variance)
         self._spread = Spread(
             cell=_EFFECT * deviation,
@@ -346,7 +327,7 @@ class _Learner:
             n_cells = self._shape[0] * min(_FEW_ACTIONS, self._shape[1])
         else:
             n_cells = int(self._allowed.sum())
-        of_cell = self._visits / n_cells
+        of_cell = self._task.visits / n_cells
         noise = self._stream.noise * self._largest(self._level(1.0), size) / share
         deviation = np.sqrt(self._variance * of_cell + noise**2)
         return float(self._spread.cell * of_cell / deviation)
@@ -354,47 +335,35 @@ class _Learner:
     # Tables --------------------------------------------------------------------------------------
 
     def _vote_at_once(self, level: _Expected, bound: float) -> IntArray:
-        whole = 1 - self._spent
+        """Vote for an action in each state, by sums of differences.
+
+        A person with budget left adds it to the actions of their first steps. Actions that are
+        never taken get no votes then, and in a skewed log rare ones do not win by being rare.
+        """
+        whole, most = 1 - self._spent, usual_steps(self._facts)
         unit, n_actions = whole / bound, self._shape[1]
-        choice = None if self._allowed is None else self._allowed.sum(axis=1) > 1
+        allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
+        choice = allowed.sum(axis=1) > 1
+        alone = self._balanced and self._allowed is not None
 
         def adds(part: Log, _: FloatArray) -> Added:
-            if choice is not None:
-                steps = with_a_choice(part, level.discount, choice)
-                cells = _cells(steps, n_actions)
-                return Added(steps.person, cells, level.differences(steps), unit)
-            # Who has something left says with it where they were: what nobody does, none votes for.
-            person, amount, n = part.person, level.of(part), part.n_persons
-            cost = np.bincount(person, weights=np.abs(amount), minlength=n) * unit
-            room = np.maximum(whole - cost, 0.0) / np.bincount(person, minlength=n)
-            return Added(person, _cells(part, n_actions), amount + room[person] / unit, unit)
+            steps = with_a_choice(part, level.discount, choice)
+            amount, n = level.differences(steps), part.n_persons
+            if alone:
+                return Added(steps.person, _cells(steps, n_actions), amount, unit)
+            cost = np.bincount(steps.person, weights=np.abs(amount), minlength=n) * unit
+            counted = np.flatnonzero(counted_steps(part, most) & choice[part.state])
+            person = part.person[counted]
+            number = np.maximum(np.bincount(person, minlength=n), most)
+            room = np.maximum(whole - cost, 0.0) / unit / number
+            return Added(
+                np.append(steps.person, person),
+                np.append(_cells(steps, n_actions), _cells(part, n_actions)[counted]),
+                np.append(amount, room[person]),
+                unit,
+            )
 
-        allowed = np.ones(self._shape, np.bool_) if self._allowed is None else self._allowed
-        return self._vote(adds, allowed, np.zeros(self._shape))
-
-    def _vote(self, adds: Adds, allowed: BoolArray, favour: FloatArray) -> IntArray:
-        """Vote for an action in each state, or for what is done there already, -1.
-
-        Where actions were taken alike, one of them at random is as good as what was done. Where
-        they were not, and rewards are earned on the way, of which values that are alike know
-        nothing, that may be better than any: it stands for election too, a little ahead.
-        """
-        low, high = self._space.step_rewards
-        if self._balanced or low == high:
-            return self._stream.vote(adds, allowed, favour)
-        n_states, n_actions = self._shape
-
-        def wider(part: Log, left: FloatArray) -> Added:
-            added = adds(part, left)
-            return replace(added, cell=added.cell + added.cell // n_actions)
-
-        ahead = _AHEAD * self._stream.noise / np.sqrt(2.0)
-        chosen = self._stream.vote(
-            wider,
-            np.hstack([allowed, np.ones((n_states, 1), np.bool_)]),
-            np.hstack([favour, np.full((n_states, 1), ahead)]),
-        )
-        return np.where(chosen == n_actions, -1, chosen)
+        return self._stream.vote(adds, allowed, np.zeros(self._shape))
 
     def _in_rounds(
         self, shares: tuple[float, ...], level: _Expected, bound: float, *, by_returns: bool
@@ -423,7 +392,7 @@ class _Learner:
             adds = _differences(expects, telling, n_actions, unit, 1.0 if vote else share * rest)
             if vote:
                 noise = self._stream.noise / unit / np.sqrt(2.0)
-                action = self._vote(adds, allowed, told.favour(noise) * unit)
+                action = self._stream.vote(adds, allowed, told.favour(noise) * unit)
                 gain = told.gain_of_a_vote(noise)
                 return action, expects.values, self._value(action, gain, told)
             table = self._stream.update(adds, allowed.size)
@@ -517,7 +486,7 @@ class _Learner:
             self._allowed = _shown(table, noise)
         allowed = self._allowed
         inside = np.where(allowed, table, 0.0)
-        factor = self._visits / max(inside.sum(), noise)
+        factor = self._task.visits / max(inside.sum(), noise)
         number = allowed.sum(axis=1)
         of_state = positive(inside.sum(axis=1), noise**2 * number)
         even = (of_state / number)[:, None]

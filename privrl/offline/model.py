@@ -15,22 +15,24 @@ from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
-from privrl.numerics.typing import BoolArray, FloatArray
-from privrl.offline.budget import person_cost
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
 from privrl.offline.counts import (
     LONGEST,
     ReleasedCounts,
     belief_of,
+    by_outcome,
     counts_show,
+    of_rewards,
+    of_rows,
     release_counts,
 )
 from privrl.offline.endings import Endings, release_endings
 from privrl.offline.facts import SHARE, release_facts
-from privrl.offline.persons import PersonStream, paid_stream
+from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.planning import best_plan
-from privrl.offline.statements import statement_of
+from privrl.offline.saving import statement_of
 from privrl.offline.support import check_support
-from privrl.offline.values import by_outcome, of_rewards, of_rows
 
 _UNKNOWN: Final = "unknown"  # the outcome of what no count shows
 _OVER: Final = "over"  # where the log has no outcomes

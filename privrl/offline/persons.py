@@ -1,11 +1,11 @@
 """What leaves of persons: tables of noisy sums, and votes, all from one budget.
 
-Each person has a purse of 1. Whatever they add to a table is paid from it, by its size, and who has
-nothing left adds nothing more: a privacy filter for each person (Feldman and Zrnic, *Individual
-privacy accounting via a Rényi filter*, 2021). The noise has one scale for all tables, and a table
-for which persons pay a share of their purse is that much louder over it. So whoever needs little
-for one table has more for the next, and which tables there are, and what is added to them, may
-depend on all that was released before.
+Each person has a budget of 1. Each contribution to a table is paid from it, by its size, and a
+person without budget contributes nothing more: an individual privacy filter (Feldman and Zrnic,
+*Individual privacy accounting via a Rényi filter*, 2021). The noise has one scale for all tables. A
+table for which persons pay a share of their budget has that much more noise relative to the share.
+So a person who needs little for one table has more left for the next. The tables, and the
+contributions to them, may depend on all earlier releases.
 
 **Sums.** Size is the sum of absolute amounts, and noise is Laplace of scale ``1 / epsilon``. Given
 what left before, a person who adds amounts of size ``c`` changes the likelihood of the next table
@@ -18,7 +18,7 @@ to 1 at most, whatever comes out, so Rényi divergences of every order add up to
 of norm 1, and the whole is dominated by it (Smith and Thakurta, *Fully adaptive composition for
 Gaussian differential privacy*, 2022).
 
-Amounts are rounded towards zero to a grid of 2^-24 of a purse: sums are exact in any order, and
+Amounts are rounded towards zero to a grid of 2^-24 of a budget: sums are exact in any order, and
 noise is discrete on that grid, drawn exactly. On a grid a likelihood moves by its whole factor
 with each grain, which is dearer than Laplace noise on the line at the same scale by the grid's
 share: ``2 log((1 + exp(1/t)) / 2)`` against ``1/t``, for a scale of ``t`` grains. So sums are drawn
@@ -30,17 +30,27 @@ Gaussian noise too is a little louder, and hides as much as on the line, in delt
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Final, Literal, NoReturn, Protocol
 
 import numpy as np
 
+from privrl._checks import check_between
+from privrl._checks import check_is
 from privrl.accounting import releases
 from privrl.accounting.base import Accountant
+from privrl.accounting.calibration import calibrate
+from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, target_of
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
+from privrl.costs.relations import AddRemovePerson
+from privrl.costs.relations import NORMS
+from privrl.costs.relations import Relation
+from privrl.costs.relations import ReplacePerson
+from privrl.costs.relations import SUMS
 from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.fixed import fixed
@@ -49,10 +59,170 @@ from privrl.numerics.discrete_gaussian import gaussian_on_grid
 from privrl.numerics.discrete_noise import discrete_laplace, permute_and_flip
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.offline.purses import FARTHEST, PURSE, Adds, Size, purses_of
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 
-_SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in purses: what can be drawn on the grid
+BUDGET: Final = 2.0**24  # grains of a budget
+FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted
+_STEPS: Final = 2**20  # of persons who are looked at together
+_AT_ONCE: Final = 8  # tables that are summed in one place
+
+Size = Literal["sums", "norms", "any"]
+"""How what a person adds is measured: by absolute amounts, by their squares, or not at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """What the persons of a part of a log add to a table.
+
+    Attributes
+    ----------
+    person, cell, amount : array, shape (n,)
+        Who adds how much to which cell.
+    unit : float or array, shape (n_persons,)
+        What an amount of 1 costs: part of a budget for sums, its root for norms.
+    most : float or array, shape (n_persons,)
+        The largest part of their budget that persons pay here. Who would pay more, or has less
+        left, adds all of their amounts scaled down.
+    """
+
+    person: IntArray
+    cell: IntArray
+    amount: FloatArray
+    unit: float | FloatArray = 1.0
+    most: float | FloatArray = 1.0
+
+
+Adds = Callable[[Log, FloatArray], Added]
+"""From a part of a log, and what each of its persons has left of 1, to what they add."""
+
+
+class Budgets(Protocol):
+    """The budgets of all persons of a log, wherever they are."""
+
+    def pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        """Return the sums of what persons add, in grains, and take from them what it costs."""
+
+
+def budgets_of(log: Log | PartitionedLog, size: Size) -> Budgets:
+    """Return full budgets for all persons of a log."""
+    check_is("log", log, Log, PartitionedLog)
+    return _Partitioned(log, size) if isinstance(log, PartitionedLog) else _Here(log, size)
+
+
+class _Here:
+    """Budgets of persons whose log is in memory."""
+
+    def __init__(self, log: Log, size: Size) -> None:
+        # Some persons at a time, for the memory's sake; without a grid it would change sums.
+        self._parts = [log] if size == "any" else list(log.blocks(_STEPS))
+        self._size, self._left = size, [full(part, size) for part in self._parts]
+
+    def pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        total, still = np.zeros(n_cells), []
+        for part, left in zip(self._parts, self._left, strict=True):
+            sums, rest = pay(part, left, adds, n_cells, self._size)
+            total += sums
+            still.append(rest)
+        self._left = still
+        return total
+
+
+class _Partitioned:
+    """Budgets of persons who are on a cluster.
+
+    What a part has left is made from what it had before: where a worker dies, the cluster makes it
+    again from the files, with the same result.
+    """
+
+    def __init__(self, log: PartitionedLog, size: Size) -> None:
+        self._log, self._size = log, size
+        self._left = [log.submit(full, part, size) for part in log.parts]
+
+    def pay(self, adds: Adds, n_cells: int) -> FloatArray:
+        submit = self._log.submit
+        paid = [
+            submit(pay, part, left, adds, n_cells, self._size)
+            for part, left in zip(self._log.parts, self._left, strict=True)
+        ]
+        self._left = [submit(itemgetter(1), each) for each in paid]
+        sums = [submit(itemgetter(0), each) for each in paid]
+        while len(sums) > 1:
+            sums = [
+                submit(_together, *sums[k : k + _AT_ONCE]) for k in range(0, len(sums), _AT_ONCE)
+            ]
+        return self._log.result(sums[0])
+
+
+def _together(*tables: FloatArray) -> FloatArray:
+    total: FloatArray = np.sum(tables, axis=0)
+    return total
+
+
+def full(log: Log, size: Size) -> FloatArray:
+    """Return a full budget for each person of a part, in grains or in squares of grains."""
+    return np.full(log.n_persons, BUDGET**2 if size == "norms" else BUDGET)
+
+
+def pay(
+    log: Log, left: FloatArray, adds: Adds, n_cells: int, size: Size
+) -> tuple[FloatArray, FloatArray]:
+    """Return sums of what the persons of a part add, in grains, and what they have left then.
+
+    What a person adds follows from their own amounts, and nothing that these may be raises or
+    warns: what is not finite counts for nothing, or for very much.
+
+    Raises
+    ------
+    ValueError
+        If there is no such person or cell.
+    """
+    whole = BUDGET**2 if size == "norms" else BUDGET
+    with np.errstate(all="ignore"):
+        added = adds(log, left / whole)
+        person, cell = np.asarray(added.person, np.intp), np.asarray(added.cell, np.intp)
+        _check_places(person, cell, log.n_persons, n_cells)
+        unit = added.unit if np.ndim(added.unit) == 0 else np.asarray(added.unit)[person]
+        grains = added.amount * unit * BUDGET
+    if size == "any":
+        return _summed(cell, grains, n_cells), left
+    grains = np.clip(np.nan_to_num(grains), -FARTHEST, FARTHEST)
+    if size == "norms":  # of one cell are one amount, else rounding could undo what cancels
+        place, where = np.unique(person * n_cells + cell, return_inverse=True)
+        grains = _summed(where, grains, len(place))
+        person, cell = place // n_cells, place % n_cells
+    wanted = _sizes(person, grains, left, size)
+    allowed = np.minimum(left, np.asarray(added.most) * whole)
+    with np.errstate(all="ignore"):
+        part = np.where(wanted > allowed, allowed / wanted, 1.0)
+    if size == "norms":
+        part = np.sqrt(part)
+    # A little less, so that rounding does not make it more than is left,
+    part[part < 1] *= 1 - 2.0**-40
+    grains = np.trunc(grains * part[person])
+    # and nothing if it did all the same: nobody pays what they do not have.
+    grains[(_sizes(person, grains, left, size) > left)[person]] = 0.0
+    return _summed(cell, grains, n_cells), left - _sizes(person, grains, left, size)
+
+
+def _sizes(person: IntArray, grains: FloatArray, left: FloatArray, size: Size) -> FloatArray:
+    """Return what amounts cost each person; under norms, of different cells."""
+    return _summed(person, grains**2 if size == "norms" else np.abs(grains), len(left))
+
+
+def _check_places(person: IntArray, cell: IntArray, n_persons: int, n_cells: int) -> None:
+    for name, places, size in (("person", person, n_persons), ("cell", cell, n_cells)):
+        if len(places) and not (places.min() >= 0 and places.max() < size):
+            raise ValueError(f"each {name} must be a whole number from 0, less than how many are.")
+
+
+def _summed(places: IntArray, amounts: FloatArray, size: int) -> FloatArray:
+    sums: FloatArray = np.bincount(places, amounts, size).astype(np.float64, copy=False)
+    return sums
+
+
+_SIZES: Final = (2.0**-20, 2.0**15.5)  # of noise, in budgets: what can be drawn on the grid
 
 PersonCost = LaplaceCost | GaussianCost | NoPrivacy
 
@@ -66,7 +236,7 @@ class PersonStream:
         What is known of the persons.
     cost : LaplaceCost, GaussianCost or NoPrivacy
         Of everything that leaves here together: of the table `SUMS` or `NORMS` of `AddRemovePerson`
-        or `ReplacePerson`; its noise is for purses of 1, from 2^-20 to 2^15.5.
+        or `ReplacePerson`; its noise is for budgets of 1, from 2^-20 to 2^15.5.
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     accountant : Accountant, optional
@@ -96,7 +266,7 @@ class PersonStream:
         self._size: Size = "sums"
         if not isinstance(cost, LaplaceCost):
             self._size = "norms" if isinstance(cost, GaussianCost) else "any"
-        self._purses = purses_of(log, self._size)
+        self._budgets = budgets_of(log, self._size)
         self._lock, self._in_use, self._paid = threading.RLock(), False, False
         releases.charge(accountant, cost)  # last: a charged budget can be used
 
@@ -110,7 +280,7 @@ class PersonStream:
 
     @property
     def noise(self) -> float:
-        """Deviation of the noise on a table for which a whole purse is paid."""
+        """Deviation of the noise on a table for which a whole budget is paid."""
         match self.cost:
             case LaplaceCost(scale=scale):
                 return scale * np.sqrt(2.0)
@@ -126,7 +296,7 @@ class PersonStream:
     def unit(self, share: float, size: float) -> float:
         """Return what an amount of 1 is to cost, for persons of a size to pay a share of 1.
 
-        ``size`` is a sum of amounts, or a sum of squares, as purses are paid.
+        ``size`` is a sum of amounts, or a sum of squares, as budgets are paid.
         """
         return share / size if self.sums else math.sqrt(share / size)
 
@@ -144,7 +314,7 @@ class PersonStream:
         Returns
         -------
         array, shape (n_cells,)
-            In units of purses: sums of amounts times what one costs, with noise.
+            In units of budgets: sums of amounts times what one costs, with noise.
 
         Raises
         ------
@@ -169,7 +339,7 @@ class PersonStream:
         allowed : array of bool, shape (rows, options)
             Which options there are, one at least in each row.
         favour : array, shape (rows, options)
-            What is added to the sums, in purses; known.
+            What is added to the sums, in budgets; known.
 
         Returns
         -------
@@ -184,16 +354,16 @@ class PersonStream:
         if self._size == "norms":
             raise ValueError("a vote must be paid by sums, got a GaussianCost; give no delta.")
         # Whole numbers are added, not floats: one person's grain stays one beside what is known.
-        known = np.rint(np.where(allowed, favour, 0.0) * PURSE)
+        known = np.rint(np.where(allowed, favour, 0.0) * BUDGET)
         known = np.clip(known, -FARTHEST, FARTHEST).astype(np.int64)
 
         def draw(data: FloatArray, rng: np.random.Generator) -> IntArray:
-            scores = (data * PURSE).reshape(allowed.shape)
+            scores = (data * BUDGET).reshape(allowed.shape)
             if not isinstance(self.cost, LaplaceCost):
                 best: IntArray = np.where(allowed, scores + known, -np.inf).argmax(axis=1)
                 return best
             whole: IntArray = scores.astype(np.int64) + known
-            return permute_and_flip(whole, allowed, self.cost.scale * PURSE, rng)
+            return permute_and_flip(whole, allowed, self.cost.scale * BUDGET, rng)
 
         with self._alone():
             sums = self._pay(adds, allowed.size)
@@ -201,7 +371,7 @@ class PersonStream:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Make one table at a time, from what all before have left of purses and of randomness."""
+        """Make one table at a time, from what all before have left of budgets and of randomness."""
         if self._made_in != this_process():  # before the lock, which a fork may leave locked
             raise ValueError(
                 "a stream about persons must be used in the process that made it: two that go on "
@@ -226,20 +396,20 @@ class PersonStream:
         return cost
 
     def _pay(self, adds: Adds, n_cells: int) -> FloatArray:
-        """Return the sums of what persons add, in purses; it is taken from what they have left."""
+        """Return the sums of what persons add, in budgets; it is taken from what they have left."""
         as_rng(self._rng)  # it is of this process
-        return self._purses.pay(adds, n_cells) / PURSE
+        return self._budgets.pay(adds, n_cells) / BUDGET
 
     def _add_noise(self, data: FloatArray, rng: np.random.Generator) -> FloatArray:
         noise: FloatArray | IntArray
         match self.cost:
             case LaplaceCost(scale=scale):
-                noise = discrete_laplace(scale * PURSE + 0.25, data.shape, rng)
+                noise = discrete_laplace(scale * BUDGET + 0.25, data.shape, rng)
             case GaussianCost(sigma=sigma):
-                noise = gaussian_on_grid(sigma * PURSE, data.shape, rng)
+                noise = gaussian_on_grid(sigma * BUDGET, data.shape, rng)
             case _:
                 return data
-        noisy: FloatArray = data + noise / PURSE
+        noisy: FloatArray = data + noise / BUDGET
         return noisy
 
 
@@ -290,6 +460,62 @@ def _check_cost(cost: PersonCost) -> None:
         )
     if not _SIZES[0] <= size <= _SIZES[1]:
         raise ValueError(
-            f"cost must be of noise from 2**-20 to 2**15.5 purses, got {shown(cost)}: it is drawn "
+            f"cost must be of noise from 2**-20 to 2**15.5 budgets, got {shown(cost)}: it is drawn "
             "on a grid of 2**-24."
         )
+
+
+_LEAST, _MOST = 2.0**-14, 2.0**15  # epsilons that noise on the grid of budgets can be drawn for
+
+
+def person_cost(
+    epsilon: float | None,
+    relation: Relation | None = None,
+    *,
+    delta: float = DEFAULT_DELTA,
+    order: float | None = None,
+) -> PersonCost:
+    """Return the cost of everything released about persons, with the least noise.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        In nats, from 2**-14 to 2**15; None for no privacy.
+    relation : Relation, optional
+        `AddRemovePerson`, by default, or `ReplacePerson`.
+    delta : float
+        In [0, 1). Noise is Laplace, which keeps pure epsilon and so every delta. (Gaussian noise of
+        the same (epsilon, delta) hides what policies are learned from.)
+    order : float, optional
+        Makes ``epsilon`` a bound on the Rényi divergence of this order, > 1. Noise is Gaussian.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the relation is not about persons.
+    """
+    relation = AddRemovePerson() if relation is None else relation
+    if not isinstance(relation, AddRemovePerson | ReplacePerson):
+        raise ValueError(
+            f"relation must be AddRemovePerson() or ReplacePerson(), got {shown(relation)}; a "
+            "log is of persons."
+        )
+    if epsilon is None:
+        return NoPrivacy(relation)
+    epsilon = check_between("epsilon", epsilon, _LEAST, _MOST, "smaller means more privacy")
+    target = target_of(epsilon, delta, order)
+    if not isinstance(target, RenyiDP):
+        return _laplace(epsilon, relation)
+
+    def gaussian(sigma: float) -> GaussianCost:
+        return GaussianCost(sigma=sigma, relation=relation, table=NORMS)
+
+    return gaussian(calibrate(target, gaussian, rises=False))
+
+
+def _laplace(epsilon: float, relation: Relation) -> LaplaceCost:
+    most = max(sum(map(abs, vector)) for vector in relation.changes(SUMS))
+    cost = LaplaceCost(scale=most / epsilon, relation=relation, table=SUMS)
+    while cost.pure_epsilon > epsilon:
+        cost = replace(cost, scale=float(np.nextafter(cost.scale, np.inf)))
+    return cost

@@ -22,8 +22,9 @@ from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng
-from privrl.numerics.typing import BoolArray, FloatArray, IntArray
-from privrl.offline.budget import person_cost
+from privrl.numerics.typing import BoolArray
+from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import IntArray
 from privrl.offline.counts import (
     LARGEST,
     LONGEST,
@@ -32,13 +33,12 @@ from privrl.offline.counts import (
     counts_show,
     release_counts,
     table_size,
+    value_in_counts,
 )
-from privrl.offline.estimates import Estimate
-from privrl.offline.facts import SHARE, LogFacts, release_facts
+from privrl.offline.facts import SHARE, Estimate, LogFacts, Task, release_facts
 from privrl.offline.learning import learn
-from privrl.offline.persons import PersonStream, paid_stream
+from privrl.offline.persons import PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
-from privrl.offline.values import value_in_counts
 
 _RARITY = 0.4  # of the range of rewards, by the root of how often an action was taken
 
@@ -152,10 +152,8 @@ def fit_policy(
             return _by_counts(log, stream, facts, allowed)
         if not stream.sums:
             return _nothing(log, stream, facts, allowed)
-        learned = learn(
-            stream, log, facts,
-            discount=discount, allowed=allowed, chances=chances, balanced=uniform,
-        )  # fmt: skip
+        task = Task(stream, log, facts, discount, allowed, chances)
+        learned = learn(task, log, balanced=uniform)
         return LoggedPolicy(**vars(learned), facts=facts, cost=cost, unit=log.unit)
 
 

@@ -1,6 +1,7 @@
 """Policies from logs in files that people can read."""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
@@ -9,21 +10,31 @@ from typing import Any, Final, Literal, Self, get_args
 import numpy as np
 
 from privrl.accounting.targets import DEFAULT_DELTA
-from privrl.envs.released import Released, check_labels, checked_statement
-from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
+from privrl.costs.base import Cost
+from privrl.costs.noise import LaplaceCost
+from privrl.envs.released import Released
+from privrl.envs.released import check_labels
+from privrl.envs.released import checked_statement
+from privrl.envs.released import privacy_statement
+from privrl.files.files import Write
+from privrl.files.files import check_stated
+from privrl.files.files import read_bytes
+from privrl.files.files import save_all
+from privrl.files.files import text_writer
 from privrl.files.html import InHtml
-from privrl.files.plain import listed, parse_json
-from privrl.files.sharing import Verdict, check_said, judge_by
+from privrl.files.plain import listed
+from privrl.files.plain import parse_json
+from privrl.files.sharing import Verdict
+from privrl.files.sharing import check_said
+from privrl.files.sharing import judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import IntArray
-from privrl.offline.budget import person_cost
 from privrl.offline.counts import LONGEST
-from privrl.offline.estimates import Estimate
-from privrl.offline.facts import LogFacts
+from privrl.offline.facts import Estimate, LogFacts
+from privrl.offline.persons import person_cost
 from privrl.offline.planning import plan_for
 from privrl.offline.policy import LoggedPolicy
-from privrl.offline.statements import statement_of
 
 Kind = Literal["behaviour", "popular", "vote", "rounds", "counts", "plan"]
 
@@ -434,3 +445,51 @@ def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {shown(value)}.")
     return float(value)
+
+
+def unit_in_words(unit: str) -> str:
+    """Return the privacy unit of a log, named as its column is: ``"visit: all episodes"``."""
+    name = unit if unit.isprintable() else ascii(unit)
+    return name if unit == "episode" else f"{name}: all episodes"
+
+
+def statement_of(
+    cost: Cost,
+    epsilon: float,
+    *,
+    unit: str,
+    order: float | None,
+    released: str,
+    randomness: str | None,
+    caveats: Iterable[str] = (),
+    details: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the privacy statement of what left of persons.
+
+    Parameters
+    ----------
+    cost : LaplaceCost or GaussianCost
+        Of everything.
+    epsilon, order
+        The budget, as `privrl.offline.persons.person_cost` takes it.
+    released : str
+        What left, in words: sums, votes.
+    randomness, caveats, details
+        As `privrl.envs.privacy_statement` takes them.
+
+    Returns
+    -------
+    dict
+    """
+    noise = "Laplace" if isinstance(cost, LaplaceCost) else "Gaussian"
+    given: dict[str, Any] = {"delta": 0.0} if order is None else {"order": order}
+    return privacy_statement(
+        unit=unit_in_words(unit),
+        relation=str(cost.relation),
+        epsilon=epsilon,
+        released=f"{released}, each scaled to a size of 1, with {noise} noise",
+        randomness=randomness,
+        caveats=caveats,
+        details=details,
+        **given,
+    )

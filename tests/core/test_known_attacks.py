@@ -19,7 +19,7 @@ from privrl.costs.relations import AddRemoveRecord, ReplaceRecord
 from privrl.mechanisms import GaussianMechanism, LaplaceMechanism
 from privrl.numerics.discrete_gaussian import discrete_gaussian
 from privrl.numerics.exact_dirichlet import posterior_rows, rounded_log_gammas
-from privrl.offline.purses import Added, full, pay
+from privrl.offline.persons import Added, full, pay
 from privrl.samplers import NoisyCounts
 
 Array = np.ndarray

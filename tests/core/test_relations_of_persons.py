@@ -140,7 +140,7 @@ def test_what_is_covered(relation: Relation) -> None:
 
 
 def test_changes_are_summed_exactly() -> None:
-    """A grain more than a purse is seen where it is a grain of many."""
+    """A grain more than a budget is seen where it is a grain of many."""
     cost = LaplaceCost(scale=1.0, relation=AddRemovePerson(), table=SUMS)
     grain = 2.0**-24
     table = np.zeros(2**10)

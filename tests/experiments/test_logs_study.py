@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from privrl.experiments.logs import Condition, Study, clinic, run_study, ward
 from privrl.experiments.logs.plots import scores_by_persons
 from privrl.experiments.logs.report import (
     UNIT,
@@ -19,6 +18,8 @@ from privrl.experiments.logs.report import (
     summary,
     text_table,
 )
+from privrl.experiments.logs.study import Condition, Study, run_study
+from privrl.experiments.logs.worlds import clinic, ward
 from privrl.experiments.workers import JobFailed
 
 CLINIC, WARD = clinic(1, name="a clinic", n_states=12), ward(n_states=12)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from fake_icu import write_tables, write_wheel
 
-from privrl.experiments.logs import World, clinic, clinics, icu_world, simulate_log, ward
+from privrl.experiments.logs.simulate import simulate_log
+from privrl.experiments.logs.worlds import World, clinic, clinics, icu_world, ward
 
 WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")  # a path
 DIES, LIVES = 2, 3  # columns of the tables of `small`

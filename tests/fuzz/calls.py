@@ -17,8 +17,7 @@ import pandas as pd
 from judge import CANARY, CANARY_NUMBER, Call
 
 FOLDERS = (
-    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs",
-    "data.schema", "envs", "experiments", "experiments.logs", "experiments.suites",
+    "accounting", "agents", "audit", "costs", "data", "data.datasets", "data.logs", "data.schema", "envs", "experiments", "experiments.suites",
     "experiments.sweeps", "experiments.training", "ledger", "mechanisms", "models",
     "offline", "samplers",
 )  # fmt: skip
@@ -43,7 +42,7 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "Account", "Amount", "BudgetExceeded", "Entry", "Estimate", "LedgerAccountant", "LedgerError", "LogFacts", "LoggedPolicy", "PaperStepWarning",
+            "Account", "Amount", "BudgetExceeded", "Entry", "LedgerAccountant", "LedgerError", "LoggedPolicy", "PaperStepWarning",
             "PolicyValue", "Receipt", "ReleasedPolicy",
             "suites.SuiteResult", "SweepProgress", "SweepResult", "TrainResult", "Log", "Transition", "Stretch",
         ),
@@ -51,10 +50,8 @@ LEFT_OUT: dict[str, str] = {
     ),
     **dict.fromkeys(("learning_figure", "policy_figure", "reward_against_epsilon"), _PICTURE),
     **dict.fromkeys(
-        ("run_study", "run_suite", "read_partitions", "read_partitioned_records", "icu_world",
-         "Study", "sepsis_simulator",
-         "clinics", "train", "learn_counts", "from_minari", "run_job",
-         "World", "audit_replay",
+        ("run_suite", "read_partitions", "read_partitioned_records",
+         "train", "learn_counts", "from_minari", "run_job", "audit_replay",
          "TabularVectorEnv", "default_path", "Job"), _LONG,
     ),
     "load": "fetches files from other machines",
@@ -117,8 +114,10 @@ def table() -> dict[str, Valid]:
     from privrl.envs.riverswim import RiverSwimEnv
     from privrl.envs.worth import worth
     from privrl.envs.wrappers import Discretised
-    from privrl.experiments import logs as worlds
     from privrl.experiments import suites, sweeps
+    from privrl.experiments.logs import worlds
+    from privrl.experiments.logs.simulate import simulate_log
+    from privrl.experiments.logs.study import Condition
     from privrl.mechanisms import errors
     from privrl.mechanisms.additive import normalise
     from privrl.mechanisms.design import expected_loss
@@ -134,6 +133,8 @@ def table() -> dict[str, Valid]:
     from privrl.models.histograms.release import count_cells
     from privrl.models.histograms.result import PrivateHistogram
     from privrl.models.logistic_regression.choice import load_classifier
+    from privrl.offline.persons import PersonStream
+    from privrl.offline.persons import person_cost
     from privrl.samplers.base import stack
     from privrl.samplers.factorisations import LocalNoise
 
@@ -793,7 +794,7 @@ def table() -> dict[str, Valid]:
     # offline
     budget = {"epsilon": 1.0, "delta": 1e-5, "order": None, "relation": person}
     support = {"admissible": np.ones((2, 2), bool), "behaviour": "uniform"}
-    add("person_cost", offline.person_cost, **budget)
+    add("person_cost", person_cost, **budget)
     add(
         "fit_model",
         offline.fit_model,
@@ -815,7 +816,7 @@ def table() -> dict[str, Valid]:
         ),
     )
     add("plan_for", offline.plan_for, released=model, discount=0.9)
-    add("PersonStream", offline.PersonStream, lambda: both(log=log, cost=offline.person_cost(1.0)))
+    add("PersonStream", PersonStream, lambda: both(log=log, cost=person_cost(1.0)))
     saved = offline.ReleasedPolicy.of_model(model, discount=1.0)
     add("ReleasedPolicy.from_dict", offline.ReleasedPolicy.from_dict, data=saved.to_dict())
     add("save_policy", offline.save_policy, lambda: {"path": Path("p.json"), "policy": saved})
@@ -1286,12 +1287,12 @@ def table() -> dict[str, Valid]:
             "rng": rng(),
         },
     )
-    add("Condition", worlds.Condition, behaviour="uniform", known=True, admissible=True)
+    add("Condition", Condition, behaviour="uniform", known=True, admissible=True)
     add("clinic", worlds.clinic, seed=1, name="c", n_states=9, n_actions=3, n_next=4)
     add("ward", worlds.ward, seed=1, name="w", n_states=24, n_actions=5)
     add(
         "simulate_log",
-        worlds.simulate_log,
+        simulate_log,
         lambda: {
             "world": mdp,
             "behaviour": np.full((4, 2), 0.5),

@@ -6,8 +6,9 @@ import numpy as np
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline import PersonStream
-from privrl.offline.purses import Added, Adds
+from privrl.offline.persons import Added
+from privrl.offline.persons import Adds
+from privrl.offline.persons import PersonStream
 
 Array = np.ndarray
 

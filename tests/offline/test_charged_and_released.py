@@ -30,16 +30,15 @@ from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files import files as _files
 from privrl.offline import (
-    PersonStream,
     ReleasedPolicy,
     evaluate_policy,
     fit_model,
     fit_policy,
     load_policy,
-    person_cost,
     plan_for,
 )
-from privrl.offline.statements import unit_in_words
+from privrl.offline.persons import PersonStream, person_cost
+from privrl.offline.saving import unit_in_words
 
 Random = np.random.Generator
 LOUD = LaplaceCost(scale=2.0**-15, relation=AddRemovePerson(), table=SUMS)  # hardly any noise
@@ -334,7 +333,7 @@ def test_an_interrupt_after_the_charge_says_what_is_spent(
 
 @pytest.mark.parametrize("cost", [LOUD, NORMAL], ids=["sums", "norms"])
 def test_an_interrupted_table_is_not_paid_for_twice(cost: Any) -> None:
-    """Wherever it stops, all tables together get one purse of each person at most."""
+    """Wherever it stops, all tables together get one budget of each person at most."""
     adds = says(np.arange(50), np.zeros(50, np.intp), np.ones(50))
     for number in first_times(lambda: PersonStream(crowd(50), cost, 0).update(adds, 1)):
         stream = None
@@ -370,8 +369,8 @@ def in_parts(log: Log) -> PartitionedLog:
 
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("asks", ["updates", "votes"])
-def test_threads_get_one_purse_together(partitioned: bool, asks: str) -> None:
-    """Each waits within what the other adds; without a lock both see full purses."""
+def test_threads_get_one_budget_together(partitioned: bool, asks: str) -> None:
+    """Each waits within what the other adds; without a lock both see full budgets."""
     log = in_parts(crowd(100)) if partitioned else crowd(100)
     spent = RdpAccountant()
     stream = PersonStream(log, LOUD, 0, spent)

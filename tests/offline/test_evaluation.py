@@ -16,7 +16,9 @@ from privrl.audit import audit_replay
 from privrl.costs.relations import AddRemovePerson, ReplacePerson, ReplaceRecord
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline import PersonStream, evaluate_policy, fit_policy
+from privrl.offline import evaluate_policy
+from privrl.offline import fit_policy
+from privrl.offline.persons import PersonStream
 
 # Worlds whose values are sums over their tables --------------------------------------------------
 
@@ -484,7 +486,7 @@ GRAIN = 1e-5  # amounts are rounded to grains
 @pytest.mark.parametrize("frozen", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 @pytest.mark.parametrize("episodes", [1, 2])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_nobody_adds_more_than_a_purse(name, episodes, frozen):
+def test_nobody_adds_more_than_a_budget(name, episodes, frozen):
     """All persons: with any episode of two steps at the most, or any two of one step."""
     public, action, method = SETTINGS[name]
     base = [[(0, 0, WON)], [(1, 1, LOST)]]
@@ -511,7 +513,7 @@ def test_nobody_adds_more_than_a_purse(name, episodes, frozen):
     assert sizes.max() <= 1 + 1e-9  # added, and removed
     replaced = np.abs(added[:, None, :] - added).sum(axis=2)
     assert replaced.max() <= 2 + 1e-9
-    # Nobody was cut down to it: the same goes in where purses are not looked at.
+    # Nobody was cut down to it: the same goes in where budgets are not looked at.
     for each in persons[:: 7 if episodes > 1 else 1]:
         assert np.abs(given(each, epsilon=None) - given(each)).max() < GRAIN
     if name != "steps, clipped":  # where larger weights take longer episodes

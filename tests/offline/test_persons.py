@@ -33,7 +33,8 @@ from privrl.costs.relations import (
 from privrl.data.logs import Log
 from privrl.numerics.discrete_noise import permute_and_flip
 from privrl.numerics.randomness import secret_rng
-from privrl.offline import PersonStream, persons, purses
+from privrl.offline import persons
+from privrl.offline.persons import PersonStream
 
 Array = np.ndarray
 Added = Sequence[tuple[int, float]]  # what a person adds to a table: cells and amounts
@@ -95,9 +96,9 @@ def adaptive(people: Sequence[Added], cost: Any, say: float) -> list[Array]:
         with np.errstate(over="ignore"):
             louder = amount * (0.7 + abs(first[0]))
 
-        def with_room(part: Log, left: Array) -> purses.Added:
+        def with_room(part: Log, left: Array) -> persons.Added:
             room = np.maximum(left - 0.2, 0.05)  # of each person
-            return purses.Added(person, 1 - cell, louder, room, room)
+            return persons.Added(person, 1 - cell, louder, room, room)
 
         stream.update(with_room, 2)
         if stream.sums:
@@ -129,7 +130,7 @@ def moved(one: list[Array], other: list[Array], cost: Any) -> Fraction:
 
 @both
 @pytest.mark.parametrize("say", [0.0, -0.6, 3.0])
-def test_a_person_changes_all_tables_by_one_purse(cost: Any, say: float) -> None:
+def test_a_person_changes_all_tables_by_one_budget(cost: Any, say: float) -> None:
     others: list[Added] = [[(0, 1.0)], [(1, -0.2), (0, 0.3)]]
     before, most = adaptive(others, cost, say), Fraction(0)
     for each in PEOPLE:
@@ -142,7 +143,7 @@ def test_a_person_changes_all_tables_by_one_purse(cost: Any, say: float) -> None
 
 
 @both
-def test_a_replaced_person_changes_two_purses(cost: Any) -> None:
+def test_a_replaced_person_changes_two_budgets(cost: Any) -> None:
     few: list[Added] = [*PEOPLE[::5], [(0, 5.0)], [(0, -5.0)]]
     all_of_them = [adaptive([[(1, 0.4)], each], cost, -0.6) for each in few]
     allowed = 4 if cost is GAUSSIAN else 2  # the norm is 2
@@ -150,20 +151,20 @@ def test_a_replaced_person_changes_two_purses(cost: Any) -> None:
     assert 0.99 * allowed < most <= allowed
 
 
-def test_without_purses_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: Any = purses.pay
+def test_without_budgets_the_brute_force_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: Any = persons.pay
 
     def forgets(part: Log, left: Array, *given: Any) -> Any:
-        return whole(part, purses.full(part, "sums"), *given)
+        return whole(part, persons.full(part, "sums"), *given)
 
-    monkeypatch.setattr(purses, "pay", forgets)
+    monkeypatch.setattr(persons, "pay", forgets)
     there, gone = ([[(0, 1.0)] * n] for n in (3, 0))
     assert moved(adaptive(there, LAPLACE, 0.0), adaptive(gone, LAPLACE, 0.0), LAPLACE) > 1.3
 
 
 @both
 @given(data=st.data())
-def test_purses(cost: Any, data: st.DataObject) -> None:
+def test_budgets(cost: Any, data: st.DataObject) -> None:
     """They only get emptier, by what goes in, and by no more than the most that is said."""
     n = data.draw(st.integers(1, 4))
     amounts = st.floats(-3, 3) | st.sampled_from(AMOUNTS)
@@ -218,8 +219,8 @@ def test_who_would_pay_too_much_is_scaled_down(cost: Any) -> None:
     np.testing.assert_allclose(inside, expected, atol=1e-6)
 
 
-def test_a_share_is_of_the_purse() -> None:
-    """Of squares under norms: so a quarter of a purse lets an amount of a half through."""
+def test_a_share_is_of_the_budget() -> None:
+    """Of squares under norms: so a quarter of a budget lets an amount of a half through."""
     for cost, through in ((LAPLACE, 0.25), (GAUSSIAN, 0.5)):
         np.testing.assert_allclose(summed([[(0, 1.0)]], 1, cost, most=0.25), through, atol=1e-6)
 
@@ -229,7 +230,7 @@ def test_each_has_their_own_unit() -> None:
     np.testing.assert_array_equal(summed(people, 2, unit=np.array([0.5, 0.25])), [0.25, 0.125])
 
 
-def test_amounts_that_cancel_in_a_cell_leave_purses_whole() -> None:
+def test_amounts_that_cancel_in_a_cell_leave_budgets_whole() -> None:
     """Rounded one by one they came to more than was asked for, and more than was left."""
     stream, seen = stream_of(1, GAUSSIAN), Seen(0.0)
     none, many = np.zeros(1, np.intp), np.zeros(12_000, np.intp)
@@ -409,7 +410,7 @@ def test_law_of_a_vote() -> None:
     favour = np.tile([1.0, 0.0, 0.3, 1e9], (n, 1))
     cost = LaplaceCost(scale=0.25, relation=AddRemovePerson(), table=SUMS)
     stream = stream_of(2, cost, seed=2)
-    # The same votes in every row would cost a purse each: they are known in all but the first.
+    # The same votes in every row would cost a budget each: they are known in all but the first.
     favour[1:, :3] += [-0.6, 0.4, 0.2]
     chosen = stream.vote(says(*flat(people), unit), allowed, favour * unit)
     expected = n * chances(np.array([[0.4, 0.4, 0.5]]) * unit / 0.25)[0]

@@ -15,16 +15,14 @@ from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline import (
-    LogFacts,
-    LoggedPolicy,
-    PersonStream,
-    fit_model,
-    fit_policy,
-    policy,
-    purses,
-)
+from privrl.offline import LoggedPolicy
+from privrl.offline import fit_model
+from privrl.offline import fit_policy
+from privrl.offline import persons
+from privrl.offline import policy
+from privrl.offline.facts import LogFacts
 from privrl.offline.facts import release_facts
+from privrl.offline.persons import PersonStream
 
 Pipeline = Callable[[Log], Any]
 ALL = np.ones((3, 2), np.bool_)
@@ -174,34 +172,34 @@ def test_an_exact_fact_is_seen_to_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(fit(20.0))
 
 
-def test_a_stream_without_purses_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: Any = purses.pay
+def test_a_stream_without_budgets_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: Any = persons.pay
 
-    def forgets(part: Log, left: Any, adds: purses.Adds, *given: Any) -> Any:
-        def more(part: Log, left: Any) -> purses.Added:
+    def forgets(part: Log, left: Any, adds: persons.Adds, *given: Any) -> Any:
+        def more(part: Log, left: Any) -> persons.Added:
             added = adds(part, left / 64)
             return replace(added, most=added.most if np.ndim(added.most) else 64.0)
 
-        return whole(part, 64 * purses.full(part, "sums"), more, *given)
+        return whole(part, 64 * persons.full(part, "sums"), more, *given)
 
-    monkeypatch.setattr(purses, "pay", forgets)
+    monkeypatch.setattr(persons, "pay", forgets)
     seen = found(fit(1000.0, admissible=ALL, behaviour="uniform", discount=0.9))
     assert any("more than its cost covers" in each for each in seen)
 
 
 def test_a_replaced_person_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cost that says one purse does not cover them."""
+    """A cost that says one budget does not cover them."""
 
-    def one_purse(epsilon: float, *_: Any, **__: Any) -> LaplaceCost:
+    def one_budget(epsilon: float, *_: Any, **__: Any) -> LaplaceCost:
         return LaplaceCost(scale=1 / epsilon, relation=AddRemovePerson(), table=SUMS)
 
-    monkeypatch.setattr(policy, "person_cost", one_purse)
+    monkeypatch.setattr(policy, "person_cost", one_budget)
     assert any("more than its cost covers" in each for each in found(fit(1e3), replaced=True))
     assert not found(fit(1e3), replaced=False)
 
 
 def test_amounts_that_depend_on_who_else_is_there_are_seen() -> None:
-    """Of four persons each adds a whole purse, of three each three quarters: 1.75 are gone."""
+    """Of four persons each adds a whole budget, of three each three quarters: 1.75 are gone."""
     cost = LaplaceCost(scale=1.0, relation=AddRemovePerson(), table=SUMS)
 
     def run(log: Log) -> Any:

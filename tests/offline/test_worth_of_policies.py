@@ -9,12 +9,11 @@ from offline_logs import log_of, random_person
 from privrl.data.logs import Log
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
-from privrl.experiments.logs import World, clinic, simulate_log, ward
-from privrl.experiments.logs.worlds import BEHAVIOURS
-from privrl.offline import Estimate, fit_policy, plan_for
-from privrl.offline.counts import ReleasedCounts, belief_of
-from privrl.offline.estimates import DEVIATIONS, estimate
-from privrl.offline.values import largest_of, value_in_counts
+from privrl.experiments.logs.simulate import simulate_log
+from privrl.experiments.logs.worlds import BEHAVIOURS, World, clinic, ward
+from privrl.offline import fit_policy, plan_for
+from privrl.offline.counts import ReleasedCounts, belief_of, largest_of, value_in_counts
+from privrl.offline.facts import DEVIATIONS, Estimate, estimate
 
 Array = np.ndarray
 FALSE_ALARM = 1e-6
