@@ -12,10 +12,7 @@ from privrl.agents.schedules import EveryEpisode, Schedule
 from privrl.agents.setup import TabularSetup
 from privrl.agents.tabular import TabularAgent
 from privrl.envs.planning import as_policy
-from privrl.numerics.checks import check_count
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 
 if TYPE_CHECKING:

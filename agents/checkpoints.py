@@ -27,17 +27,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
-from privrl._checks import check_positive
-from privrl._checks import check_rng
-from privrl._fixed import fixed
-from privrl._processes import this_process
-from privrl._shown import shown
 from privrl.accounting.journal import KeepsJournal
-from privrl.accounting.ledger import Ledger
-from privrl.accounting.ledger import drawn_twice
-from privrl.agents.observer import Observer
-from privrl.agents.observer import counted_types
+from privrl.accounting.ledger import Ledger, drawn_twice
+from privrl.agents.observer import Observer, counted_types
 from privrl.agents.rewards import BetaPosterior, HatPosterior
 from privrl.costs import (
     BatchCost,
@@ -52,19 +44,14 @@ from privrl.costs import (
     Together,
 )
 from privrl.envs import TabularMDP
-from privrl.files.files import read_bytes
-from privrl.files.files import save_private
+from privrl.files.files import read_bytes, save_private
+from privrl.files.fixed import fixed
 from privrl.files.plain import parse_json
-from privrl.files.states import PutBack
-from privrl.files.states import Taken
-from privrl.files.states import pack
-from privrl.files.states import settings_digest
-from privrl.files.states import settings_of
-from privrl.files.states import unpack
-from privrl.numerics.randomness import SECRET
-from privrl.numerics.randomness import derived_rng
-from privrl.numerics.randomness import randomness_of
-from privrl.numerics.randomness import secret_rng
+from privrl.files.shown import shown
+from privrl.files.states import PutBack, Taken, pack, settings_digest, settings_of, unpack
+from privrl.numerics.checks import check_count, check_positive, check_rng
+from privrl.numerics.processes import this_process
+from privrl.numerics.randomness import SECRET, derived_rng, randomness_of, secret_rng
 from privrl.numerics.typing import FloatArray
 from privrl.samplers.base import Sampler
 from privrl.samplers.dirichlet import SingleDraw

@@ -8,9 +8,7 @@ from privrl.agents.from_counts import CountsAgent
 from privrl.agents.setup import TabularSetup
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 

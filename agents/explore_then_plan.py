@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from privrl.agents.from_counts import CountsAgent
-from privrl.agents.schedules import Once
-from privrl.agents.schedules import Schedule
+from privrl.agents.schedules import Once, Schedule
 from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior

@@ -4,15 +4,12 @@ from abc import ABC
 
 import numpy as np
 
-from privrl.agents.rewards import BetaPosterior
-from privrl.agents.rewards import KnownRewards
+from privrl.agents.rewards import BetaPosterior, KnownRewards
 from privrl.agents.setup import TabularSetup
 from privrl.agents.tabular import TabularAgent
 from privrl.files.shown import shown
 from privrl.numerics.randomness import secret_rng
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 

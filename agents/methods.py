@@ -9,10 +9,6 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from privrl._checks import check_between, check_count, check_is, check_positive, check_truth
-from privrl._plain import lookup
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.rdp import RdpAccountant
@@ -48,7 +44,11 @@ from privrl.costs.relations import DAMPED, Relation, ReplaceStep
 from privrl.envs.facts import PublicFacts, public_facts
 from privrl.envs.support import Support
 from privrl.envs.tabular import TabularMDP
+from privrl.files.plain import lookup
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_count, check_is, check_positive, check_truth
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.samplers.base import Sampler, stack
 from privrl.samplers.buffered import BufferedFactorisation
 from privrl.samplers.dirichlet import Concentrated, Diffuse, DirichletSampler

@@ -17,16 +17,10 @@ from privrl.costs.base import BatchCost, Cost, NoPrivacy, tables_released
 from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.support import Support
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_does
-from privrl.numerics.checks import check_is
-from privrl.numerics.checks import check_truth
-from privrl.numerics.checks import plain_array
+from privrl.numerics.checks import check_is, plain_array
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import as_rng
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import check_total
 
 Entries = tuple[IntArray, FloatArray]  # cells of a flat table, and what is added to each

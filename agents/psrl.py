@@ -12,6 +12,7 @@ from privrl.costs.relations import Relation
 from privrl.envs.support import Support
 from privrl.files.fixed import fixed
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 
 if TYPE_CHECKING:

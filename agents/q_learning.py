@@ -15,9 +15,7 @@ from privrl.envs.rows import TransitionRows
 from privrl.envs.tabular import TabularMDP
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_count
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NonPrivate
 

@@ -20,9 +20,7 @@ from privrl.costs.relations import DAMPED_REWARDS, Relation
 from privrl.envs.wrappers import clipped
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_is
+from privrl.numerics.checks import as_floats, check_count, check_is
 from privrl.numerics.dirichlet_rows import row_sums
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.samplers.base import GRID, Posterior, Sampler, check_sampler, check_table

@@ -7,9 +7,7 @@ import numpy as np
 from privrl.agents.from_counts import CountsAgent
 from privrl.agents.setup import TabularSetup
 from privrl.files.fixed import fixed
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_between, check_count, check_positive
 from privrl.numerics.typing import IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from privrl._checks import check_is
-from privrl._plain import did_you_mean
+from privrl.files.plain import did_you_mean
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_count
+from privrl.numerics.checks import check_between, check_count, check_is
 
 
 class Schedule(Protocol):

@@ -5,8 +5,6 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import as_floats, check_count, check_does, check_is, check_truth
-from privrl._typing import BoolArray, FloatArray
 from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.targets import Target
 from privrl.agents.rewards import RewardModel
@@ -14,7 +12,9 @@ from privrl.agents.schedules import Schedule, check_schedule
 from privrl.costs.base import Cost
 from privrl.costs.relations import ReplaceEpisode
 from privrl.envs.support import Support
+from privrl.numerics.checks import as_floats, check_count, check_does, check_is, check_truth
 from privrl.numerics.randomness import Rng
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.samplers.base import Sampler, check_table
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
-from privrl.accounting.ledger import Ledger
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.agents.checkpoints import Checkpointed, Draws, noise_of
@@ -26,21 +25,9 @@ from privrl.costs.relations import PaperStep
 from privrl.envs.planning import best_actions, plan_support
 from privrl.files.fixed import fixed
 from privrl.files.html import table
-from privrl.numerics.checks import as_floats
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_is
-from privrl.numerics.checks import check_rng
-from privrl.numerics.checks import check_truth
-from privrl.numerics.processes import this_process
-from privrl.numerics.randomness import Rng
-from privrl.numerics.randomness import as_rng
-from privrl.numerics.randomness import randomness_of
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
-from privrl.samplers.base import Draw
-from privrl.samplers.base import Posterior
-from privrl.samplers.base import Sampler
+from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.samplers.base import Draw, Posterior, Sampler
 
 if TYPE_CHECKING:  # they train agents
     from privrl.agents.checkpoints import Checkpoint

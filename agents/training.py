@@ -14,16 +14,11 @@ from gymnasium.spaces import Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from privrl.agents.checkpoints import Checkpoint
-from privrl.agents.checkpoints import Keeper
-from privrl.agents.checkpoints import Record
+from privrl.agents.checkpoints import Checkpoint, Keeper, Record
 from privrl.agents.observer import Transition
 from privrl.agents.tabular import TabularAgent
-from privrl.envs.facts import Playable
-from privrl.envs.facts import pays_on_arrival
-from privrl.envs.facts import proved_without_arrival
-from privrl.envs.steps import any_action
-from privrl.envs.steps import rollout_steps
+from privrl.envs.facts import Playable, pays_on_arrival, proved_without_arrival
+from privrl.envs.steps import any_action, rollout_steps
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count, plain_array

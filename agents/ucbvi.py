@@ -9,8 +9,7 @@ from privrl.agents.rewards import BetaPosterior
 from privrl.agents.setup import TabularSetup
 from privrl.files.fixed import fixed
 from privrl.numerics.checks import check_positive
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.samplers.base import Posterior
 from privrl.samplers.noisy_counts import NoisyPosterior
 

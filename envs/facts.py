@@ -21,15 +21,10 @@ from privrl._registration import LONGEST_HAND
 from privrl.envs.minigrid import Position
 from privrl.envs.tabular import TabularMDP
 from privrl.envs.toy_text import episode_limit
-from privrl.envs.wrappers import Discretised
-from privrl.envs.wrappers import FlattenActions
-from privrl.envs.wrappers import FlattenDiscrete
-from privrl.envs.wrappers import InRange
-from privrl.envs.wrappers import clipped
+from privrl.envs.wrappers import Discretised, FlattenActions, FlattenDiscrete, InRange, clipped
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_is
+from privrl.numerics.checks import check_count, check_is
 
 DEFAULT_HORIZON: Final = 100
 """Steps of an episode where nothing limits them."""

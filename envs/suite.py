@@ -13,8 +13,6 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_is
-from privrl._shown import shown
 from privrl.envs.blackjack import blackjack
 from privrl.envs.exploration import deep_sea, double_chain, key_and_door, six_arms
 from privrl.envs.operations import inventory, machine_replacement, queue
@@ -22,6 +20,8 @@ from privrl.envs.random_tables import dense, garnet
 from privrl.envs.riverswim import riverswim
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_is
 
 
 @dataclass(frozen=True)

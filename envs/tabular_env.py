@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from privrl.envs.facts import Outcome
 from privrl.envs.released import Released
 from privrl.envs.released_files import load_released
-from privrl.envs.released_render import ansi
-from privrl.envs.released_render import rgb_array
+from privrl.envs.released_render import ansi, rgb_array
 from privrl.envs.tables import load_tables
 from privrl.envs.tabular import TabularMDP
 from privrl.files.shown import shown

@@ -8,10 +8,8 @@ import numpy as np
 
 from privrl.envs.facts import tables_hold
 from privrl.files.html import InHtml
-from privrl.numerics.checks import check_is
-from privrl.numerics.checks import plain_array
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.checks import check_is, plain_array
+from privrl.numerics.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

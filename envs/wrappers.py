@@ -12,13 +12,12 @@ from gymnasium.spaces import Dict, Discrete, Space
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from privrl._typing import BoolArray
-from privrl._typing import FloatArray
 from privrl.envs.bins import PUBLIC_BINS, edges_of
 from privrl.envs.minigrid import Position, is_minigrid
 from privrl.envs.spaces import Part, element_of, parts_of, values_of
 from privrl.files.shown import shown
 from privrl.numerics.checks import as_floats, check_is
+from privrl.numerics.typing import BoolArray, FloatArray
 
 
 class FlattenDiscrete(

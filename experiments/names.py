@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from privrl._plain import lookup
 from privrl.costs.relations import (
     AddRemoveRecord,
     PaperStep,
@@ -16,9 +15,8 @@ from privrl.costs.relations import (
     ReplaceStep,
     ReplaceTransition,
 )
-from privrl.files.plain import did_you_mean
+from privrl.files.plain import lookup
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_is
 
 if TYPE_CHECKING:  # the names of relations are asked for where nothing is learned
     import gymnasium as gym

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped] # has no types
 
-from privrl._plain import lookup
+from privrl.files.plain import lookup
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 

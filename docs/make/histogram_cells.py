@@ -19,8 +19,7 @@ from privrl.mechanisms import TablesMechanism
 from privrl.models.estimates.mixture import fit
 from privrl.models.histograms.choice import choose_mechanism
 from privrl.models.histograms.release import histogram
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 DELTA = 1e-6

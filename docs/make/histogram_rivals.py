@@ -18,8 +18,7 @@ from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.frequencies import frequencies
 from privrl.models.estimates.tables import row_probabilities
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 _BLOCKS = 10  # cells to a block, and blocks to a block of blocks
 _TREES = 30  # cells from which on there are trees

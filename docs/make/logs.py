@@ -32,17 +32,16 @@ from privrl.experiments.logs.report import (
     text_table,
 )
 from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.study import Condition
-from privrl.experiments.logs.study import Study
-from privrl.experiments.logs.study import run_study
-from privrl.experiments.logs.worlds import BEHAVIOURS
-from privrl.experiments.logs.worlds import World
-from privrl.experiments.logs.worlds import clinics
-from privrl.experiments.logs.worlds import icu_world
-from privrl.experiments.logs.worlds import sepsis_simulator
-from privrl.experiments.logs.worlds import ward
-from privrl.files.files import save_all
-from privrl.files.files import table_writer
+from privrl.experiments.logs.study import Condition, Study, run_study
+from privrl.experiments.logs.worlds import (
+    BEHAVIOURS,
+    World,
+    clinics,
+    icu_world,
+    sepsis_simulator,
+    ward,
+)
+from privrl.files.files import save_all, table_writer
 from privrl.offline import LoggedPolicy, evaluate_policy, fit_model, fit_policy, plan_for
 
 _WHEEL = os.environ.get("PRIVRL_ICU_SEPSIS")

@@ -8,12 +8,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from privrl._plain import lookup
 from privrl.experiments.figures import FIGURES
 from privrl.experiments.figures.kept import kept
 from privrl.experiments.sweeps.jobs import versions
 from privrl.experiments.workers import on_workers
 from privrl.files import files as _files
+from privrl.files.plain import lookup
 from privrl.numerics.randomness import SEEDED
 
 _PACKAGES = ("privrl", "privrl.envs", "privrl.agents", "privrl.experiments")

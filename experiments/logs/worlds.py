@@ -10,14 +10,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl.envs.icu_sepsis import icu_sepsis
-from privrl.envs.icu_sepsis import icu_sepsis_choices
+from privrl.envs.icu_sepsis import icu_sepsis, icu_sepsis_choices
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import plain_array
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.checks import check_count, plain_array
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Behaviour = Literal["uniform", "half-expert"]
 

@@ -26,7 +26,7 @@ from privrl.experiments.reports.parts import (
 )
 from privrl.experiments.reports.policies import policy_parts
 from privrl.experiments.reports.promise import HEADING, promise
-from privrl.experiments.specs import budget_name, unit_name
+from privrl.experiments.specs import budget_name
 from privrl.experiments.suites.report import (
     FINAL,
     HALVES,

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from privrl._plain import lookup
 from privrl.agents.methods import Method
 from privrl.experiments.suites.suite import SuiteSpec
 from privrl.experiments.sweeps.presets import override
+from privrl.files.plain import lookup
 
 _OURS = Method(agent="sparse-psrl")
 

@@ -10,18 +10,10 @@ import numpy as np
 import pandas as pd
 
 from privrl.accounting.targets import DEFAULT_DELTA
-from privrl.agents.methods import Method
-from privrl.agents.methods import NO_PRIVACY
-from privrl.envs import SUITE
-from privrl.envs import TabularMDP
-from privrl.envs import benchmark
+from privrl.agents.methods import NO_PRIVACY, Method
+from privrl.envs import SUITE, TabularMDP, benchmark
 from privrl.envs.suite import Benchmark
-from privrl.experiments.specs import Block
-from privrl.experiments.specs import Delta
-from privrl.experiments.specs import RenyiOrder
-from privrl.experiments.specs import Runs
-from privrl.experiments.specs import Seed
-from privrl.experiments.specs import Unit
+from privrl.experiments.specs import Block, Delta, RenyiOrder, Runs, Seed, Unit
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.execution import Found, do_jobs
 from privrl.experiments.sweeps.jobs import Job, check_jobs, most_runs

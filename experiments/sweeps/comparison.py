@@ -1,11 +1,10 @@
 """What sweeps and suites have in common: methods at budgets, in runs from one seed."""
 
-from privrl._plain import lookup
-from privrl.accounting.targets import Target
-from privrl.accounting.targets import target_of
+from privrl.accounting.targets import Target, target_of
 from privrl.agents.methods import Method
 from privrl.experiments.names import RL_RELATIONS
 from privrl.experiments.specs import Spec
+from privrl.files.plain import lookup
 from privrl.numerics.checks import check_between, check_count, check_is, check_positive
 
 

@@ -10,15 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from privrl.experiments.palette import BLACK
-from privrl.experiments.palette import End
-from privrl.experiments.palette import acts_randomly
-from privrl.experiments.palette import colour
-from privrl.experiments.palette import label_ends
-from privrl.experiments.palette import look
-from privrl.experiments.palette import looks_of
-from privrl.experiments.palette import room
-from privrl.experiments.palette import shade
+from privrl.experiments.palette import (
+    BLACK,
+    End,
+    acts_randomly,
+    colour,
+    label_ends,
+    look,
+    looks_of,
+    room,
+    shade,
+)
 from privrl.experiments.pictures import Picture
 from privrl.experiments.specs import budget_name, unit_name
 from privrl.experiments.sweeps.sweep import SweepResult, SweepSpec

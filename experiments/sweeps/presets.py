@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, TypeVar
 
-from privrl._plain import lookup
 from privrl.agents.methods import AGENTS, SAMPLERS, Method
 from privrl.experiments.sweeps.comparison import Comparison
 from privrl.experiments.sweeps.sweep import SweepSpec
+from privrl.files.plain import lookup
 
 Compared = TypeVar("Compared", bound=Comparison)
 

@@ -8,14 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 
-from privrl._plain import lookup
-from privrl.accounting.targets import DEFAULT_DELTA
-from privrl.accounting.targets import Target
-from privrl.accounting.targets import target_of
+from privrl.accounting.targets import DEFAULT_DELTA, Target, target_of
 from privrl.agents.checkpoints import Checkpoint
-from privrl.agents.methods import Method
-from privrl.agents.methods import Task
-from privrl.agents.methods import make_agent
+from privrl.agents.methods import Method, Task, make_agent
 from privrl.agents.policies import Policy
 from privrl.agents.tabular import TabularAgent
 from privrl.agents.training import Callback, Earned, Environment, run
@@ -30,6 +25,10 @@ from privrl.envs.wrappers import InRange
 from privrl.experiments.memory import check_memory
 from privrl.experiments.names import RL_RELATIONS, make_env, named_values, rl_relation
 from privrl.experiments.specs import Delta, RenyiOrder, Spec, Unit
+from privrl.files.html import InHtml
+from privrl.files.plain import lookup
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of, secret_rng
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP, Target, ZeroConcentratedDP, check_target
+from privrl.accounting.targets import ApproxDP, RenyiDP, Target, ZeroConcentratedDP, check_target
 from privrl.costs.base import Cost
 from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.roots import brentq

@@ -55,11 +55,11 @@ def account(
     Example: privrl account --weight 1 --epsilon 1 --renyi-order 2
     """
     with friendly(), answering(as_json) as answer:
-        from privrl._plain import lookup
         from privrl.accounting import RdpAccountant
         from privrl.accounting.targets import target_of
         from privrl.costs import DirichletCost
         from privrl.experiments.names import RELATIONS
+        from privrl.files.plain import lookup
         from privrl.mechanisms import DirichletMechanism
 
         if relation == "replace-episode" and horizon is None:

@@ -43,11 +43,11 @@ def bayes_net(
     Writes model.json and model.bif (what was released, to be shared), release.json, and with
     --synthetic N synthetic.csv.
     """
-    from privrl import _files
-    from privrl._checks import check_count
     from privrl.data.records import read_records
     from privrl.data.schema import Schema
+    from privrl.files import files as _files
     from privrl.models.bayes_net import PrivateBayesNet
+    from privrl.numerics.checks import check_count
 
     target, rng = release.target, release.rng()
     if synthetic is not None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from privrl._shown import shown
 from privrl.cli.released import Data, Release, SchemaFile, check_name, plain_writer, release_command
 from privrl.cli.terminal import OUT
+from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -51,10 +51,10 @@ def histogram(
     Writes histogram.csv, histogram.json (what was released, to be shared) and release.json (what
     it cost). Each run is a release of its own, and costs of several add up.
     """
-    from privrl import _files
     from privrl.data.records import read_records
     from privrl.data.schema import Schema
     from privrl.experiments.names import RELATIONS, lookup
+    from privrl.files import files as _files
     from privrl.models.histograms import choose_mechanism
     from privrl.models.histograms import histogram as release_histogram
 

@@ -17,12 +17,7 @@ from privrl.cli.answers import AsJson, amount, answering, named
 from privrl.cli.options import DELTA, Delta, Epsilon
 from privrl.cli.outputs import Force
 from privrl.cli.spending import LedgerPath, plainly, share, told
-from privrl.cli.terminal import MARKUP
-from privrl.cli.terminal import OUT
-from privrl.cli.terminal import app
-from privrl.cli.terminal import friendly
-from privrl.cli.terminal import pair
-from privrl.cli.terminal import print_files
+from privrl.cli.terminal import MARKUP, OUT, app, friendly, pair, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from privrl.accounting.ledger import LedgerAccountant
     from privrl.costs.base import Cost
     from privrl.costs.relations import Relation
-    from privrl.data.logs import Log
-    from privrl.data.logs import LogSchema
+    from privrl.data.logs import Log, LogSchema
     from privrl.data.logs.log import LogSpace
     from privrl.data.logs.partitions import PartitionedLog
 

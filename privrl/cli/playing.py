@@ -14,14 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from privrl.cli import outputs
-from privrl.cli.answers import AsJson
-from privrl.cli.answers import answering
-from privrl.cli.answers import named
+from privrl.cli.answers import AsJson, answering, named
 from privrl.cli.outputs import Force
-from privrl.cli.terminal import OUT
-from privrl.cli.terminal import app
-from privrl.cli.terminal import friendly
-from privrl.cli.terminal import print_files
+from privrl.cli.terminal import OUT, app, friendly, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
@@ -92,8 +87,6 @@ def open_saved(
 
 def _spec_of(folder: Path) -> "TrainSpec":
     """Return the settings of a folder's run, once its policy's checksum was verified."""
-    from privrl import _files
-    from privrl._plain import parse_json
     from privrl.experiments.training import TrainSpec
     from privrl.files import files as _files
     from privrl.files.plain import parse_json
@@ -161,9 +154,9 @@ def play_command(
     with friendly(), answering(as_json) as answer:
         import numpy as np
 
-        from privrl._checks import check_count
         from privrl.envs.worth import worth
         from privrl.experiments.training.playing import play_policy
+        from privrl.numerics.checks import check_count
 
         check_count("episodes", episodes)
         if seed is not None:
@@ -224,9 +217,9 @@ def watch_command(
     Example: privrl watch results/train --seed 1
     """
     with friendly(), answering(as_json) as answer:
-        from privrl import _files
-        from privrl._checks import check_count, check_positive
         from privrl.experiments.training import frames
+        from privrl.files import files as _files
+        from privrl.numerics.checks import check_count, check_positive
 
         if human and strip:
             raise ValueError("give --human (a window) or --strip (a file), not both.")

@@ -82,8 +82,8 @@ _KNOWN: Final = {  # other files, by an entry that only they have
 
 def _what_it_is(path: Path) -> str | None:
     """Return what a file is that is not a classifier, if its content shows it."""
-    from privrl import _files
-    from privrl._plain import parse_json
+    from privrl.files import files as _files
+    from privrl.files.plain import parse_json
 
     if path.suffix.lower() == ".toml":
         return "a file of settings, such as a schema"

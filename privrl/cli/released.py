@@ -12,38 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privrl.cli import outputs
-from privrl.cli import spending
-from privrl.cli.answers import AsJson
-from privrl.cli.answers import answering
-from privrl.cli.answers import guaranteed
-from privrl.cli.answers import named
-from privrl.cli.options import DELTA
-from privrl.cli.options import Delta
-from privrl.cli.options import Epsilon
-from privrl.cli.options import RenyiOrder
-from privrl.cli.report import WithReport
-from privrl.cli.report import write_report
-from privrl.cli.seeds import Reproducible
-from privrl.cli.seeds import Seed
-from privrl.cli.seeds import check_seed
-from privrl.cli.seeds import randomness_with
-from privrl.cli.seeds import rng_of
-from privrl.cli.terminal import app
-from privrl.cli.terminal import command_line
-from privrl.cli.terminal import friendly
-from privrl.cli.terminal import print_cost
-from privrl.cli.terminal import print_files
+from privrl.cli import outputs, spending
+from privrl.cli.answers import AsJson, answering, guaranteed, named
+from privrl.cli.options import DELTA, Delta, Epsilon, RenyiOrder
+from privrl.cli.report import WithReport, write_report
+from privrl.cli.seeds import Reproducible, Seed, check_seed, randomness_with, rng_of
+from privrl.cli.terminal import app, command_line, friendly, print_cost, print_files
 from privrl.files.shown import shown
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from privrl.accounting import LedgerAccountant
     from privrl.accounting.targets import Target
     from privrl.costs.base import Cost
-    from privrl.ledger import LedgerAccountant
-    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
-    from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 
 Data = Annotated[Path, typer.Argument(help="CSV file with a header row: the private records.")]
@@ -121,7 +103,7 @@ class Release:
 
         ``only`` names the options that the saved command line repeats; by default all.
         """
-        from privrl import _files
+        from privrl.files import files as _files
 
         return _files.save_all(self.out, files, statement_of(self.context, guarantee, only))
 
@@ -183,7 +165,7 @@ def statement_of(
     context: typer.Context, guarantee: dict[str, Any], only: Collection[str] | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Return the name of the statement and its content: guarantee and command line."""
-    from privrl import _files
+    from privrl.files import files as _files
 
     options = {each.name: context.params[each.name] for each in context.command.params}
     data = options.pop("data")
@@ -200,7 +182,7 @@ def statement_of(
 
 def check_name(option: str, name: str, known: tuple[str, ...]) -> None:
     """Check that an option has a known value."""
-    from privrl._plain import did_you_mean, listed
+    from privrl.files.plain import did_you_mean, listed
 
     if name not in known:
         raise ValueError(

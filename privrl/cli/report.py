@@ -67,9 +67,9 @@ def write_report(
     folder: Path, audience: str | None = None, out: Path | None = None, *, force: bool = True
 ) -> dict[str, str]:
     """Write a report about a folder; return its path and audience."""
-    from privrl import _files
     from privrl.experiments.reports import report
     from privrl.experiments.reports.contents import NAMES, Audience
+    from privrl.files import files as _files
 
     chosen, text = report(folder, cast("Audience | None", audience))
     path = folder / NAMES[chosen] if out is None else out

@@ -38,8 +38,8 @@ def accountant_of(
     data: Path, name: str | None, path: Path | None, delta: float | None, about: str
 ) -> "LedgerAccountant":
     """Return the ledger's accountant of a file of data."""
-    from privrl.ledger import Ledger
-    from privrl.ledger.names import LONGEST
+    from privrl.accounting import Ledger
+    from privrl.accounting.names import LONGEST
 
     ledger = Ledger(path)
     was_there = ledger.is_there

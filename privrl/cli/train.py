@@ -74,8 +74,7 @@ def train(
     with friendly(), answering(as_json) as answer:
         from privrl.agents import Checkpoint
         from privrl.agents.methods import Method
-        from privrl.experiments.training import TrainSpec
-        from privrl.experiments.training import run_training
+        from privrl.experiments.training import TrainSpec, run_training
         from privrl.files import files as _files
 
         method = Method(**values_of(Method, options))

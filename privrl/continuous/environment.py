@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._typing import FloatArray
 from privrl.continuous.model import ContinuousModel
 from privrl.continuous.planning import Ends, Reward
 from privrl.continuous.schema import Choice
+from privrl.numerics.typing import FloatArray
 
 
 class ReleasedContinuousEnv(gym.Env[NDArray[np.float32], np.int64]):

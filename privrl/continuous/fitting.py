@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._checks import check_is
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import ApproxDP, RenyiDP, Target, target_of
 from privrl.continuous.encoding import encoder, end_bins, gram_span, target_units, targets
@@ -27,7 +25,9 @@ from privrl.continuous.posterior import (
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.costs.relations import AddRemovePerson, Relation, ReplacePerson
 from privrl.envs.released import privacy_statement
+from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
+from privrl.numerics.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl._checks import check_is, check_numbers
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.continuous.schema import Choice, Column, ContinuousSchema
+from privrl.numerics.checks import check_is, check_numbers
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

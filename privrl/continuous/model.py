@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privrl._checks import check_count
-from privrl._files import check_stated, save_all, text_writer
-from privrl._plain import listed, parse_json
-from privrl._sharing import check_said, judge_by
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.continuous.encoding import encoder, end_bins, target_units
 from privrl.continuous.features import Basis
 from privrl.continuous.planning import Ends, Predicted, Reward
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
 from privrl.envs.released import checked_statement
+from privrl.files.files import check_stated, save_all, text_writer
+from privrl.files.plain import listed, parse_json
+from privrl.files.sharing import check_said, judge_by
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count
+from privrl.numerics.typing import FloatArray
 
 if TYPE_CHECKING:
     from privrl.continuous.environment import ReleasedContinuousEnv

@@ -34,12 +34,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from privrl._checks import check_positive
-from privrl._fixed import fixed
-from privrl._processes import this_process
-from privrl._shown import shown
-from privrl._typing import FloatArray, IntArray
-from privrl.accounting import gate
+from privrl.accounting import releases as gate
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP, check_target
@@ -47,8 +42,13 @@ from privrl.continuous.log import ContinuousLog
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import NORMS, AddRemovePerson, Relation, ReplacePerson
+from privrl.files.fixed import fixed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_positive
 from privrl.numerics.discrete_gaussian import LARGEST_ON_GRID, gaussian_on_grid
+from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
+from privrl.numerics.typing import FloatArray, IntArray
 
 GRAINS: Final = 2.0**24  # of a person
 _LARGEST: Final = 3000  # columns of a row: rounding is bounded for so many

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.continuous.encoding import public_points
 from privrl.continuous.features import Basis
 from privrl.continuous.schema import Choice, Column, ContinuousSchema, Number
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Predict = Callable[[FloatArray, FloatArray], "Predicted"]
 """From states and actions, shapes (N, n_state) and (N, n_columns), to what follows."""

@@ -7,8 +7,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from privrl._checks import check_between
-from privrl._typing import FloatArray, IntArray
 from privrl.continuous.features import Basis
 from privrl.continuous.model import ContinuousModel, load_page, save_page
 from privrl.continuous.planning import (
@@ -22,6 +20,8 @@ from privrl.continuous.planning import (
     worth_on_grid,
 )
 from privrl.continuous.schema import ContinuousSchema, Number
+from privrl.numerics.checks import check_between
+from privrl.numerics.typing import FloatArray, IntArray
 
 _FORMAT: Final = "privrl continuous policy, 1"
 _PAGE: Final = "policy.json"

@@ -20,7 +20,7 @@ from typing import Self
 
 import numpy as np
 
-from privrl._typing import FloatArray
+from privrl.numerics.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

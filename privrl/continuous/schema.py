@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from privrl._checks import check_count, check_finite, check_is
-from privrl._plain import listed
-from privrl._shown import shown
-from privrl._typing import BoolArray, FloatArray
+from privrl.files.plain import listed
+from privrl.files.shown import shown
+from privrl.numerics.checks import check_count, check_finite, check_is
+from privrl.numerics.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)

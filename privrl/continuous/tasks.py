@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.continuous.log import ContinuousLog
 from privrl.continuous.schema import Choice, ContinuousSchema, Number
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 Dynamics = Callable[[FloatArray, FloatArray, np.random.Generator], FloatArray]
 Reward = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]

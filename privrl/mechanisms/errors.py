@@ -18,14 +18,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import (
+from privrl.files.shown import shown
+from privrl.numerics.checks import (
     as_floats,
     check_between,
     check_count,
     check_positive,
     check_positive_array,
 )
-from privrl._shown import shown
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import (
     FloatArray,

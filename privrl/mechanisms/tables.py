@@ -22,10 +22,7 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.calibration import calibrate, gaussian_sigma
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP
-from privrl.accounting.targets import PureDP
-from privrl.accounting.targets import Target
-from privrl.accounting.targets import check_target
+from privrl.accounting.targets import ApproxDP, PureDP, Target, check_target
 from privrl.costs.base import Cost, NoPrivacy, Together
 from privrl.costs.dirichlet import DirichletCost
 from privrl.costs.noise import GaussianCost, LaplaceCost, largest_square

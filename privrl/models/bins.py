@@ -21,8 +21,7 @@ from privrl.data.schema import Bins, Schema
 from privrl.files.shown import shown
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.tables import row_probabilities
-from privrl.models.targets import given_target
-from privrl.models.targets import mechanism_for
+from privrl.models.targets import given_target, mechanism_for
 from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.typing import FloatArray

@@ -29,14 +29,12 @@ except ImportError as error:
         "has it."
     ) from error
 
-from privrl._checks import check_count
-from privrl._fixed import fitted
-from privrl._shown import shown
-from privrl._typing import FloatArray
 from privrl.accounting.base import Accountant
 from privrl.accounting.targets import Target
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.others import as_frame
+from privrl.files.fixed import fitted
+from privrl.files.shown import shown
 from privrl.mechanisms.tables import Rows
 from privrl.models.encoding import (
     Codes,
@@ -53,8 +51,10 @@ from privrl.models.encoding import (
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.saving import Saved
 from privrl.models.targets import given_target, guarantee_of
+from privrl.numerics.checks import check_count
 from privrl.numerics.randomness import secret_rng
 from privrl.numerics.scipy_lazily import special
+from privrl.numerics.typing import FloatArray
 
 Domain = Schema | Column | Sequence[int]
 Classes = str | Sequence[str | int | bool] | Categories

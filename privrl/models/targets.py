@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from privrl._shown import shown
 from privrl.accounting.targets import (
     DEFAULT_DELTA,
     ApproxDP,
@@ -22,6 +21,7 @@ from privrl.accounting.targets import (
 )
 from privrl.costs.base import Cost, pure_ratio
 from privrl.costs.conversion import DEFAULT_ORDERS
+from privrl.files.shown import shown
 from privrl.numerics.upwards import quotient_up
 
 

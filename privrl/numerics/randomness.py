@@ -15,12 +15,9 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from privrl.files.sharing import SECRET
-from privrl.files.sharing import SEEDED
+from privrl.files.sharing import SECRET, SEEDED
 from privrl.files.shown import shown
-from privrl.numerics.processes import check_made_here
-from privrl.numerics.processes import from_elsewhere
-from privrl.numerics.processes import this_process
+from privrl.numerics.processes import check_made_here, from_elsewhere, this_process
 from privrl.numerics.special import FloatArray
 
 __all__ = ["SECRET", "SEEDED", "Rng", "SecretGenerator", "VectorisedGenerator", "as_rng", "by_row",

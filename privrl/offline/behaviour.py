@@ -14,8 +14,7 @@ import numpy as np
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import LogSpace
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 

@@ -10,19 +10,11 @@ from privrl.agents.rewards import HatPosterior
 from privrl.agents.sparse_model import SparseModel
 from privrl.costs.noise import LaplaceCost
 from privrl.data.logs import Log
-from privrl.data.logs.log import CUT
-from privrl.data.logs.log import LogSpace
+from privrl.data.logs.log import CUT, LogSpace
 from privrl.numerics.scipy_lazily import special
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
-from privrl.offline.facts import CHOSEN
-from privrl.offline.facts import DEVIATIONS
-from privrl.offline.facts import Estimate
-from privrl.offline.facts import LogFacts
-from privrl.offline.facts import estimate
-from privrl.offline.persons import Added
-from privrl.offline.persons import PersonStream
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.offline.facts import CHOSEN, DEVIATIONS, Estimate, LogFacts, estimate
+from privrl.offline.persons import Added, PersonStream
 from privrl.samplers.noisy_counts import NoisyPosterior
 
 _POINTS: Final = 11  # of the range of rewards, between which each is split

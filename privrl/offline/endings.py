@@ -12,10 +12,8 @@ from typing import Final
 import numpy as np
 
 from privrl.data.logs import Log
-from privrl.data.logs.log import CUT
-from privrl.data.logs.log import LogSpace
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
+from privrl.data.logs.log import CUT, LogSpace
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 from privrl.offline.shrinkage import Spread, action_effects, expected

@@ -32,18 +32,11 @@ from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.html import InHtml
 from privrl.files.shown import shown
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_is
-from privrl.numerics.checks import plain_array
+from privrl.numerics.checks import check_between, check_is, plain_array
 from privrl.numerics.randomness import Rng, as_rng
 from privrl.numerics.scipy_lazily import special
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
-from privrl.offline.persons import Added
-from privrl.offline.persons import PersonStream
-from privrl.offline.persons import paid_stream
-from privrl.offline.persons import person_cost
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.offline.persons import Added, PersonStream, paid_stream, person_cost
 from privrl.offline.support import check_discount, check_support
 
 Method = Literal["last", "steps"]

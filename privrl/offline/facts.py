@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from privrl._html import InHtml
-from privrl._typing import BoolArray, FloatArray, IntArray
 from privrl.data.logs import Log, LogSpace
+from privrl.files.html import InHtml
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.persons import Added, PersonStream
 
 CHOSEN: Final = 2.0  # times as far below, where it is the largest of many noisy values

@@ -15,29 +15,13 @@ from typing import Final, Literal
 import numpy as np
 
 from privrl.data.logs import Log
-from privrl.data.logs.log import LogSpace
 from privrl.data.logs.partitions import PartitionedLog
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
-from privrl.offline.behaviour import counted_steps
-from privrl.offline.behaviour import positive
-from privrl.offline.behaviour import usual_steps
-from privrl.offline.facts import DEVIATIONS
-from privrl.offline.facts import Estimate
-from privrl.offline.facts import SHARE
-from privrl.offline.facts import Task
-from privrl.offline.facts import estimate
-from privrl.offline.persons import Added
-from privrl.offline.persons import Adds
-from privrl.offline.popularity import Look
-from privrl.offline.popularity import Other
-from privrl.offline.popularity import Popularity
-from privrl.offline.returns import Decisions
-from privrl.offline.returns import Telling
-from privrl.offline.returns import decisions_of
-from privrl.offline.returns import release_returns
-from privrl.offline.returns import with_a_choice
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
+from privrl.offline.behaviour import counted_steps, positive, usual_steps
+from privrl.offline.facts import DEVIATIONS, SHARE, Estimate, Task, estimate
+from privrl.offline.persons import Added, Adds
+from privrl.offline.popularity import Look, Other, Popularity
+from privrl.offline.returns import Decisions, Telling, decisions_of, release_returns, with_a_choice
 from privrl.offline.shrinkage import Spread, action_effects, expected
 
 _MOMENTS: Final = 0.01  # of the budget, for how large differences are

@@ -15,8 +15,7 @@ from privrl.envs.released import MOST_CELLS, Released, check_labels
 from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray
 from privrl.offline.counts import (
     LONGEST,
     ReleasedCounts,

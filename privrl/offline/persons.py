@@ -38,30 +38,23 @@ from typing import Final, Literal, NoReturn, Protocol
 
 import numpy as np
 
-from privrl._checks import check_between
-from privrl._checks import check_is
 from privrl.accounting import releases
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import DEFAULT_DELTA, RenyiDP, target_of
 from privrl.costs.base import NoPrivacy
 from privrl.costs.noise import GaussianCost, LaplaceCost
-from privrl.costs.relations import AddRemovePerson
-from privrl.costs.relations import NORMS
-from privrl.costs.relations import Relation
-from privrl.costs.relations import ReplacePerson
-from privrl.costs.relations import SUMS
+from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, Relation, ReplacePerson
 from privrl.data.logs import Log
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.fixed import fixed
 from privrl.files.shown import shown
+from privrl.numerics.checks import check_between, check_is
 from privrl.numerics.discrete_gaussian import gaussian_on_grid
 from privrl.numerics.discrete_noise import discrete_laplace, permute_and_flip
 from privrl.numerics.processes import this_process
 from privrl.numerics.randomness import Rng, as_rng
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 
 BUDGET: Final = 2.0**24  # grains of a budget
 FARTHEST: Final = 2.0**60  # grains beyond which nothing is counted

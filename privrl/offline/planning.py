@@ -7,12 +7,8 @@ import numpy as np
 from privrl.envs.released import Released
 from privrl.envs.tabular import TabularMDP
 from privrl.numerics.checks import check_is
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
-from privrl.offline.facts import CHOSEN
-from privrl.offline.facts import DEVIATIONS
-from privrl.offline.facts import Estimate
-from privrl.offline.facts import estimate
+from privrl.numerics.typing import FloatArray, IntArray
+from privrl.offline.facts import CHOSEN, DEVIATIONS, Estimate, estimate
 from privrl.offline.support import check_discount
 
 

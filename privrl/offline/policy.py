@@ -22,9 +22,7 @@ from privrl.data.logs.partitions import PartitionedLog
 from privrl.files.html import InHtml
 from privrl.numerics.checks import check_is
 from privrl.numerics.randomness import Rng, as_rng
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.counts import (
     LARGEST,
     LONGEST,

@@ -13,10 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from privrl.data.logs import Log
-from privrl.data.logs.log import LogSpace
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 from privrl.offline.behaviour import (
     Behaviour,
     estimated_behaviour,

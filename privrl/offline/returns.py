@@ -16,12 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from privrl._typing import BoolArray
-from privrl._typing import IntArray
-from privrl.data.logs import CUT
-from privrl.data.logs import Log
+from privrl.data.logs import CUT, Log
 from privrl.data.logs.log import LogSpace
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream
 from privrl.offline.shrinkage import expected

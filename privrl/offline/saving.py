@@ -12,21 +12,11 @@ import numpy as np
 from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.base import Cost
 from privrl.costs.noise import LaplaceCost
-from privrl.envs.released import Released
-from privrl.envs.released import check_labels
-from privrl.envs.released import checked_statement
-from privrl.envs.released import privacy_statement
-from privrl.files.files import Write
-from privrl.files.files import check_stated
-from privrl.files.files import read_bytes
-from privrl.files.files import save_all
-from privrl.files.files import text_writer
+from privrl.envs.released import Released, check_labels, checked_statement, privacy_statement
+from privrl.files.files import Write, check_stated, read_bytes, save_all, text_writer
 from privrl.files.html import InHtml
-from privrl.files.plain import listed
-from privrl.files.plain import parse_json
-from privrl.files.sharing import Verdict
-from privrl.files.sharing import check_said
-from privrl.files.sharing import judge_by
+from privrl.files.plain import listed, parse_json
+from privrl.files.sharing import Verdict, check_said, judge_by
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
 from privrl.numerics.typing import IntArray

@@ -6,12 +6,8 @@ import numpy as np
 
 from privrl.data.logs.log import LogSpace
 from privrl.files.shown import shown
-from privrl.numerics.checks import as_floats
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_is
-from privrl.numerics.checks import plain_array
-from privrl.numerics.typing import BoolArray
-from privrl.numerics.typing import FloatArray
+from privrl.numerics.checks import as_floats, check_between, check_is, plain_array
+from privrl.numerics.typing import BoolArray, FloatArray
 
 
 def check_support(

@@ -37,9 +37,7 @@ from privrl.agents.setup import self_loops
 from privrl.costs.base import NoPrivacy, tables_released
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import DAMPED, DAMPED_REWARDS, Relation, ReplaceEpisode, ReplaceStep
-from privrl.envs import Support
-from privrl.envs import TabularVectorEnv
-from privrl.envs import riverswim
+from privrl.envs import Support, TabularVectorEnv, riverswim
 from privrl.envs.vector import RiverSwimVectorEnv
 from privrl.experiments.training.run import train
 from privrl.samplers.base import GRID, draw, stack

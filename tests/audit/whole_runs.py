@@ -16,17 +16,10 @@ import numpy as np
 from privrl.accounting.pld import PldAccountant
 from privrl.accounting.targets import RenyiDP
 from privrl.agents import TabularAgent
-from privrl.agents.methods import Method
-from privrl.agents.methods import SAMPLERS
-from privrl.agents.methods import Task
-from privrl.agents.methods import make_agent
-from privrl.audit import audit_scores
-from privrl.audit import law_test
-from privrl.audit import separation
+from privrl.agents.methods import SAMPLERS, Method, Task, make_agent
+from privrl.audit import audit_scores, law_test, separation
 from privrl.audit.black_box import AuditResult
-from privrl.audit.laws import DirichletLaw
-from privrl.audit.laws import GaussianLaw
-from privrl.audit.laws import LawResult
+from privrl.audit.laws import DirichletLaw, GaussianLaw, LawResult
 from privrl.audit.separations import SeparationResult
 from privrl.costs.base import together
 from privrl.costs.dirichlet import DirichletCost

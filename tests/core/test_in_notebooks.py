@@ -15,8 +15,7 @@ from privrl.accounting import RenyiDP
 from privrl.agents import Policy
 from privrl.data.schema import Categories
 from privrl.experiments.training.run import TrainResult
-from privrl.files.html import InHtml
-from privrl.files.html import table
+from privrl.files.html import InHtml, table
 from privrl.models.histograms.release import histogram
 from privrl.numerics.randomness import secret_rng
 

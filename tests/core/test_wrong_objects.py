@@ -11,15 +11,9 @@ import pandas as pd
 import pytest
 from made import agent_of
 
-from privrl.accounting import Budget
-from privrl.accounting import Ledger
-from privrl.accounting import PldAccountant
-from privrl.accounting import RdpAccountant
-from privrl.accounting import RenyiDP
+from privrl.accounting import Budget, Ledger, PldAccountant, RdpAccountant, RenyiDP
 from privrl.accounting.ledger import DataSet
-from privrl.agents import BetaRewards
-from privrl.agents import KnownRewards
-from privrl.agents import PSRL
+from privrl.agents import PSRL, BetaRewards, KnownRewards
 from privrl.agents.bandits import imed
 from privrl.agents.rewards import reward_loops
 from privrl.agents.setup import self_loops
@@ -45,22 +39,19 @@ from privrl.envs import TabularEnv, benchmark, plan, public_facts, riverswim, sa
 from privrl.envs.operations import inventory, machine_replacement, queue
 from privrl.envs.worth import worth
 from privrl.experiments import run_sweep, run_training, suites
-from privrl.mechanisms import LaplaceMechanism
-from privrl.mechanisms import design
+from privrl.mechanisms import LaplaceMechanism, design
 from privrl.mechanisms.additive import normalise
-from privrl.mechanisms.design import expected_loss
-from privrl.mechanisms.design import typical_loss
-from privrl.mechanisms.errors import dirichlet_kl
-from privrl.mechanisms.errors import expected_posterior_kl
-from privrl.mechanisms.errors import gaussian_l2_quantile
-from privrl.mechanisms.errors import kl_quantile
-from privrl.mechanisms.errors import kl_tail
+from privrl.mechanisms.design import expected_loss, typical_loss
+from privrl.mechanisms.errors import (
+    dirichlet_kl,
+    expected_posterior_kl,
+    gaussian_l2_quantile,
+    kl_quantile,
+    kl_tail,
+)
 from privrl.models import discretise, histogram
 from privrl.models.estimates.tables import row_totals
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
-from privrl.numerics.checks import check_rng
+from privrl.numerics.checks import check_between, check_count, check_positive, check_rng
 from privrl.offline import fit_policy, plan_for
 from privrl.samplers import Diffuse, NoisyCounts
 from privrl.samplers.base import stack

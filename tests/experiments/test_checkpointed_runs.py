@@ -17,9 +17,7 @@ from typer.testing import CliRunner
 
 from privrl import secret_rng
 from privrl.accounting import Ledger
-from privrl.agents import Checkpoint
-from privrl.agents import PSRL
-from privrl.agents import QLearning
+from privrl.agents import PSRL, Checkpoint, QLearning
 from privrl.agents.training import Stretch
 from privrl.cli import app
 from privrl.envs import riverswim

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from privrl.agents.methods import Method
-from privrl.envs import riverswim
-from privrl.envs import rollouts
+from privrl.envs import riverswim, rollouts
 from privrl.experiments.sweeps.jobs import Job, JobsAbreast, abreast, run_abreast, run_job
 from privrl.numerics import exact_dirichlet
 

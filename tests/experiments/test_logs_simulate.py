@@ -10,9 +10,7 @@ from scipy.stats import chi2
 from privrl.data.logs import Log
 from privrl.envs import SUITE, TabularMDP, riverswim
 from privrl.experiments.logs.simulate import simulate_log
-from privrl.experiments.logs.worlds import World
-from privrl.experiments.logs.worlds import clinic
-from privrl.experiments.logs.worlds import ward
+from privrl.experiments.logs.worlds import World, clinic, ward
 from privrl.numerics.typing import FloatArray
 
 _FALSE_ALARM = 1e-6  # of each chi-square test

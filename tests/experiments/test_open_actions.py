@@ -7,9 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from privrl.agents import Geometric
-from privrl.agents import NoisyRewards
-from privrl.agents import PSRL
+from privrl.agents import PSRL, Geometric, NoisyRewards
 from privrl.agents import training as stretches
 from privrl.envs import riverswim
 from privrl.envs.vector import RiverSwimVectorEnv

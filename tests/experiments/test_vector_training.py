@@ -21,13 +21,9 @@ from privrl.agents import (
     NoisyRewards,
     Transition,
 )
-from privrl.agents.baselines import Oracle
-from privrl.agents.baselines import RandomPolicy
+from privrl.agents.baselines import Oracle, RandomPolicy
 from privrl.agents.setup import self_loops
-from privrl.envs import Support
-from privrl.envs import TabularMDP
-from privrl.envs import TabularVectorEnv
-from privrl.envs import riverswim
+from privrl.envs import Support, TabularMDP, TabularVectorEnv, riverswim
 from privrl.envs.vector import RiverSwimVectorEnv
 from privrl.experiments.training.run import train
 from privrl.samplers.noisy_counts import NoisyCounts, NonPrivate

@@ -18,8 +18,7 @@ from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
 from privrl.audit import audit_replay
 from privrl.data.schema import Categories, Schema
-from privrl.mechanisms import ExponentialMechanism
-from privrl.mechanisms import TablesMechanism
+from privrl.mechanisms import ExponentialMechanism, TablesMechanism
 from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.bayes_net import choice
 from privrl.models.bayes_net.choice import (

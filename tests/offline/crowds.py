@@ -6,9 +6,7 @@ import numpy as np
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline.persons import Added
-from privrl.offline.persons import Adds
-from privrl.offline.persons import PersonStream
+from privrl.offline.persons import Added, Adds, PersonStream
 
 Array = np.ndarray
 

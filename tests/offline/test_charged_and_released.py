@@ -22,11 +22,9 @@ from privrl.accounting import RdpAccountant
 from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson, ReplacePerson
 from privrl.data import Categories
-from privrl.data.logs import Log
-from privrl.data.logs import LogSchema
+from privrl.data.logs import Log, LogSchema
 from privrl.data.logs.episodes import from_buffer
-from privrl.data.logs.log import CUT
-from privrl.data.logs.log import LogSpace
+from privrl.data.logs.log import CUT, LogSpace
 from privrl.data.logs.partitions import PartitionedLog
 from privrl.files import files as _files
 from privrl.offline import (

@@ -9,9 +9,7 @@ from offline_logs import SCHEMA, log_of, random_person
 
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline.returns import Decisions
-from privrl.offline.returns import decisions_of
-from privrl.offline.returns import with_a_choice
+from privrl.offline.returns import Decisions, decisions_of, with_a_choice
 
 Row = tuple[int, int, int, float, int, float, int]
 

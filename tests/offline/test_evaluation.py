@@ -16,8 +16,7 @@ from privrl.audit import audit_replay
 from privrl.costs.relations import AddRemovePerson, ReplacePerson, ReplaceRecord
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline import evaluate_policy
-from privrl.offline import fit_policy
+from privrl.offline import evaluate_policy, fit_policy
 from privrl.offline.persons import PersonStream
 
 # Worlds whose values are sums over their tables --------------------------------------------------

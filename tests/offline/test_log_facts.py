@@ -13,10 +13,7 @@ from privrl.costs.noise import GaussianCost, LaplaceCost
 from privrl.costs.relations import NORMS, SUMS, AddRemovePerson
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline.facts import Estimate
-from privrl.offline.facts import LogFacts
-from privrl.offline.facts import SHARE
-from privrl.offline.facts import release_facts
+from privrl.offline.facts import SHARE, Estimate, LogFacts, release_facts
 from privrl.offline.persons import PersonStream
 
 EXACT = NoPrivacy(AddRemovePerson())

@@ -15,13 +15,8 @@ from privrl.costs.noise import LaplaceCost
 from privrl.costs.relations import SUMS, AddRemovePerson, ReplacePerson
 from privrl.data.logs import Log
 from privrl.data.logs.log import CUT
-from privrl.offline import LoggedPolicy
-from privrl.offline import fit_model
-from privrl.offline import fit_policy
-from privrl.offline import persons
-from privrl.offline import policy
-from privrl.offline.facts import LogFacts
-from privrl.offline.facts import release_facts
+from privrl.offline import LoggedPolicy, fit_model, fit_policy, persons, policy
+from privrl.offline.facts import LogFacts, release_facts
 from privrl.offline.persons import PersonStream
 
 Pipeline = Callable[[Log], Any]

@@ -20,8 +20,7 @@ from privrl.envs.released_files import writers
 from privrl.experiments.sweeps import SweepSpec, run_sweep
 from privrl.experiments.training import TrainSpec
 from privrl.files import files as _files
-from privrl.files.sharing import SECRET
-from privrl.files.sharing import SEEDED
+from privrl.files.sharing import SECRET, SEEDED
 from privrl.models.histograms.release import histogram
 from privrl.models.histograms.result import PrivateHistogram
 from privrl.numerics.randomness import secret_rng

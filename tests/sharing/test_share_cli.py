@@ -22,12 +22,7 @@ from privrl.envs.tabular import TabularMDP
 from privrl.files import files as _files
 from privrl.files import sharing as _sharing
 from privrl.files.copies import copy_of
-from privrl.files.sharing import ARTEFACTS
-from privrl.files.sharing import SECRET
-from privrl.files.sharing import SEEDED
-from privrl.files.sharing import STATEMENTS
-from privrl.files.sharing import judge
-from privrl.files.sharing import judge_by
+from privrl.files.sharing import ARTEFACTS, SECRET, SEEDED, STATEMENTS, judge, judge_by
 from privrl.models.histograms.result import PrivateHistogram
 
 RUNNER = CliRunner()

@@ -5,19 +5,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from privrl._files import check_replaced
-from privrl._plain import listed
-from privrl.data.logs.schema import KEYS
-from privrl.data.logs.schema import still_empty
+from privrl.data.logs.schema import KEYS, still_empty
 from privrl.data.schema.entries import Value
-from privrl.data.schema.plain import dump
-from privrl.data.schema.plain import read
-from privrl.data.schema.templates import Bounds
-from privrl.data.schema.templates import Written
-from privrl.data.schema.templates import merged
-from privrl.data.schema.templates import replace_file
-from privrl.data.schema.templates import template
-from privrl.files.files import save_new
+from privrl.data.schema.plain import dump, read
+from privrl.data.schema.templates import Bounds, Written, merged, replace_file, template
+from privrl.files.files import check_replaced, save_new
+from privrl.files.plain import listed
 
 _ADVICE: Final = """\
 # A schema of a log is public. Fill it in from public knowledge, not from the data.

@@ -32,9 +32,7 @@ from privrl.models.bayes_net.structure import Structure
 from privrl.models.estimates.tables import clipped_rows
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.targets import given_target
-from privrl.models.targets import mechanism_for
-from privrl.models.targets import not_pure
+from privrl.models.targets import given_target, mechanism_for, not_pure
 from privrl.numerics.checks import check_positive
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray, IntArray

@@ -1,7 +1,7 @@
 """The frequencies behind one row of noisy counts: post-processing, which is free.
 
 `frequencies` is the best estimate if nothing but the sum of a histogram is known. All histograms
-are equally likely, as in `privrl.accuracy.design`, and the estimate is the posterior mean. It is
+are equally likely, as in `privrl.mechanisms.design`, and the estimate is the posterior mean. It is
 positive everywhere and needs no constant such as a floor. `typical_loss` computes its expected loss
 beforehand, by which a mechanism is chosen.
 
@@ -34,9 +34,7 @@ from numpy.typing import ArrayLike
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.mechanisms.design import Loss
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_numbers
-from privrl.numerics.checks import check_positive
+from privrl.numerics.checks import check_count, check_numbers, check_positive
 from privrl.numerics.roots import brentq
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray

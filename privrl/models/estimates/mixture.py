@@ -36,14 +36,12 @@ from numpy.typing import ArrayLike
 
 from privrl.mechanisms.additive import AdditiveMechanism
 from privrl.models.estimates.blocks import Sums, Weigh, settle
-from privrl.models.estimates.frequencies import check_noisy
-from privrl.models.estimates.frequencies import total_records
+from privrl.models.estimates.frequencies import check_noisy, total_records
 from privrl.models.estimates.levels import Likelihoods, levels_of
 from privrl.models.estimates.ordered import Chains
 from privrl.numerics.checks import check_positive
 from privrl.numerics.scipy_lazily import special
-from privrl.numerics.typing import FloatArray
-from privrl.numerics.typing import IntArray
+from privrl.numerics.typing import FloatArray, IntArray
 
 ORDERED = 5_000  # cells up to which their order is looked at
 _FITTED = 10.0  # nats by which a law that was fitted must be the more likely

@@ -46,12 +46,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privrl._checks import check_between
-from privrl._checks import check_is
-from privrl._checks import check_numbers
 from privrl.mechanisms.tables import ReleasedTable
-from privrl.models.estimates.posterior import LEAST_DEVIATION
-from privrl.models.estimates.posterior import posterior_counts
+from privrl.models.estimates.posterior import LEAST_DEVIATION, posterior_counts
+from privrl.numerics.checks import check_between, check_is, check_numbers
 from privrl.numerics.typing import FloatArray
 
 _ROW_STRENGTHS = np.geomspace(0.5, 5000, 7)  # κ, in records

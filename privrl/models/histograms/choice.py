@@ -6,9 +6,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from privrl.accounting.calibration import gaussian_sigma
-from privrl.accounting.targets import PureDP
-from privrl.accounting.targets import Target
-from privrl.accounting.targets import check_target
+from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
 from privrl.files.plain import listed
@@ -27,9 +25,7 @@ from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.frequencies import typical_loss
 from privrl.models.estimates.mixture import ORDERED
 from privrl.models.targets import mechanism_for
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
-from privrl.numerics.checks import check_truth
+from privrl.numerics.checks import check_count, check_positive, check_truth
 from privrl.numerics.discrete_noise import LARGEST
 
 Name = Literal[

@@ -23,8 +23,7 @@ from privrl.models.histograms.result import PrivateHistogram
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
 from privrl.models.targets import given_target
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_is
+from privrl.numerics.checks import check_count, check_is
 from privrl.numerics.randomness import Rng, as_rng, randomness_of
 from privrl.numerics.typing import FloatArray, IntArray
 

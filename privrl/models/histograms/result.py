@@ -10,24 +10,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from privrl.accuracy.kl import VERTEX_ALPHA
-from privrl.accuracy.kl import kl_quantile
-from privrl.accuracy.l2 import gaussian_l2_quantile
-from privrl.accuracy.l2 import l2_quantile
 from privrl.costs.base import Cost
 from privrl.data.schema import Bins, Column
 from privrl.data.schema.plain import column_of, plain
 from privrl.files.html import table
-from privrl.files.sharing import Verdict
-from privrl.files.sharing import check_said
-from privrl.files.sharing import judge
+from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
-from privrl.mechanisms.additive import AdditiveMechanism
-from privrl.mechanisms.additive import DiscreteGaussianMechanism
-from privrl.mechanisms.additive import DiscreteLaplaceMechanism
-from privrl.mechanisms.additive import GaussianMechanism
+from privrl.mechanisms.additive import (
+    AdditiveMechanism,
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+)
 from privrl.mechanisms.design import Loss
 from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
+from privrl.mechanisms.errors import VERTEX_ALPHA, gaussian_l2_quantile, kl_quantile, l2_quantile
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import Sums
 from privrl.models.estimates.frequencies import noise_size

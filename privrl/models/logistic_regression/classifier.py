@@ -27,11 +27,8 @@ from privrl.models.logistic_regression.plan import (
 from privrl.models.logistic_regression.scores import choose, weigh
 from privrl.models.logistic_regression.training import Candidate, Start, descend
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
-from privrl.models.targets import given_target
-from privrl.models.targets import not_pure
-from privrl.numerics.checks import check_count
-from privrl.numerics.randomness import SECRET
-from privrl.numerics.randomness import randomness_of
+from privrl.models.targets import given_target, not_pure
+from privrl.numerics.randomness import SECRET, randomness_of
 from privrl.numerics.typing import FloatArray
 
 

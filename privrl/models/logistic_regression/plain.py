@@ -10,19 +10,13 @@ import numpy as np
 from privrl.costs.base import Cost, Together
 from privrl.costs.noise import GaussianCost
 from privrl.costs.relations import ReplaceRecord
-from privrl.files.sharing import Verdict
-from privrl.files.sharing import check_said
-from privrl.files.sharing import judge
+from privrl.files.sharing import Verdict, check_said, judge
 from privrl.files.shown import shown
 from privrl.models.classifiers import Public
 from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 from privrl.models.saving import check_entries, check_format, randomness_said
-from privrl.models.targets import guarantee_of
-from privrl.models.targets import plain_target
-from privrl.models.targets import read_target
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
-from privrl.numerics.checks import check_truth
+from privrl.models.targets import guarantee_of, plain_target, read_target
+from privrl.numerics.checks import check_count, check_positive, check_truth
 from privrl.numerics.typing import FloatArray
 
 FORMAT = "privrl.PrivateLogisticRegression 2"

@@ -41,10 +41,7 @@ import numpy as np
 from privrl.mechanisms.sums import SumsMechanism
 from privrl.models.encoding import Codes
 from privrl.models.logistic_regression.plan import MOMENTUM, Steps
-from privrl.models.logistic_regression.training import AVERAGED
-from privrl.models.logistic_regression.training import Candidate
-from privrl.models.logistic_regression.training import Start
-from privrl.models.logistic_regression.training import probabilities
+from privrl.models.logistic_regression.training import AVERAGED, Candidate, Start, probabilities
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray
 

@@ -41,11 +41,8 @@ from privrl.models.naive_bayes.temperature import (
 )
 from privrl.models.others import warn_of_others
 from privrl.models.partitions import PartitionedRecords
-from privrl.models.targets import given_target
-from privrl.models.targets import mechanism_for
-from privrl.numerics.checks import check_between
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
+from privrl.models.targets import given_target, mechanism_for
+from privrl.numerics.checks import check_between, check_positive
 from privrl.numerics.randomness import randomness_of
 from privrl.numerics.typing import FloatArray
 

@@ -1,13 +1,10 @@
 """A fitted naive Bayes classifier as plain data: released numbers and their cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from privrl.accounting.targets import PureDP
-from privrl.accounting.targets import ZeroConcentratedDP
 from privrl.data.schema import Bins, Categories, Column, Schema
 from privrl.data.schema.plain import column_of, plain
 from privrl.files.sharing import Verdict, check_said, judge
@@ -30,10 +27,8 @@ from privrl.models.saving import (
     plain_spent,
     randomness_said,
 )
-from privrl.models.targets import plain_target
-from privrl.models.targets import read_target
-from privrl.numerics.checks import check_count
-from privrl.numerics.checks import check_positive
+from privrl.models.targets import plain_target, read_target
+from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.typing import FloatArray
 
