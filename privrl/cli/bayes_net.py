@@ -46,7 +46,7 @@ def bayes_net(
     from privrl.data.records import read_records
     from privrl.data.schema import Schema
     from privrl.files import files as _files
-    from privrl.models.bayes_net import PrivateBayesNet
+    from privrl.models.bayes_net.fit import PrivateBayesNet
     from privrl.numerics.checks import check_count
 
     target, rng = release.target, release.rng()

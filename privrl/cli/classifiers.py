@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from privrl.accounting.targets import Target
     from privrl.data.schema import Schema
-    from privrl.models.logistic_regression import PrivateLogisticRegression
-    from privrl.models.naive_bayes import PrivateNaiveBayes
+    from privrl.models.logistic_regression.classifier import PrivateLogisticRegression
+    from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
 TargetColumn = Annotated[str, typer.Option(help="The column of the schema to predict.")]
 Test = Annotated[
@@ -46,7 +46,7 @@ def classify(
     """
 
     def make(schema: "Schema", target: "Target") -> Any:
-        from privrl.models.logistic_regression import PrivateClassifier
+        from privrl.models.logistic_regression.choice import PrivateClassifier
 
         return PrivateClassifier(
             schema,
@@ -78,7 +78,7 @@ def naive_bayes(
     private = mechanism != "none"
 
     def make(schema: "Schema", target: "Target") -> Any:
-        from privrl.models.naive_bayes import PrivateNaiveBayes
+        from privrl.models.naive_bayes.classifier import PrivateNaiveBayes
 
         return PrivateNaiveBayes(
             schema,

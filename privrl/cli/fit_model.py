@@ -36,7 +36,7 @@ def fit_model(
     from privrl.offline.model import check_model
 
     budget, rng = logs.budget_of(release, relation), release.rng()
-    where = logs.Where(release.separator, workers, address)
+    where = logs.ReadOptions(release.separator, workers, address)
     where.check()
     public = logs.public_log(schema, person=person, admissible=admissible, behaviour=behaviour)
     names: dict[str, Any] = {

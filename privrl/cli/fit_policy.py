@@ -66,7 +66,7 @@ def fit_policy(
         raise ValueError("give a log and its --schema, or --from-model.")
     else:
         budget, rng = logs.budget_of(release, relation), release.rng()
-        where = logs.Where(release.separator, workers, address)
+        where = logs.ReadOptions(release.separator, workers, address)
         where.check()
         public = logs.public_log(schema, person=person, admissible=admissible, behaviour=behaviour)
         _check_public(public, budget, discount)

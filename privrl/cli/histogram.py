@@ -53,10 +53,11 @@ def histogram(
     """
     from privrl.data.records import read_records
     from privrl.data.schema import Schema
-    from privrl.experiments.names import RELATIONS, lookup
+    from privrl.experiments.names import RELATIONS
     from privrl.files import files as _files
-    from privrl.models.histograms import choose_mechanism
-    from privrl.models.histograms import histogram as release_histogram
+    from privrl.files.plain import lookup
+    from privrl.models.histograms.choice import choose_mechanism
+    from privrl.models.histograms.release import histogram as release_histogram
 
     chosen = Schema.load(schema)
     check_name("column", column, chosen.names)

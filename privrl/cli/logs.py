@@ -122,6 +122,7 @@ def once_charged(accountant: "LedgerAccountant | None") -> Iterator[None]:
 def budget_of(release: released.Release, relation: str) -> Budget:
     """Return the budget of a person, checked."""
     from privrl.costs.relations import AddRemovePerson, ReplacePerson
+    from privrl.files.plain import lookup
 
     relations = {"add-remove": AddRemovePerson, "replace": ReplacePerson}
     assert release.target  # which checks the numbers

@@ -23,7 +23,7 @@ from privrl.files.shown import shown
 if TYPE_CHECKING:
     import numpy as np
 
-    from privrl.accounting import LedgerAccountant
+    from privrl.accounting.ledger import LedgerAccountant
     from privrl.accounting.targets import Target
     from privrl.costs.base import Cost
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from privrl.data.logs import Log, LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import LogSpace
 from privrl.files.html import InHtml
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.persons import Added, PersonStream

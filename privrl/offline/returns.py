@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from privrl.data.logs import CUT, Log
-from privrl.data.logs.log import LogSpace
+from privrl.data.logs import Log
+from privrl.data.logs.log import CUT, LogSpace
 from privrl.numerics.typing import BoolArray, FloatArray, IntArray
 from privrl.offline.facts import LogFacts
 from privrl.offline.persons import Added, PersonStream

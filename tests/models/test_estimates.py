@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import rel_entr
 
-from privrl.mechanisms import ReleasedTable
+from privrl.mechanisms.tables import ReleasedTable
 from privrl.models.estimates.posterior import posterior_counts
 from privrl.models.estimates.tables import (
     clipped_rows,

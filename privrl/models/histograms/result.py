@@ -19,7 +19,6 @@ from privrl.files.shown import shown
 from privrl.mechanisms.additive import (
     AdditiveMechanism,
     DiscreteGaussianMechanism,
-    DiscreteLaplaceMechanism,
     GaussianMechanism,
 )
 from privrl.mechanisms.design import Loss
@@ -27,7 +26,6 @@ from privrl.mechanisms.dirichlet import DirichletMechanism, synthetic_counts
 from privrl.mechanisms.errors import VERTEX_ALPHA, gaussian_l2_quantile, kl_quantile, l2_quantile
 from privrl.mechanisms.tables import TablesMechanism
 from privrl.models.estimates.blocks import Sums
-from privrl.models.estimates.frequencies import noise_size
 from privrl.models.estimates.mixture import CountPosterior, fit
 from privrl.models.histograms.choice import (
     BLOCKS,
@@ -558,12 +556,12 @@ def _reach(noise: AdditiveMechanism[Any], tail: float) -> float:
     Discrete noise is above a whole number ``k`` no more often than noise on the line of the same
     size is (for the Gaussian: Canonne, Kamath and Steinke, 2020, who bound its tails so).
     """
-    size = noise_size(noise)
-    if isinstance(noise, GaussianMechanism | DiscreteGaussianMechanism):
+    size = noise.size
+    if noise.is_gaussian:
         reach = -size * float(special.ndtri(tail / 2))
     else:
         reach = -size * math.log(tail)
-    if isinstance(noise, DiscreteGaussianMechanism | DiscreteLaplaceMechanism):
+    if noise.is_whole:
         return float(math.ceil(reach))
     return reach
 
