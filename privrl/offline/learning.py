@@ -31,7 +31,8 @@ _OF_STATES: Final = 1.5  # times that: how much states differ
 _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
-_FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
+_FAINT: Final = 0.02  # signal to noise below which nothing is better than uniform actions,
+_HARMFUL: Final = 0.07  # and below which votes may be worse than an expert
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 # Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
 _BY_RETURNS: Final = (0.7, 2.5)
@@ -210,17 +211,16 @@ class _Learner:
         action, values = np.full(self._shape[0], -1, np.intp), level.values
         value: Estimate | None = self._facts.done
         kind: Kind = "behaviour"
-        look, signal = None, self._signal(1.0, size)
-        if not self._balanced and self._blind():
-            signal = 0.0
+        look, signal = None, self._signal(1.0, size, few=not self._balanced)
+        faint = signal < (_FAINT if self._balanced else _HARMFUL) or self._blind()
         if not (self._balanced or empty) and signal >= _NOTHING:
             other: Other = "rounds" if by_rounds else "vote"
-            look = self._look(other if signal >= _FAINT else "nothing")
+            look = self._look("nothing" if faint else other)
         if look is not None and look.way == "popular":
             action = self._popularity.most_popular(look)
             if (action >= 0).any():
                 kind, value = "popular", self._unsure(self._facts.done.value)
-        elif signal < _FAINT:
+        elif faint:
             values = at_first.values
         elif empty or bound <= 0:
             pass
@@ -242,9 +242,13 @@ class _Learner:
         return look
 
     def _blind(self) -> bool:
-        """Return whether noise hides even the value of the behaviour policy."""
+        """Return whether noise hides even the value of an expert's behaviour policy."""
         done = self._facts.done
-        return self._stream.noise > 0 and (done.lower, done.upper) == self._space.return_range()
+        return (
+            not self._balanced
+            and self._stream.noise > 0
+            and (done.lower, done.upper) == self._space.return_range()
+        )
 
     def _outcomes_tell(self) -> bool:
         """Return whether it is known which actions there are, and outcomes alone pay."""
@@ -304,12 +308,14 @@ class _Learner:
             state=_EFFECT * _OF_STATES * deviation,
         )
 
-    def _signal(self, share: float, size: float) -> float:
-        """Return what an action is taken to do over the noise on it, in a table of that share."""
-        if self._allowed is None:
-            n_cells = self._shape[0] * min(_FEW_ACTIONS, self._shape[1])
-        else:
-            n_cells = int(self._allowed.sum())
+    def _signal(self, share: float, size: float, *, few: bool = False) -> float:
+        """Return what an action is taken to do over the noise on it, in a table of that share.
+
+        ``few`` actions of a state count, as where it is not known which are admissible.
+        """
+        number = np.full(*self._shape) if self._allowed is None else self._allowed.sum(axis=1)
+        few = few or self._allowed is None
+        n_cells = int((np.minimum(number, _FEW_ACTIONS) if few else number).sum())
         of_cell = self._task.visits / n_cells
         noise = self._stream.noise * self._largest(self._level(1.0), size) / share
         deviation = np.sqrt(self._variance * of_cell + noise**2)
