@@ -52,6 +52,7 @@ _SKIPPED = (
 )
 _UNIT = "Privacy unit: a person: all of their episodes, added or removed; pure epsilon, in nats."
 _TWO = Study(conditions=(Condition(), Condition("half-expert", known=False)))
+_FEW = dataclasses.replace(_TWO, sizes=((10_000, 4), (100_000, 4)))
 
 
 def main() -> None:
@@ -231,7 +232,7 @@ def _exactly(
 
 def _clinics() -> str:
     worlds = list(clinics("judged"))
-    results = _results("clinics", _TWO, worlds)
+    results = _results("clinics", _FEW, worlds)
     return "\n\n".join([_described(worlds), _table(results, with_mean=True)])
 
 

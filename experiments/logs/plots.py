@@ -29,7 +29,8 @@ def scores_by_persons(results: pd.DataFrame, title: str) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Bars reach down to the least score of any policy, a dotted line is that of what was done.
+        Bars reach down to the least score of any policy, a dotted line is the score of the
+        behaviour policy.
     """
     alike = summary(results).groupby(["condition", "epsilon", "persons"], sort=False)
     found = alike.agg({"mean": "mean", "least": "min", "treated": "mean"}).reset_index()

@@ -15,7 +15,7 @@ _KEYS = ["world", "persons", "condition", "epsilon"]
 
 
 class Cell(NamedTuple):
-    """Scores of what was done, and of the policies of one budget."""
+    """Scores of the behaviour policy, and of the policies of one budget."""
 
     treated: float
     mean: float
@@ -39,7 +39,7 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         By ``world``, ``persons``, ``condition`` and ``epsilon``: the ``mean`` score, the ``least``,
         the standard ``error`` of the mean, ``policies`` and ``seconds`` of each; and ``treated``,
-        the score of what was done.
+        the score of the behaviour policy.
 
     Notes
     -----

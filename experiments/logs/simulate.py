@@ -123,7 +123,7 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Law:
-    """How it goes on after each action, outcomes after the states."""
+    """The law of the next state after each action, outcomes after the states."""
 
     n_states: int
     n_actions: int

@@ -31,7 +31,7 @@ class Condition:
     known : bool
         Whether the chances of actions are public.
     admissible : bool
-        Whether it is public which actions there are in each state.
+        Whether the admissible actions of each state are public.
     """
 
     behaviour: Behaviour = "uniform"
@@ -64,22 +64,22 @@ class Study:
     Parameters
     ----------
     sizes : tuple of (int, int)
-        Numbers of persons, and how many logs there are of each.
+        Numbers of persons, and the number of logs of each.
     conditions : tuple of Condition
-        How persons were treated, and what is public.
+        The behaviour policies, and the public facts.
     epsilons : tuple of float or None
         Budgets: pure differential privacy of a person, with all of their episodes, in nats; None
         for no privacy.
     draws : int
         Policies that are learned of each log; one without privacy.
     seed : int
-        The root of all randomness. Results of a world do not depend on which others there are, nor
-        those of a size, condition or budget on others.
+        The root of all randomness. Results of a world do not depend on the other worlds, nor those
+        of a size, condition or budget on others.
 
     Raises
     ------
     ValueError
-        If a value is out of range, or there is nothing to do.
+        If a value is out of range, or a list is empty.
     """
 
     sizes: tuple[tuple[int, int], ...] = ((10_000, 4), (100_000, 4), (400_000, 3))
@@ -140,14 +140,14 @@ def run_study(
     workers : int, optional
         As for `privrl.experiments.workers.on_workers`.
     on_progress : callable, optional
-        Is told of each log when all was learned from it.
+        Called with a text after each log.
 
     Returns
     -------
     pandas.DataFrame
         A row for each policy, whatever the backend: ``world``, ``persons``, ``condition``,
         ``behaviour``, ``known``, ``admissible``, ``epsilon`` (infinite without privacy), ``log``,
-        ``draw``, ``treated`` (the score of what was done), ``kind`` and ``signal`` of
+        ``draw``, ``treated`` (the score of the behaviour policy), ``kind`` and ``signal`` of
         `privrl.offline.LoggedPolicy`, ``score`` and ``seconds``.
 
     Raises
@@ -242,5 +242,5 @@ def _scored(
 
 
 def _generator(*words: object) -> np.random.Generator:
-    """Return a generator for a place of a study, of its own for each."""
+    """Return a generator for a place of a study, a separate one for each."""
     return np.random.default_rng([zlib.crc32(str(word).encode()) for word in words])

@@ -34,7 +34,7 @@ class World:
     start : array, shape (S,)
         Probabilities of the first state.
     admissible : array of bool, shape (S, A)
-        Which actions there are in each state, one at least.
+        The admissible actions of each state, at least one.
     expert : array, shape (S, A)
         Chances of the actions of somebody who knows what they do.
     outcomes : tuple of str
@@ -145,7 +145,7 @@ class World:
         ----------
         policy : array of int, shape (S,) or (H, S), or of float, shape (S, A) or (H, S, A)
             Actions as for `chances`, or chances, of admissible actions alone; in each state, or at
-            each of H steps. What is done at the first of these is also done when all are over.
+            each of H steps. The first of these is also the policy after all of them.
 
         Raises
         ------
@@ -244,7 +244,7 @@ def clinic(
     name : str, optional
         What tables call it.
     n_states, n_actions : int
-        How many there are.
+        Their numbers.
     mean_admissible : float
         How many actions a state has, in the mean: one, and a Poisson number more.
     n_next : int
@@ -349,7 +349,7 @@ def ward(seed: int = 201, *, name: str = "ward", n_states: int = 240, n_actions:
     name : str
         What tables call it.
     n_states, n_actions : int
-        How many there are.
+        Their numbers.
 
     Returns
     -------
@@ -443,8 +443,8 @@ def icu_world(
 
     Notes
     -----
-    Actions of which there are no records in a state are not admissible. Logs are cut off after 50
-    steps, of which few take so many.
+    Actions without records in a state are not admissible. Logs are cut off after 50 steps, of which
+    few take so many.
     """
     n_states = 713
     mdp = icu_sepsis(path)

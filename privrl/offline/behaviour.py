@@ -26,7 +26,7 @@ _SQUARES: Final = (0.3, 0.3)  # mean and deviation of the excess of squared chan
 
 @dataclass(frozen=True, eq=False)
 class Behaviour:
-    """What is known of the behaviour policy.
+    """An estimate of the behaviour policy.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class Behaviour:
 def counted_steps(part: Log, most: int) -> BoolArray:
     """Return which steps are among the first ``most`` of their person.
 
-    Whether a step counts depends on what was before it alone: weights that depend on what came
-    after it would make actions that end an episode early look more frequent.
+    Whether a step counts depends on earlier steps alone: weights that depend on later steps would
+    make actions that end an episode early look more frequent.
     """
     begin = part.episode_starts[part.person_starts]
     number = np.arange(part.n_steps) - np.repeat(begin[:-1], np.diff(begin))
@@ -76,9 +76,9 @@ def counted_steps(part: Log, most: int) -> BoolArray:
 
 
 def usual_steps(facts: LogFacts) -> int:
-    """Return how many of a person's steps are counted where there is noise.
+    """Return the number of steps that are counted of a person under noise.
 
-    With fewer each is louder. It is half of what persons have in the mean.
+    With fewer steps, each has less noise. The number is half of the mean length of a trajectory.
     """
     return int(np.ceil(_PART * facts.episodes * facts.steps))
 
@@ -88,8 +88,8 @@ def release_visits(
 ) -> tuple[FloatArray, float]:
     """Release how often states, or states and actions, were visited.
 
-    A person counts for their first steps, `usual_steps` of them, or for all without privacy; each
-    costs the same part of ``share``.
+    A person counts for their first `usual_steps` steps, or for all of them without privacy. Each
+    step costs the same part of ``share``.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def release_visits(
 
 
 def known_behaviour(chances: FloatArray, visits: FloatArray) -> Behaviour:
-    """Return a behaviour policy of which the chances are public."""
+    """Return a behaviour policy with public chances."""
     return Behaviour(
         chances=chances,
         squares=(chances**2).sum(axis=1),
@@ -124,7 +124,7 @@ def known_behaviour(chances: FloatArray, visits: FloatArray) -> Behaviour:
 
 
 def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> Behaviour:
-    """Return what a noisy table of visits tells of the behaviour policy.
+    """Estimate the behaviour policy from a noisy table of visits.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
     noise : float
         The deviation of its noise.
     allowed : array of bool, shape (S, A)
-        Which actions there are.
+        Which actions are admissible.
     """
     number = allowed.sum(axis=1)
     visits = positive(np.where(allowed, table, 0.0).sum(axis=1), noise**2 * number)
@@ -157,10 +157,10 @@ def estimated_behaviour(table: FloatArray, noise: float, allowed: BoolArray) -> 
 def squares_beyond(
     table: FloatArray, noise: float, allowed: BoolArray, visits: FloatArray
 ) -> tuple[float, float]:
-    """Return what squared chances sum to beyond those of even ones, and its standard error.
+    """Return the sum of squared chances beyond that of uniform ones, and its standard error.
 
-    The squares of a noisy table, less those of its noise: unbiased, and so better than the chances
-    that a model finds where noise is loud.
+    These are the squares of a noisy table, less those of its noise. They are unbiased, also where
+    noise hides the chances of single actions.
     """
     number = allowed.sum(axis=1)
     inside = np.where(allowed, table, 0.0)
@@ -227,7 +227,7 @@ def _leaders(
 
 
 def positive(noisy: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return what is expected of positive amounts that differ by about half of their mean."""
+    """Shrink noisy positive amounts that differ by about half of their mean."""
     mean = max(float(noisy.mean()), float(np.sqrt(variance.mean() / len(noisy))))
     prior = (0.5 * mean) ** 2
     if noisy.var() > variance.mean() + prior:

@@ -65,12 +65,12 @@ def table_size(log: LogSpace) -> int:
 def counts_show(
     stream: PersonStream, log: LogSpace, facts: LogFacts, allowed: BoolArray | None
 ) -> bool:
-    """Return whether counts of all transitions would show what there is to see.
+    """Return whether counts of all transitions would be clear enough.
 
     It is enough if all cells would show if they were alike, or a next state of chance 1 in 10. But
     where only outcomes pay, values are much alike in most worlds, and rounds of temporal
     differences, if noise allows them, lose less than small chances that are not shown: cells have
-    to be many times as full. A public rule, of what was released.
+    to be many times as full. The rule is public: it depends on released numbers.
     """
     n_pairs, n_cells = log.n_states * log.n_actions, table_size(log)
     if n_cells > LARGEST:
@@ -95,16 +95,15 @@ def release_counts(
     stream : PersonStream
         About the persons of the log.
     log, facts
-        What is public of the log, and what was released of it before.
+        The public part of the log, and earlier releases.
     share : float
         Of each person's budget.
 
     Notes
     -----
     A person counts for each state and action the first time only, and until they have counted twice
-    as often as persons do in the mean. Who turns in circles is small so, and whether a step counts
-    depends on what was before it alone: what followed it is not counted more or less often for what
-    it was.
+    as often as the mean person. So a person who moves in circles counts little, and whether a step
+    counts depends on earlier steps alone.
     """
     n_pairs, width = log.n_states * log.n_actions, log.n_states + len(log.outcomes)
     grid = _grid(*log.reward_range)
@@ -254,19 +253,19 @@ def value_in_counts(
     log : LogSpace
         What is public of the log.
     counts, belief
-        What was released, and what is believed of it, by `belief_of`.
+        The released counts, and their `belief_of`.
     action : array of int, shape (H, S)
         The policy; -1 is what was done.
 
     Notes
     -----
     What a released row says is off by noise, and by who was logged; how much that matters is how
-    often the policy comes there times what follows (the delta method: first order, and of what was
-    counted alone). A plan for these very counts is worth less in the world than in them: of each
-    state's actions the one is chosen of which most is believed, and what is believed of the largest
-    of several that are worth the same is too much, by so many deviations in the mean; those add up
-    over states. The bound below allows for it, and is twice as far as that above at the least.
-    Where nothing is known the rest of an episode pays nothing: the world may well pay more.
+    often the policy comes there times what follows (the delta method: first order, and from the
+    counts alone). A plan for these very counts is worth less in the world than in them: each state
+    gets the action with the largest estimate, and the largest of several noisy estimates is too
+    large on average; the errors add up over states. The bound below allows for it, and is twice as
+    far as that above at the least. Where nothing is known the rest of an episode pays nothing: the
+    world may well pay more.
     """
     rows, reward, known = belief.likely()
     rows = by_outcome(counts, rows)
@@ -314,7 +313,7 @@ def value_in_counts(
 
 
 def largest_of(numbers: IntArray) -> FloatArray:
-    """Return what the largest of so many independent normal numbers is in the mean."""
+    """Return the mean of the largest of several independent normal numbers."""
     points = np.linspace(-9.0, 9.0, 1801)
     below = special.ndtr(points) ** np.maximum(numbers, 1)[:, None]
     mean: FloatArray = points[-1] - np.trapezoid(below, points, axis=1)

@@ -1,9 +1,9 @@
-"""A model of how episodes end, by state and action, and of how they go on, by state alone.
+"""A model of the ends of episodes, by state and action, and of transitions, by state alone.
 
-For worlds with many more transitions than a log can tell. What ends an episode is one cell of a
-person, whatever they went through; outcomes exclude each other, so that each has a table of its
-own at the full price of a cell, and who ends in a frequent one, which needs less, pays with the
-rest for how episodes went on.
+For worlds with many more transitions than a log can show. The end of an episode is one cell of a
+person, however long it was. Outcomes exclude each other, so each has a separate table at the full
+price of a cell. A person with a frequent outcome, which needs less, pays with the rest for the
+transitions.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Endings:
     ends : array, shape (S, A, O)
         The chance that a step ends an episode with each outcome.
     following : array, shape (S, S)
-        Where an episode that goes on goes, from each state.
+        The next state of an episode that does not end, from each state.
     start : array, shape (S,)
         Where episodes begin.
     reward : array, shape (S, A)
@@ -60,18 +60,18 @@ def release_endings(
     allowed: BoolArray,
     chances: FloatArray | None,
 ) -> Endings:
-    """Release how episodes end and go on.
+    """Release the ends and the transitions of episodes.
 
     Parameters
     ----------
     stream : PersonStream
         About the persons of the log.
     log, facts
-        What is public of the log, and what was released of it before.
+        The public part of the log, and earlier releases.
     share : float
         Of each person's budget.
     allowed : array of bool, shape (S, A)
-        Which actions there are.
+        Which actions are admissible.
     chances : array, shape (S, A), optional
         Chances of actions that were followed; by default they are taken to be alike.
     """
@@ -154,8 +154,8 @@ def _heard(
 ) -> FloatArray:
     """Return how much is heard of those who are in a state, by how they are likely to end.
 
-    Who goes on from a state is seen only if they end so that they have something left to pay for it
-    with; dividing by this chance makes up for that.
+    A transition is counted only if the person has budget left after the outcome. Dividing by the
+    chance of that removes the bias.
     """
     mean = np.einsum("sa,sao->so", chances, ends)
     going = 1 - mean.sum(axis=1)

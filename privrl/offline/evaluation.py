@@ -1,9 +1,9 @@
-"""What a policy is worth, from a log of persons other than those that it was learned from.
+"""The value of a policy, from other persons than those that it was learned from.
 
 Each episode has a *weight*, how much more often the policy would have gone that way than those who
-were logged, and a *place* from 0 to 1, where its return lies in the public range. It adds its
+were logged, and a *place* from 0 to 1, the position of its return in the public range. It adds its
 weight to two sums: the part ``place`` of it to a high one, the rest to a low one. So an episode
-costs its weight, whatever it earned, and the value is where the high sum lies in both. All that a
+costs its weight, whatever it earned, and the value is the part of the high sum in both. All that a
 person adds is divided by the largest weight that there can be, and by how many episodes there can
 be: they pay a budget at most (`privrl.offline.persons`).
 
@@ -61,9 +61,9 @@ class PolicyValue(InHtml):
     method : "last" or "steps"
         Which decisions are weighed: see `evaluate_policy`.
     clip : float or None
-        What larger weights of an episode were cut to; None if there are no larger ones.
+        The largest weight of an episode; larger ones were clipped. None if no weight can be larger.
     persons : float
-        How many there are, noisy.
+        The noisy number of persons.
     cost : Cost
         Of everything, for a person.
     """
@@ -99,14 +99,14 @@ def evaluate_policy(
     log : Log or PartitionedLog
         What persons went through; none of them may have had a part in the policy.
     action : array of int, shape (S,) or (H, S)
-        What the policy does in each state; -1 for what was done there.
+        What the policy does in each state; -1 for the behaviour policy.
     epsilon : float or None
         Pure differential privacy of a person, with all of their episodes, in nats; None for none.
     behaviour : array, shape (S, A), or "uniform"
         The chances of actions that were followed, public as in a trial: ``"uniform"`` over
         admissible ones.
     admissible : array of bool, shape (S, A), optional
-        Which actions there are in each state, public. By default those of which there is a chance.
+        Which actions are admissible in each state: public. By default those with a positive chance.
     relation : Relation, optional
         `AddRemovePerson`, by default, or `ReplacePerson`.
     discount : float
@@ -146,16 +146,16 @@ def evaluate_policy(
     1 minus the low one's above it, always (as in Ionides, *Truncated importance sampling*, 2008).
     With long episodes that says little.
 
-    **"last"**: only the last decision of an episode is weighed, the last in a state where the
-    policy says something and there is a choice. That needs far fewer persons, and is another
-    quantity: how those fare who follow the behaviour until the decision that turns out to be the
-    last, and there the policy. Where an episode has one decision, or the others do not matter, it
-    is the value itself, by the same theorem. Otherwise it is biased, by an amount that no log of
-    this kind bounds, and **the bounds are for that quantity**. Say -1 where actions do not matter:
-    a last decision there hides the one before. On ICU-Sepsis, 5000 patients who took actions
-    uniformly, and policies that `fit_policy` learned from 5000 others, 200 times: the mean of the
-    estimates was off by 0.003, 0.003 and -0.004 at an epsilon of 1, of 0.1 and without privacy,
-    for values of 0.79, 0.78 and 0.81, and ``lower``, at 95 %, was below in 92, 95 and 98 %.
+    **"last"**: only the last decision of an episode is weighed, the last in a state with a choice
+    where the policy has an action. That needs far fewer persons, and is another quantity: how those
+    fare who follow the behaviour until the decision that turns out to be the last, and there the
+    policy. Where an episode has one decision, or the others do not matter, it is the value itself,
+    by the same theorem. Otherwise it is biased, by an amount that no log of this kind bounds, and
+    **the bounds are for that quantity**. Say -1 where actions do not matter: a last decision there
+    hides the one before. On ICU-Sepsis, 5000 patients who took actions uniformly, and policies that
+    `fit_policy` learned from 5000 others, 200 times: the mean of the estimates was off by 0.003,
+    0.003 and -0.004 at an epsilon of 1, of 0.1 and without privacy, for values of 0.79, 0.78 and
+    0.81, and ``lower``, at 95 %, was below in 92, 95 and 98 %.
 
     Bounds are normal: right as persons grow, measured before. Squares are taken to be larger than
     was released by half the deviation of the noise on them, and by that of one person more, with
@@ -204,7 +204,7 @@ def _evaluated(
 
 
 class _Sums:
-    """What is released of the weights and returns of persons, and what it says."""
+    """The released sums of weights and returns, and the value that follows."""
 
     def __init__(self, stream: PersonStream, log: LogSpace, discount: float) -> None:
         self._stream, self._per_person = stream, log.most_episodes
@@ -301,7 +301,7 @@ class _Sums:
 
 
 def _crossing(function: Callable[[float], float], start: float, end: float) -> float:
-    """Return where a function that falls from ``start`` on is no longer > 0."""
+    """Return where a function that falls from ``start`` on stops being > 0."""
     if function(start) <= 0:
         return start
     for _ in range(60):

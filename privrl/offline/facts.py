@@ -1,4 +1,4 @@
-"""The first things that leave of a log: how many persons there are, and what they went through."""
+"""The first releases of a log: the number of persons, and average facts about their episodes."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DEVIATIONS: Final = 2.2  # on each side of 95 in 100, of normal laws and of Lapl
 
 @dataclass(frozen=True)
 class Estimate(InHtml):
-    """What an episode earns in the mean, from what was released: nothing more leaves.
+    """An estimate of the mean return of an episode, from released numbers.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class LogFacts(InHtml):
     Attributes
     ----------
     persons : float
-        How many there are.
+        The number of persons.
     episodes : float
         Of each person, 1 at the least.
     steps : float
@@ -67,7 +67,7 @@ class LogFacts(InHtml):
     outcome_reward, step_reward : float
         What an episode earns by its outcome, and by all of its steps.
     done : Estimate
-        What an episode earns by what was done: both together, undiscounted.
+        The mean return of the behaviour policy: both together, undiscounted.
     """
 
     persons: float
@@ -85,7 +85,7 @@ def release_facts(stream: PersonStream, log: LogSpace) -> LogFacts:
     Notes
     -----
     Each fact is one cell, divided by the most that it can be of a person. Facts that the schema
-    fixes are left out: the number of episodes where there is one, rewards where there are none.
+    fixes are left out: the number of episodes if it is one, rewards if none can be earned.
     """
     n_outcomes = len(log.outcomes)
     most_steps = log.most_episodes * log.most_steps
@@ -146,7 +146,7 @@ def release_facts(stream: PersonStream, log: LogSpace) -> LogFacts:
 def _done(
     log: LogSpace, persons: float, noise: float, outcomes: FloatArray, step_reward: float
 ) -> Estimate:
-    """Return what an episode earned in the mean; ``noise`` is that on means, in parts of most."""
+    """Return the mean return of an episode; ``noise`` is that on means, in parts of most."""
     worth = np.array(log.outcome_rewards)
     low, high = (bound * log.most_steps for bound in log.step_rewards)
     earned = float(outcomes @ worth) + step_reward
@@ -180,7 +180,7 @@ def _facts_of(part: Log) -> dict[str, tuple[IntArray, IntArray, FloatArray]]:
 
 
 def _fractions(noisy: FloatArray, noise: float) -> FloatArray:
-    """Return what is expected of parts of a whole of which nothing was known before."""
+    """Shrink noisy parts of a whole, with a uniform prior."""
     number = len(noisy)
     middle, prior = (0.5, 1 / 12) if number == 1 else (1 / number, (number - 1) / number**2 / 3)
     parts = np.clip(middle + (noisy - middle) * prior / (prior + noise**2), 0.0, 1.0)
@@ -201,7 +201,7 @@ class Task:
     stream : PersonStream
         Releases about the persons of the log.
     space, facts
-        The public part of the log, and what was released of it before.
+        The public part of the log, and earlier releases.
     discount : float
         In (0, 1].
     allowed : array of bool, shape (S, A), or None

@@ -32,7 +32,8 @@ _OF_STATES: Final = 1.5  # times that: how much states differ
 _STEP: Final = 2.0  # how far values move, times what one step ahead says
 _MORE: Final = 2.0  # deviations of the values by which a person's sum may grow
 _NOTHING: Final = 0.004  # signal to noise below which a behaviour is not looked at either
-_FAINT: Final = 0.02  # signal to noise below which nothing is better than what is done
+_FAINT: Final = 0.02  # signal to noise below which nothing is better than uniform actions,
+_HARMFUL: Final = 0.07  # and below which votes may be worse than an expert
 _SHARES: Final = ((0.7, ()), (1.5, (0.2,)), (np.inf, (0.1, 0.1, 0.1)))
 # Signals to noise between which returns come first; the upper one by ICU-Sepsis at epsilon 10.
 _BY_RETURNS: Final = (0.7, 2.5)
@@ -57,7 +58,7 @@ class Learned:
     Attributes
     ----------
     action : array of int, shape (S,)
-        What to do in each state; -1 for what is done there already.
+        What to do in each state; -1 for the behaviour policy.
     kind : "behaviour", "vote", "rounds" or "popular"
         How it was made.
     values : array, shape (S,)
@@ -67,7 +68,7 @@ class Learned:
     signal : float
         What an action is taken to do over the noise on it, in the first round.
     value : Estimate or None
-        What an episode earns, if that can be told.
+        The value of the policy, if it can be estimated.
     """
 
     action: IntArray
@@ -97,7 +98,7 @@ def learn(task: Task, log: Log | PartitionedLog, *, balanced: bool) -> Learned:
 
 @dataclass(frozen=True, eq=False)
 class _Expected:
-    """What is expected of a step: public, or made of what was released."""
+    """The expected reward and value of a step, from public and released numbers."""
 
     values: FloatArray
     drift: float  # earned a step, beyond values
@@ -123,7 +124,7 @@ def _cells(steps: Decisions | Log, n_actions: int) -> IntArray:
 
 
 class _Told:
-    """What rounds have told of actions, beyond their state's mean, and how sure that is."""
+    """The estimates of actions after some rounds, beyond the mean of their state."""
 
     def __init__(
         self,
@@ -158,21 +159,21 @@ class _Told:
         self.worth = np.where(self._allowed, self._effects + worth, -np.inf)
 
     def favour(self, noise: float) -> FloatArray:
-        """Return what is known beside a vote of sums with this noise: added, all tell as one."""
+        """Return the earlier estimates in units of a vote of sums with this noise."""
         of_vote = self._by_chance + (noise / self.visits) ** 2
         return self._mean * noise**2 * self._precision / self.visits + (
             self._effects * self.visits * of_vote / self._spread.cell**2
         )
 
     def left(self, of_more: FloatArray | float = np.inf) -> FloatArray:
-        """Return the variance that is left of what actions are worth, and if more is told."""
+        """Return the posterior variance of the values of actions, also after further data."""
         precision = 1 / self._variance + 1 / self._spread.cell**2 + 1 / of_more
         return 1 / precision
 
     def gain_of_a_vote(self, noise: float) -> FloatArray:
-        """Return what the winners of a vote are expected to be worth, shape (S,).
+        """Return the expected values of the winners of a vote, shape (S,).
 
-        Where it takes what is believed of an action is normal, as far as it tells more.
+        The posterior mean of an action after the vote is normal.
         """
         of_vote = self._by_chance + (noise / self.visits) ** 2
         moves, gain = np.sqrt(self.left() - self.left(of_vote)), np.zeros(len(self.worth))
@@ -183,7 +184,7 @@ class _Told:
 
 
 class _Learner:
-    """One run of the rule: all that it decides depends on public facts and on what was released."""
+    """One run of the rule. All of its decisions depend on public facts and released numbers."""
 
     def __init__(self, task: Task, *, balanced: bool) -> None:
         self._task, self._stream, self._space, self._facts = (
@@ -211,17 +212,16 @@ class _Learner:
         action, values = np.full(self._shape[0], -1, np.intp), level.values
         value: Estimate | None = self._facts.done
         kind: Kind = "behaviour"
-        look, signal = None, self._signal(1.0, size)
-        if not self._balanced and self._blind():
-            signal = 0.0
+        look, signal = None, self._signal(1.0, size, few=not self._balanced)
+        faint = signal < (_FAINT if self._balanced else _HARMFUL) or self._blind()
         if not (self._balanced or empty) and signal >= _NOTHING:
             other: Other = "rounds" if by_rounds else "vote"
-            look = self._look(other if signal >= _FAINT else "nothing")
+            look = self._look("nothing" if faint else other)
         if look is not None and look.way == "popular":
             action = self._popularity.most_popular(look)
             if (action >= 0).any():
                 kind, value = "popular", self._unsure(self._facts.done.value)
-        elif signal < _FAINT:
+        elif faint:
             values = at_first.values
         elif empty or bound <= 0:
             pass
@@ -236,19 +236,23 @@ class _Learner:
         )
 
     def _look(self, other: Other) -> Look:
-        """Release a first look at the behaviour policy, and take it in."""
+        """Release a first look at the behaviour policy, and use it."""
         self._popularity = Popularity(self._task, 1 - self._spent)
         look = self._popularity.look(self._variance, self._spread, other)
         self._spent, self._lean = self._spent + look.spent, look.lean
         return look
 
     def _blind(self) -> bool:
-        """Return whether noise hides even the value of the behaviour policy."""
+        """Return whether noise hides even the value of an expert's behaviour policy."""
         done = self._facts.done
-        return self._stream.noise > 0 and (done.lower, done.upper) == self._space.return_range()
+        return (
+            not self._balanced
+            and self._stream.noise > 0
+            and (done.lower, done.upper) == self._space.return_range()
+        )
 
     def _outcomes_tell(self) -> bool:
-        """Return whether it is known which actions there are, and outcomes alone pay."""
+        """Return whether the admissible actions are known and outcomes alone pay."""
         low, high = self._space.step_rewards
         known = self._allowed is not None and self._stream.noise > 0
         return known and low == high and len(self._space.outcomes) > 0
@@ -256,7 +260,7 @@ class _Learner:
     # What is public, or was released, of the size of things --------------------------------------
 
     def _level(self, hope: float) -> _Expected:
-        """Return a value for all states, and what is earned a step beyond it."""
+        """Return one value for all states, and the mean reward of a step."""
         facts, rest = self._facts, 1 - self._discount
         mean = facts.outcome_reward + facts.step_reward
         best = max(self._space.outcome_rewards, default=facts.outcome_reward)
@@ -305,12 +309,14 @@ class _Learner:
             state=_EFFECT * _OF_STATES * deviation,
         )
 
-    def _signal(self, share: float, size: float) -> float:
-        """Return what an action is taken to do over the noise on it, in a table of that share."""
-        if self._allowed is None:
-            n_cells = self._shape[0] * min(_FEW_ACTIONS, self._shape[1])
-        else:
-            n_cells = int(self._allowed.sum())
+    def _signal(self, share: float, size: float, *, few: bool = False) -> float:
+        """Return what an action is taken to do over the noise on it, in a table of that share.
+
+        ``few`` actions of a state count, as where it is not known which are admissible.
+        """
+        number = np.full(*self._shape) if self._allowed is None else self._allowed.sum(axis=1)
+        few = few or self._allowed is None
+        n_cells = int((np.minimum(number, _FEW_ACTIONS) if few else number).sum())
         of_cell = self._task.visits / n_cells
         noise = self._stream.noise * self._largest(self._level(1.0), size) / share
         deviation = np.sqrt(self._variance * of_cell + noise**2)
@@ -413,16 +419,16 @@ class _Learner:
         return estimate(done.value + gained, below, above, self._space.return_range())
 
     def _unsure(self, value: float) -> Estimate:
-        """Return an estimate of which nothing is sure but what is possible.
+        """Return an estimate with the lowest and highest return as bounds.
 
-        Where few persons were treated as a policy treats them, nothing tells how far it is off.
+        With few persons who were treated as the policy would treat them, its error is unknown.
         """
         return estimate(value, math.inf, math.inf, self._space.return_range())
 
     def _move_to_returns(
         self, rest: float, level: _Expected, bound: float
     ) -> tuple[FloatArray, _Expected, Telling]:
-        """Return visits, values moved to what states lead to, and who is to tell of moves."""
+        """Return visits, values moved to what states lead to, and the weights of later moves."""
         kept = _KEPT[1 if self._chances is None else 2]
         visits = self._release_visits(rest, level, bound, kept)
         ends = self._ends(level)
@@ -442,7 +448,7 @@ class _Learner:
         return visits * found.times[:, None], replace(level, values=moved), found.telling
 
     def _possible(self) -> tuple[float, float]:
-        """Return between what values are."""
+        """Return the least and the greatest possible value."""
         if self._space.step_rewards[0] < self._space.step_rewards[1]:
             return -np.inf, np.inf
         ends = 0.0, *self._space.outcome_rewards
@@ -495,7 +501,7 @@ def _farthest(amounts: FloatArray) -> float:
 def _differences(
     expects: _Expected, telling: Telling | None, n_actions: int, unit: float, most: float
 ) -> Adds:
-    """Return what persons add to a table of differences."""
+    """Return the contributions to a table of differences."""
 
     def adds(part: Log, _: FloatArray) -> Added:
         amount = expects.of(part)

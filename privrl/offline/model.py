@@ -1,4 +1,4 @@
-"""A model, an environment, from a log of persons."""
+"""A model, as an environment, from a log of persons."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -67,10 +67,10 @@ def fit_model(
     Returns
     -------
     Released
-        An environment of ``most_steps`` steps. Where the log is long for its states and actions,
-        it has counts of all transitions and rewards; what none shows leads to the outcome
-        "unknown", and pays the least. Otherwise, where episodes have outcomes, it has the chances
-        of these by state and action, and where episodes go on to, by state alone.
+        An environment of ``most_steps`` steps. Where the log is long for its states and actions, it
+        has counts of all transitions and rewards; what none shows leads to the outcome "unknown",
+        and pays the least. Otherwise, where episodes have outcomes, it has the chances of these by
+        state and action, and the next states, by state alone.
 
     Raises
     ------

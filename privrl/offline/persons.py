@@ -1,4 +1,4 @@
-"""What leaves of persons: tables of noisy sums, and votes, all from one budget.
+"""Noisy sums and votes about persons, all from one budget for each person.
 
 Each person has a budget of 1. Each contribution to a table is paid from it, by its size, and a
 person without budget contributes nothing more: an individual privacy filter (Feldman and Zrnic,
@@ -19,12 +19,12 @@ of norm 1, and the whole is dominated by it (Smith and Thakurta, *Fully adaptive
 Gaussian differential privacy*, 2022).
 
 Amounts are rounded towards zero to a grid of 2^-24 of a budget: sums are exact in any order, and
-noise is discrete on that grid, drawn exactly. On a grid a likelihood moves by its whole factor
-with each grain, which is dearer than Laplace noise on the line at the same scale by the grid's
-share: ``2 log((1 + exp(1/t)) / 2)`` against ``1/t``, for a scale of ``t`` grains. So sums are drawn
-with a quarter of a grain more, under which one grain is no dearer than on the line, nor are as many
-as there are, one after the other. Rényi divergences are then those of `LaplaceCost`, at the most.
-Gaussian noise too is a little louder, and hides as much as on the line, in delta as well
+noise is discrete on that grid, drawn exactly. On a grid a likelihood moves by its whole factor with
+each grain, which is dearer than Laplace noise on the line at the same scale by the grid's share:
+``2 log((1 + exp(1/t)) / 2)`` against ``1/t``, for a scale of ``t`` grains. So sums are drawn with a
+quarter of a grain more, under which a grain costs no more than on the line, nor do several grains,
+one after the other. Rényi divergences are then those of `LaplaceCost`, at the most. Gaussian noise
+too is a little louder, and hides as much as on the line, in delta as well
 (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 """
 
@@ -76,8 +76,8 @@ class Added:
     unit : float or array, shape (n_persons,)
         What an amount of 1 costs: part of a budget for sums, its root for norms.
     most : float or array, shape (n_persons,)
-        The largest part of their budget that persons pay here. Who would pay more, or has less
-        left, adds all of their amounts scaled down.
+        The largest part of their budget that persons pay here. The amounts of a person who would
+        pay more, or has less left, are scaled down.
     """
 
     person: IntArray
@@ -125,7 +125,7 @@ class _Here:
 class _Partitioned:
     """Budgets of persons who are on a cluster.
 
-    What a part has left is made from what it had before: where a worker dies, the cluster makes it
+    The budgets of a part follow from its earlier ones. If a worker dies, the cluster computes them
     again from the files, with the same result.
     """
 
@@ -161,7 +161,7 @@ def full(log: Log, size: Size) -> FloatArray:
 def pay(
     log: Log, left: FloatArray, adds: Adds, n_cells: int, size: Size
 ) -> tuple[FloatArray, FloatArray]:
-    """Return sums of what the persons of a part add, in grains, and what they have left then.
+    """Return sums of contributions of a part, in grains, and the budgets left afterwards.
 
     What a person adds follows from their own amounts, and nothing that these may be raises or
     warns: what is not finite counts for nothing, or for very much.
@@ -169,7 +169,7 @@ def pay(
     Raises
     ------
     ValueError
-        If there is no such person or cell.
+        If a person or cell is out of range.
     """
     whole = BUDGET**2 if size == "norms" else BUDGET
     with np.errstate(all="ignore"):
@@ -240,8 +240,8 @@ class PersonStream:
     BudgetExceeded
         If the accountant's budget does not cover the cost.
     ValueError
-        If the cost is of something else, or of noise that cannot be drawn, or ``rng`` is no
-        generator of this process; nothing is charged.
+        If the cost is of something else, or of noise that cannot be drawn, or ``rng`` was not made
+        in this process; nothing is charged.
     """
 
     cost: PersonCost = fixed()
@@ -299,10 +299,10 @@ class PersonStream:
         Parameters
         ----------
         adds : callable
-            From a part of the log, and what each of its persons has left of 1, to what they add,
-            as `Added`. It must be pure, and what one person adds must not depend on others.
+            From a part of the log, and what each of its persons has left of 1, to what they add, as
+            `Added`. It must be pure, and the contribution of one person must not depend on others.
         n_cells : int
-            How many cells there are.
+            The number of cells.
 
         Returns
         -------
@@ -312,7 +312,7 @@ class PersonStream:
         Raises
         ------
         ValueError
-            If there is no such person or cell, or ``adds`` asks for a table itself.
+            If a person or cell is out of range, or ``adds`` asks for a table itself.
 
         Notes
         -----
@@ -330,7 +330,7 @@ class PersonStream:
         adds : callable
             As for `update`, with a cell for each option of each row.
         allowed : array of bool, shape (rows, options)
-            Which options there are, one at least in each row.
+            The allowed options, at least one in each row.
         favour : array, shape (rows, options)
             What is added to the sums, in budgets; known.
 
@@ -389,7 +389,7 @@ class PersonStream:
         return cost
 
     def _pay(self, adds: Adds, n_cells: int) -> FloatArray:
-        """Return the sums of what persons add, in budgets; it is taken from what they have left."""
+        """Return the sums of contributions, in budgets, and charge them to the budgets."""
         as_rng(self._rng)  # it is of this process
         return self._budgets.pay(adds, n_cells) / BUDGET
 

@@ -1,4 +1,4 @@
-"""The best plan in a released model, and what it is worth there."""
+"""The best plan in a released model, and its value there."""
 
 import math
 
@@ -13,7 +13,7 @@ from privrl.offline.support import check_discount
 
 
 def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, Estimate]:
-    """Return the best policy of a released model, and what it is worth there.
+    """Return the best policy of a released model, and its value there.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, Es
         An admissible action for each step and state, outcomes included.
     value : Estimate
         Of an episode in the model. It is the largest of many noisy values, and so likely to be
-        above the value in the world: `evaluate_policy` tells that. Bounds are of the model's
+        above the value in the world: `evaluate_policy` estimates that. Bounds are of the model's
         ``deviations``, to first order; where it has none, all that is possible is between them.
     """
     check_is("released", released, Released)
@@ -57,9 +57,10 @@ def plan_for(released: Released, *, discount: float = 1.0) -> tuple[IntArray, Es
 def best_plan(
     mdp: TabularMDP, barred: FloatArray, discount: float = 1.0
 ) -> tuple[IntArray, FloatArray]:
-    """Return the best policy, shape (H, S), and what is ahead of each step, shape (H + 1, S).
+    """Return the best policy, shape (H, S), and the values at each step, shape (H + 1, S).
 
-    ``barred``, shape (S, A), is added to rewards: zero, or minus infinity for what is not there.
+    ``barred``, shape (S, A), is added to rewards: zero, or minus infinity for actions that are not
+    admissible.
     """
     horizon, n_states = mdp.horizon, mdp.n_states
     worth, policy = np.zeros((horizon + 1, n_states)), np.empty((horizon, n_states), np.intp)

@@ -2,7 +2,8 @@
 
 Counts of all transitions are planned for, where they show. Else the most frequent action is
 followed where that is expected to gain most (`privrl.offline.popularity`), or values are learned in
-rounds (`privrl.offline.learning`). Where nothing tells actions apart, the behaviour policy stays.
+rounds (`privrl.offline.learning`). Where noise hides which action is best, the behaviour policy
+stays.
 """
 
 import math
@@ -48,18 +49,18 @@ class LoggedPolicy(InHtml):
     Attributes
     ----------
     action : array of int, shape (S,) or, of kind "counts", (H, S)
-        What to do in each state; -1 for what is done there already.
+        What to do in each state; -1 for the behaviour policy.
     kind : "behaviour", "popular", "vote", "rounds" or "counts"
-        How it was made. "behaviour": the log cannot tell actions apart at this budget, so that
-        nothing was recommended. "popular": the action that the behaviour policy takes most often,
-        where it is clear which that is. "vote": from one vote. "rounds": values were learned first.
-        "counts": all transitions were counted, and planned for.
+        How it was made. "behaviour": noise hides which action is best, so nothing is recommended.
+        "popular": the action that the behaviour policy takes most often, where it is clear which
+        that is. "vote": from one vote. "rounds": values were learned first. "counts": all
+        transitions were counted, and planned for.
     values : array, shape (S,)
         The values that the last table was summed under; NaN of kind "counts".
     allowed : array of bool, shape (S, A)
         Between which actions it chose.
     facts : LogFacts
-        What else left; ``facts.done`` is what an episode earns by what was done.
+        What else left; ``facts.done`` is the mean return of the behaviour policy.
     value : Estimate or None
         What an episode earns, from what left alone: see the notes. None where only a vote left, or
         with a discount.
@@ -72,14 +73,15 @@ class LoggedPolicy(InHtml):
 
     Notes
     -----
-    Values are of the same persons that the policy was chosen by; `evaluate_policy` asks others.
-    Of kind "counts" a value is that of the plan in the likely world of the counts, with what noise
-    and chance leave, to first order. Of kind "rounds" it is what was done and, beyond it, what the
-    smoothed sums promise for the chosen actions where persons were: to first order too, as the
-    policy takes persons elsewhere: bounds allow for 0.6 to 1.7 times that beside the noise, and
+    Values are of the same persons that the policy was chosen by; `evaluate_policy` asks others. Of
+    kind "counts" a value is that of the plan in the likely world of the counts, with what noise and
+    chance leave, to first order. Of kind "rounds" it is what was done and, beyond it, what the
+    smoothed sums promise for the chosen actions where persons were: also to first order, because
+    the policy takes persons elsewhere: bounds allow for 0.6 to 1.7 times that beside the noise, and
     ``docs/results/logs.md`` says how often they hold. That is so for ``behaviour="uniform"``; for
     other behaviour policies nothing bounds how far off it is, and the bounds are all that is
-    possible, as they are of kind "popular". Of kind "behaviour" it is what was done.
+    possible, as they are of kind "popular". Of kind "behaviour" it is the value of the behaviour
+    policy.
     """
 
     action: IntArray
@@ -106,7 +108,7 @@ def fit_policy(
     rng: Rng = None,
     accountant: Accountant | None = None,
 ) -> LoggedPolicy:
-    """Return a policy that is better than what was done, as far as a log tells.
+    """Return a policy that improves on the behaviour policy, as far as the log shows.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def fit_policy(
     discount : float
         In (0, 1]: what a reward counts one step later.
     admissible : array of bool, shape (S, A), optional
-        Which actions there are in each state, if that is public. By default those that the log
+        Which actions are admissible in each state, if that is public. By default those that the log
         shows, as far as noise lets it.
     behaviour : array, shape (S, A), or "uniform", optional
         The chances of actions that were followed, if that is public, as in a trial: ``"uniform"``
@@ -192,7 +194,7 @@ def check_policy(log: LogSpace, cost: Cost, discount: float) -> None:
 def _by_counts(
     log: LogSpace, stream: PersonStream, facts: LogFacts, allowed: BoolArray | None
 ) -> LoggedPolicy:
-    """Plan for what released counts show, pessimistic of what they do not."""
+    """Plan for released counts, pessimistically where they show nothing."""
     counts = release_counts(stream, log, facts, 1 - SHARE)
     belief = belief_of(counts, log.most_steps, allowed)
     allowed = np.ones((log.n_states, log.n_actions), np.bool_) if allowed is None else allowed

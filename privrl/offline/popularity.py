@@ -64,7 +64,7 @@ class Look:
 
 
 class Popularity:
-    """What is known of the behaviour policy, and of what its frequent actions are worth.
+    """The behaviour policy, and the advantage of its frequent actions.
 
     Parameters
     ----------
@@ -147,10 +147,10 @@ class Popularity:
     def _release_leaning(self, behaviour: Behaviour, variance: float) -> tuple[float, float]:
         """Return by how much actions are better for being popular, and how far off that may be.
 
-        The advantage of an action is taken to be that, times its popularity. Then the covariance of
-        the popularity of what was done, and of what was earned from there on, over all steps, is
-        that, times the variance of the popularity: the derivative of the value in the direction of
-        what is popular (the score function).
+        The advantage of an action is modelled as a factor times its popularity. Then the covariance
+        of the popularity of actions and the returns that follow them, over all steps, is that
+        factor times the variance of the popularity: the derivative of the value in the direction of
+        frequent actions (the score function).
         """
         facts, chances = self._task.facts, behaviour.chances
         popularity = chances - (chances**2).sum(axis=1, keepdims=True)

@@ -1,13 +1,13 @@
-"""What states are worth by what episodes come to that pass them, and who tells how these went.
+"""Decisions of persons, and values of states by the mean return of the episodes that pass them.
 
-For worlds where outcomes alone tell episodes apart. Temporal differences carry what an outcome is
-worth back by one state in each round. But under values that are alike an episode comes to one
-amount, that of its end, and the mean amount of those who pass a state is what that state is worth,
-however far from an end it is: one table, with a cell for each state and not for each action.
+For worlds where outcomes alone pay. Temporal differences carry what an outcome is worth back by one
+state in each round. But under values that are alike an episode comes to one amount, that of its
+end, and the mean amount of those who pass a state is what that state is worth, however far from an
+end it is: one table, with a cell for each state and not for each action.
 
 Under values that differ a person adds not only where they ended but where they moved, and who pays
-most for an outcome has nothing left for that. So they tell little of their moves, and others tell
-more instead: by how likely those who go to a state are to end so that they tell.
+most for an outcome has nothing left for that. So their moves get small weights, and those of others
+larger ones, by the chance that persons in a state end with such an outcome.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
     discount : float
         In (0, 1].
     choice : array of bool, shape (S,)
-        In which states there is one.
+        In which states there can be several actions.
     """
     steps = decisions_of(log, discount)
     decides = choice[steps.state]
@@ -108,19 +108,19 @@ def with_a_choice(log: Log, discount: float, choice: BoolArray) -> Decisions:
 
 
 _DIFFER: Final = 0.2  # of the deviation of outcomes: how much states differ in what they lead to
-_MOVES: Final = 0.1  # of their moves, told by those who pay most for their outcome
+_MOVES: Final = 0.1  # weight of the moves of those who pay most for their outcome
 _HEARD: Final = 0.3  # of moves to a state, at the least: else few would speak for many
 _ITERATIONS: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Telling:
-    """Who tells how much of their moves.
+    """The weights of the moves of persons.
 
     Attributes
     ----------
     part : array, shape (O,)
-        By the outcome of an episode, from 0 to 1; of one that was cut off all is told.
+        By the outcome of an episode, from 0 to 1; 1 if it was cut off.
     heard : array, shape (S,)
         Of all moves to a state, > 0.
     """
@@ -131,7 +131,7 @@ class Telling:
     def weights(self, log: Log) -> FloatArray:
         """Return by what to multiply the difference of each step, so that sums stay what they are.
 
-        What ends an episode is told in full.
+        The end of an episode has weight 1.
         """
         ends = log.next_state[log.episode_starts[1:] - 1] - log.n_states
         part = np.append(self.part, 1.0)[np.maximum(ends, -1)]
@@ -149,9 +149,9 @@ class Returns:
     above : array, shape (S,)
         What episodes come to that pass a state, beyond the mean: smoothed.
     times : array, shape (S,)
-        How many times as often a state was passed than was told.
+        The ratio of the visits of a state to the counted ones.
     telling : Telling
-        Who is to tell of their moves.
+        The weights of later moves.
     """
 
     above: FloatArray
@@ -178,7 +178,7 @@ def release_returns(
     stream : PersonStream
         About the persons of the log.
     space, facts
-        What is public of the log, and what was released of it before.
+        The public part of the log, and earlier releases.
     differences : callable
         What came of each step of a part of the log, beyond what was expected.
     share : float
@@ -186,9 +186,9 @@ def release_returns(
     bound : float
         What a person's differences sum to.
     visits : array, shape (S,)
-        How often states were passed, as it was told.
+        The released visits of states.
     room, ends : array, shape (O,)
-        By outcome: how loudly visits were told, and what the outcome is beyond what was expected.
+        By outcome: the weight of visits, and the difference that the outcome makes.
     """
     unit = share / bound
 
@@ -205,7 +205,7 @@ def release_returns(
     variance = float(often @ (worth - facts.outcome_reward) ** 2)
     above, times = np.zeros(space.n_states), np.ones(space.n_states)
     for _ in range(_ITERATIONS):
-        # Who has more left told louder where they were.
+        # A person with more budget left counts more for the states of their trajectory.
         times = 1 / _by_worth(room, above, often, worth)
         times = times / np.average(times, weights=visits)
         passed = times * visits * facts.persons / visits.sum()
@@ -227,7 +227,7 @@ def _by_worth(
 ) -> FloatArray:
     """Return what is expected in each state of something that goes by outcome.
 
-    A straight line through what outcomes are worth: exact where there are two.
+    A straight line through the rewards of outcomes: exact for two of them.
     """
     weight = often + 1e-3
     beyond = worth - np.average(worth, weights=weight)

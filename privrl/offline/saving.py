@@ -53,9 +53,9 @@ class ReleasedPolicy(InHtml):
     Parameters
     ----------
     action : array of int, shape (S,) or, of kinds "counts" and "plan", (H, S)
-        What to do in each state, or at each step in each state; -1 for what is done there already.
+        What to do in each state, or at each step in each state; -1 for the behaviour policy.
     n_actions : int
-        How many actions there are.
+        The number of actions.
     kind : {"behaviour", "popular", "vote", "rounds", "counts", "plan"}
         How it was made, see `LoggedPolicy`; "plan" if for a released model.
     statement : dict
@@ -192,7 +192,7 @@ class ReleasedPolicy(InHtml):
 
     @property
     def n_states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return int(self.action.shape[-1])
 
     @property

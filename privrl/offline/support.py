@@ -1,4 +1,4 @@
-"""Which actions there are, and how they were chosen: what is public of a log's behaviour."""
+"""Public facts about the behaviour policy: admissible actions and propensities."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def check_support(
     log : LogSpace
         Of which the sizes are read.
     admissible : array of bool, shape (S, A), optional
-        Which actions there are in each state.
+        Which actions are admissible in each state.
     behaviour : array, shape (S, A), or "uniform", optional
         Chances of actions.
 

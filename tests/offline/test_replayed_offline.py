@@ -95,10 +95,10 @@ def test_nothing_is_found(epsilon: float, given: dict[str, Any], replaced: bool)
 @pytest.mark.parametrize(
     ("epsilon", "n_persons", "kind", "releases"),
     [
-        (0.01, 300, "behaviour", 2),
-        (1.0, 300, "vote", 3),
-        (1000.0, 300, "rounds", 6),
-        (1000.0, 3000, "rounds", 7),
+        (0.01, 300, "behaviour", 1),
+        (1.0, 300, "vote", 2),
+        (1000.0, 300, "rounds", 5),
+        (1000.0, 3000, "rounds", 6),
         (20.0, 1500, "counts", 4),
     ],
 )
