@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl.accounting.journal import USUAL_DELTA, KeepsJournal
+from privrl.accounting.journal import KeepsJournal
 from privrl.accounting.ledger import Ledger
 from privrl.accounting.rdp import RdpAccountant
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
+from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, RenyiDP, Target
 from privrl.agents import checkpoints
 from privrl.agents.observer import Observer
 from privrl.agents.policies import Action, Policy, Step
@@ -327,7 +327,7 @@ class TabularAgent(Observer, ABC):
         if not self._paid or self.batch_shape:
             return None
         target = self._target or self.accountant.budget
-        delta = target.delta if isinstance(target, ApproxDP) else USUAL_DELTA
+        delta = target.delta if isinstance(target, ApproxDP) else DEFAULT_DELTA
         own = self.accountant.unlimited()
         _charge_all(own, self._paid)
         epsilon = float(own.epsilon(delta))

@@ -26,7 +26,7 @@ from privrl.accounting.amounts import (
     pure_of,
 )
 from privrl.accounting.budgets import Budget, strictest
-from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
+from privrl.accounting.journal import KeepsJournal, one_at_a_time
 from privrl.accounting.ledger_file import (
     LedgerError,
     LedgerFile,
@@ -42,6 +42,7 @@ from privrl.accounting.ledger_file import (
 )
 from privrl.accounting.names import check_line, check_name, one_spelling
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import DEFAULT_DELTA
 from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation, check_relation
 from privrl.files.fixed import fixed
@@ -814,7 +815,7 @@ class LedgerAccountant(KeepsJournal):
         return self._ledger.account(self._dataset.name, self._relation)
 
     def _spent_in_words(self) -> str:
-        delta = USUAL_DELTA if self._delta is None else self._delta
+        delta = DEFAULT_DELTA if self._delta is None else self._delta
         return f"epsilon {up(self.epsilon(delta))} at delta {delta:g} of {self._dataset.name}"
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from privrl.accounting.calibration import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
 from privrl.accuracy.design import Loss
 from privrl.accuracy.design import typical_loss as typical_draw_loss
@@ -156,7 +155,7 @@ def _choose(
         if "laplace" in name
     }
     losses = {name: lost(noise) for name, noise in noises.items()}
-    about = gaussian_sigma(target, math.sqrt(largest_square(relation.changes())))
+    about = target.gaussian_sigma(math.sqrt(largest_square(relation.changes())))
     tried = GaussianMechanism(sigma=min(about, LARGEST), relation=relation)
     if about < _SMALL or lost(tried) < _CLEARLY * min(losses.values()):
         for name in names:

@@ -117,7 +117,10 @@ def _guarantee(total: Cost, target: Target) -> dict[str, Any]:
     said: dict[str, Any] = {"relation": str(total.relation)}
     if isinstance(target, RenyiDP):
         return said | {"order": target.order, "epsilon": float(total.rdp(target.order))}
-    return said | {"epsilon": float(total.epsilon(target.delta)), "delta": target.delta}
+    return said | {
+        "epsilon": float(total.epsilon(target.stated_delta)),
+        "delta": target.stated_delta,
+    }
 
 
 def _check_guarantee(said: Any, computed: Mapping[str, Any]) -> None:
