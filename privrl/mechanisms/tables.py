@@ -316,7 +316,7 @@ def _noise(
     def cost(kind: str, size: float) -> Cost:
         return _cost(kind, size * each, 1.0, relation)
 
-    if name != "laplace":
+    if name == "gaussian" or (name != "laplace" and not target.missing(cost("gaussian", 1.0))):
         square = largest_square(relation.changes())
         norm = math.sqrt(square * float(np.sum(each**-2.0)))  # in sizes of the noise
         guess = target.gaussian_sigma(norm) if norm else None

@@ -30,8 +30,8 @@ from privrl.costs import (
     Together,
 )
 from privrl.costs.relations import Relation
-from privrl.numerics.printing import up
 from privrl.mechanisms import GaussianMechanism
+from privrl.numerics.printing import up
 from privrl.samplers import Diffuse, draw
 
 RECORD = ReplaceRecord()
