@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from privrl.accounting.journal import USUAL_DELTA
+from privrl.accounting.targets import DEFAULT_DELTA, float_up, short
 from privrl.costs.base import BatchCost, Cost, Together, pure_ratio
 from privrl.costs.choice import ChoiceCost
 from privrl.costs.conversion import rdp_to_epsilon
@@ -23,7 +23,6 @@ from privrl.numerics.printing import up
 from privrl.numerics.special import FloatArray
 
 _UNIT: Final = 1 << 1074
-_LONGEST: Final = 4096  # bits of a denominator, beyond which a sum of rationals is rounded up
 
 Curve = tuple[int | None, ...]
 
@@ -54,8 +53,8 @@ class Amount:
     alone: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
-        epsilon = up(self.epsilon(USUAL_DELTA))  # its curve would fill pages
-        return f"<Amount of {self.releases} releases: epsilon {epsilon} at delta {USUAL_DELTA:g}>"
+        epsilon = up(self.epsilon(DEFAULT_DELTA))  # its curve would fill pages
+        return f"<Amount of {self.releases} releases: epsilon {epsilon} at delta {DEFAULT_DELTA:g}>"
 
     @classmethod
     def nothing(cls, orders: tuple[float, ...]) -> Self:
@@ -82,7 +81,7 @@ class Amount:
         )
         pure = None
         if self.pure is not None and other.pure is not None:
-            pure = _short(self.pure + other.pure)
+            pure = short(self.pure + other.pure)
         alone = other.alone if self.releases == 0 else None
         return Amount(self.orders, curve, pure, self.releases + other.releases, alone)
 
@@ -91,7 +90,7 @@ class Amount:
         if count == 1:
             return self
         curve = tuple(None if one is None else count * one for one in self.curve)
-        pure = None if self.pure is None else _short(count * self.pure)
+        pure = None if self.pure is None else short(count * self.pure)
         return Amount(self.orders, curve, pure, count * self.releases)
 
     def rdp(self, places: Sequence[int]) -> FloatArray:
@@ -103,7 +102,7 @@ class Amount:
 
         None stands for pure privacy. Infinite where there is none.
         """
-        pure = math.inf if self.pure is None else _ratio_up(self.pure)
+        pure = math.inf if self.pure is None else float_up(self.pure)
         if delta is None:
             return pure
         renyi = float(rdp_to_epsilon(np.array(self.orders), self._rdp, delta))
@@ -142,7 +141,7 @@ def curve_of(cost: Cost, orders: Sequence[float]) -> FloatArray:
 def pure_of(cost: Cost) -> Fraction | None:
     """Return a cost's epsilon of pure privacy, as an entry holds it."""
     pure = pure_ratio(cost)
-    return None if pure is None else _short(pure)
+    return None if pure is None else short(pure)
 
 
 def profile_of(cost: Cost) -> Cost | None:
@@ -188,19 +187,4 @@ def _units(value: float) -> int | None:
 
 
 def _float_up(units: int | None) -> float:
-    return math.inf if units is None else _ratio_up(Fraction(units, _UNIT))
-
-
-def _ratio_up(value: Fraction) -> float:
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
-
-
-def _short(value: Fraction) -> Fraction:
-    """Return a rational, made larger by less than 2^-1074 where it has very many digits."""
-    if value.denominator.bit_length() <= _LONGEST:
-        return value
-    return Fraction(math.ceil(value * _UNIT), _UNIT)
+    return math.inf if units is None else float_up(Fraction(units, _UNIT))

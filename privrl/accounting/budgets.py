@@ -30,8 +30,10 @@ from typing import Any, Final, Self
 import numpy as np
 
 from privrl.accounting.amounts import Amount, profile_of
+from privrl.accounting.targets import ApproxDP, PureDP, Target
 from privrl.costs.base import Cost
 from privrl.costs.conversion import log_delta_by_order
+from privrl.files.shown import shown
 from privrl.numerics.checks import check_between, check_positive
 from privrl.numerics.special import FloatArray
 
@@ -98,6 +100,25 @@ class Budget:
         if total.alone is not None and total.alone[0] <= self.delta:
             own = total.alone[1] / self.epsilon
         return min(pure, float(shares.min()), own)
+
+    @classmethod
+    def of(cls, target: object) -> Self:
+        """Return a budget, or that of a target.
+
+        Raises
+        ------
+        ValueError
+            If it is another target than `ApproxDP` and `PureDP`.
+        """
+        if isinstance(target, cls):
+            return target
+        if not isinstance(target, ApproxDP | PureDP):
+            said = repr(target) if isinstance(target, Target) else shown(target)
+            raise ValueError(
+                "budget must be a Budget, ApproxDP(...) or PureDP(...), got "
+                f"{said}: a ledger keeps budgets of epsilon and delta."
+            )
+        return cls(target.epsilon, target.stated_delta or None)
 
     @property
     def _exact(self) -> Fraction:

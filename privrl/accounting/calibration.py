@@ -6,11 +6,13 @@ accountant makes. So with it the target is met, never exceeded by rounding.
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target, ZeroConcentratedDP, check_target
+from privrl.accounting.targets import ApproxDP
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import ZeroConcentratedDP
+from privrl.accounting.targets import check_target
 from privrl.costs.base import Cost
 from privrl.numerics.checks import check_count, check_positive
 from privrl.numerics.roots import brentq
@@ -39,7 +41,7 @@ def calibrate(
 
     Parameters
     ----------
-    target : RenyiDP or ApproxDP
+    target : Target
         What all the releases together may spend.
     cost : callable
         From the parameter, which is > 0, to the cost of one release.
@@ -78,15 +80,14 @@ def _excess(
     Stricter by 1e-12, so that sums of such costs do not exceed the target by rounding.
     """
     check_target(target)
-    if isinstance(target, ZeroConcentratedDP):
-        return partial(replace(target, rho=target.rho * (1 - 1e-12)).excess, count=count)
-    strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
+    strict = target.strict()
     if accountant is None:
-        if not isinstance(strict, ApproxDP):
-            return partial(strict.excess, count=count)
-        return lambda cost: _straightened(strict.excess(cost, count), strict.delta)
+        return partial(strict.smooth_excess, count=count)
     if not isinstance(strict, ApproxDP):
-        raise ValueError("accountant is for ApproxDP targets; Rényi divergences simply add up.")
+        raise ValueError(
+            f"accountant is for ApproxDP targets, got {target}; the cost of other targets simply "
+            "adds up."
+        )
 
     def excess(cost: Cost) -> float:
         made = accountant()
@@ -95,19 +96,6 @@ def _excess(
         return math.log(spent / strict.epsilon) if spent > 0 else -math.inf
 
     return excess
-
-
-def _straightened(excess: float, delta: float) -> float:
-    """Return an excess of log delta as one of the logarithm of log delta, of the same sign.
-
-    Log delta falls like a power of the noise, so this is nearly linear in the parameter's
-    logarithm: a root takes half as many steps.
-    """
-    share = 1 + excess / math.log(delta)  # of the wanted log delta, which is negative
-    if not 0 < share < math.inf:
-        return math.inf if share <= 0 else -math.inf
-    # Near the root log1p keeps the sign.
-    return -math.log1p(excess / math.log(delta))
 
 
 def _last_that_fits(
@@ -142,6 +130,8 @@ def _last_that_fits(
     cheap = _search(start, -sign * step, low, high, lambda at: clipped(at) <= 0)
     if cheap is None:
         end = math.exp(low if rises else high)
+        if why := target.missing(cost(end)):
+            raise ValueError(f"target must be one that the release can meet, got {target}: {why}")
         raise ValueError(
             f"target must be one that the release can meet, got {target}; it costs more even "
             f"with the {'smallest' if rises else 'largest'} parameter, {end:.3g}. Allow more, or "
@@ -188,62 +178,17 @@ _TINY = 1e-300  # where numbers near it over- or underflow
 _LARGEST = 1e100
 
 
-def gaussian_sigma(target: Target, norm: float) -> float:
-    """Return about the sigma with which Gaussian noise hides a change of a norm > 0 in counts."""
-    if isinstance(target, RenyiDP):
-        return norm * math.sqrt(target.order / 2 / target.epsilon)
-    epsilon, log_delta = min(max(target.epsilon, _TINY), 1 / _TINY), math.log(target.delta)
-
-    def excess(shift: float) -> float:
-        """Return how far delta is above the target's, in logarithms (Balle and Wang, 2018)."""
-        ahead = float(special.log_ndtr(shift / 2 - epsilon / shift))
-        gap = epsilon + float(special.log_ndtr(-shift / 2 - epsilon / shift)) - ahead
-        return ahead + math.log(-math.expm1(gap)) - log_delta if gap < 0 else -math.inf
-
-    tail = math.sqrt(-2 * log_delta)
-    shift = 2 * epsilon / (tail + math.sqrt(tail**2 + 2 * epsilon))  # by Chernoff's bound
-    while excess(2 * shift) <= 0:
-        shift *= 2
-    return norm / _root(excess, shift, 2 * shift)
-
-
-def laplace_scale(target: Target, total: float, cells: int) -> float:
-    """Return about the scale with which Laplace noise hides a change by a total > 0 in counts.
-
-    ``cells`` is of how many; from two on it is as if they were two.
-    """
-    if isinstance(target, RenyiDP):
-        # A sum of small losses is like a Gaussian's, of large ones like the largest of them.
-        return total * max(math.sqrt(target.order / target.epsilon) / 2, 1 / target.epsilon)
-    delta = max(target.delta, _TINY)
-    least = -math.log1p(-delta)  # half of what the largest loss is above epsilon
-
-    def excess(half: float) -> float:
-        return -math.expm1(-half) - half / 2 * math.exp(-half) - delta
-
-    half = least if cells == 1 else _root(excess, least, 4 * least)
-    return total / (target.epsilon + 2 * half)
-
-
 def dirichlet_weight(target: Target, square: float, alpha: float) -> float:
     """Return roughly the weight with which a Dirichlet draw hides a change of a squared norm > 0.
 
     ``alpha`` is the prior. As if losses were Gaussian, with the variance they nearly have.
     """
     trigamma = min(max(float(special.zeta(2, alpha)), _TINY), 1 / _TINY)
-    return max(1 / gaussian_sigma(target, 1.0) / math.sqrt(trigamma) / math.sqrt(square), _TINY)
+    return max(1 / target.gaussian_sigma(1.0) / math.sqrt(trigamma) / math.sqrt(square), _TINY)
 
 
 def dirichlet_alpha(target: Target, square: float, weight: float) -> float:
     """Return roughly the prior with which a Dirichlet draw does so at a weight."""
     # Of a prior the trigamma function is about 1 / alpha + 1 / alpha².
-    size = min(weight * math.sqrt(square) * gaussian_sigma(target, 1.0), _LARGEST)
+    size = min(weight * math.sqrt(square) * target.gaussian_sigma(1.0), _LARGEST)
     return max((size + math.sqrt(size * size + 4)) / 2 * size, _TINY)
-
-
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return where an excess that rises is nothing, between two numbers > 0: halved until near."""
-    while high > low * (1 + 1e-14):
-        middle = (low + high) / 2
-        low, high = (low, middle) if excess(middle) > 0 else (middle, high)
-    return high

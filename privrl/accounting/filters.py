@@ -31,24 +31,15 @@ after it. Then the two rules never both apply to one run: delta is that of the p
 the order.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
 from privrl.costs.base import Cost, check_cost
-from privrl.costs.conversion import log_delta_by_order
 from privrl.files.shown import shown
 from privrl.numerics.checks import check_count
-from privrl.numerics.special import FloatArray
 
 #: The releases that are planned: each cost, and how often it is to be charged.
 Plan = Sequence[tuple[Cost, int]]
-
-UNDECIDED = -1
-_ROUNDING = 1e-9  # relative, of how often a calibrated release just fits
 
 
 def check_plan(plan: Any) -> tuple[tuple[Cost, int], ...]:
@@ -75,50 +66,3 @@ def check_plan(plan: Any) -> tuple[tuple[Cost, int], ...]:
                 "for the second."
             )
     return tuple(plan)
-
-
-def allowed(budget: Target, orders: FloatArray) -> FloatArray:
-    """Return the Rényi divergence at each order that by itself keeps the budget; <= 0 if none."""
-    if isinstance(budget, RenyiDP):
-        return np.where(orders == budget.order, budget.epsilon, 0.0)
-    free = log_delta_by_order(orders, np.zeros_like(orders), budget.epsilon)
-    return (math.log(budget.delta) - free) / (orders - 1)
-
-
-def deciding_order(budget: Target | None, orders: FloatArray, rdp: FloatArray) -> int:
-    """Return the index of the order at which a budget is kept that is to be spent on a curve.
-
-    Of the orders that let the curve be spent as often as any does, it is the one nearest to the
-    best for Gaussian noise, which leaves most for other releases. `UNDECIDED` where the curve is
-    zero.
-    """
-    if budget is None:
-        return 0
-    if isinstance(budget, RenyiDP):
-        return int(np.searchsorted(orders, budget.order))
-    if not rdp.any():
-        return UNDECIDED
-    limits = allowed(budget, orders)
-    with np.errstate(divide="ignore"):
-        times = np.where(limits > 0, limits / rdp, 0.0)
-    most = float(times.max())
-    whole = max(math.floor(most * (1 + _ROUNDING)), 1) if most < math.inf else math.inf
-    gaussian = orders[(limits / orders).argmax()]
-    off = np.abs(np.log((orders - 1) / (gaussian - 1)))
-    return int(np.where(times >= min(whole, most), off, np.inf).argmin())
-
-
-def is_kept(budget: Target, order: float, rdp: float) -> bool:
-    """Whether a Rényi divergence, at the order that decides, is within the budget."""
-    if isinstance(budget, RenyiDP):
-        return rdp <= budget.epsilon
-    # Compared as deltas, like calibration does.
-    log_delta = log_delta_by_order(np.array([order]), np.array([rdp]), budget.epsilon)
-    return bool(log_delta[0] <= math.log(budget.delta))
-
-
-def kept_alone(budget: Target, first: Cost, row: int = 0) -> bool:
-    """Whether the first release is within the budget by its own privacy profile."""
-    if not isinstance(budget, ApproxDP):
-        return False
-    return bool(first.delta(budget.epsilon).ravel()[row] <= budget.delta)

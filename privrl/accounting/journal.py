@@ -22,8 +22,6 @@ from privrl.numerics.checks import LARGEST_WHOLE
 from privrl.numerics.processes import this_process
 from privrl.numerics.special import FloatArray
 
-#: At which an accountant shows what was spent if no budget says.
-USUAL_DELTA = 1e-5
 _WIDTH = 100  # columns of a table of text
 _ENDS = 10  # entries shown of each end of a journal
 _TIME = "%Y-%m-%d %H:%M:%S"
@@ -306,8 +304,8 @@ class KeepsJournal(ABC):
         budget = self.budget
         return {
             "spent": self._spent_in_words(),
-            "budget": f"{len(budget)} targets" if isinstance(budget, Sequence) else str(budget),
             "relation": str(self.relation),
+            "budget": f"{len(budget)} targets" if isinstance(budget, Sequence) else str(budget),
             "journal": self.journal._size,
         }
 

@@ -26,7 +26,7 @@ from privrl.accounting.amounts import (
     pure_of,
 )
 from privrl.accounting.budgets import Budget, strictest
-from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
+from privrl.accounting.journal import KeepsJournal, one_at_a_time
 from privrl.accounting.ledger_file import (
     LedgerError,
     LedgerFile,
@@ -42,6 +42,7 @@ from privrl.accounting.ledger_file import (
 )
 from privrl.accounting.names import check_line, check_name, one_spelling
 from privrl.accounting.rdp import BudgetExceeded, RdpAccountant
+from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP, PureDP
 from privrl.costs.base import Cost, check_cost, check_delta
 from privrl.costs.relations import Relation, check_relation
 from privrl.files.fixed import fixed
@@ -353,7 +354,10 @@ class Ledger:
         return Receipt(state.number, dataset.name, total, after, budget, amount)
 
     def set_budget(
-        self, dataset: str, budget: Budget, relation: Relation | str | None = None
+        self,
+        dataset: str,
+        budget: Budget | ApproxDP | PureDP,
+        relation: Relation | str | None = None,
     ) -> None:
         """Enter what may be spent of a data set, in place of what was said before.
 
@@ -361,13 +365,13 @@ class Ledger:
         ----------
         dataset : str
             What the data set is called.
-        budget : Budget
+        budget : Budget, ApproxDP or PureDP
             What all of its releases may cost together, those before among them.
         relation : Relation or str, optional
             Under which relation. By default under each that has no budget of its own, one by one.
         """
         chosen = DataSet(dataset)
-        check_is("budget", budget, Budget)
+        budget = Budget.of(budget)
         if relation is not None:
             check_is("relation", relation, Relation, str)
         with self._writing() as (transaction, current):
@@ -814,7 +818,7 @@ class LedgerAccountant(KeepsJournal):
         return self._ledger.account(self._dataset.name, self._relation)
 
     def _spent_in_words(self) -> str:
-        delta = USUAL_DELTA if self._delta is None else self._delta
+        delta = DEFAULT_DELTA if self._delta is None else self._delta
         return f"epsilon {up(self.epsilon(delta))} at delta {delta:g} of {self._dataset.name}"
 
 

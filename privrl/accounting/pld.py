@@ -29,9 +29,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from privrl.accounting.filters import Plan, check_plan
-from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
+from privrl.accounting.journal import KeepsJournal, one_at_a_time
 from privrl.accounting.rdp import BudgetExceeded
-from privrl.accounting.targets import ApproxDP
+from privrl.accounting.targets import DEFAULT_DELTA, ApproxDP
 from privrl.costs.base import Cost, check_cost, check_delta, check_epsilons, is_fixed
 from privrl.costs.conversion import DEFAULT_ORDERS, rdp_to_epsilon, rdp_to_log_delta
 from privrl.costs.relations import Relation
@@ -98,8 +98,8 @@ class PldAccountant(KeepsJournal):
         _pld_pmf()
         if budget is not None and not isinstance(budget, ApproxDP):
             raise ValueError(
-                f"budget must be an ApproxDP, got {shown(budget)}; a loss distribution knows no "
-                "Rényi orders, RdpAccountant does."
+                f"budget must be an ApproxDP, got {shown(budget)}; RdpAccountant keeps budgets of "
+                "every kind."
             )
         self._budget = budget
         self._spent = _Spent(Counter())
@@ -178,7 +178,7 @@ class PldAccountant(KeepsJournal):
         return np.asarray(self._spent.delta(float(check_epsilons(epsilon))))
 
     def _spent_in_words(self) -> str:
-        delta = USUAL_DELTA if self._budget is None else self._budget.delta
+        delta = DEFAULT_DELTA if self._budget is None else self._budget.delta
         return f"epsilon {up(self._spent.epsilon(delta))} at delta {delta:g}"
 
     def _checked(self, cost: Cost) -> _Kind:

@@ -3,25 +3,30 @@
 import math
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
+from fractions import Fraction
 from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl.accounting.filters import (
-    UNDECIDED,
-    Plan,
-    allowed,
-    check_plan,
-    deciding_order,
-    is_kept,
-    kept_alone,
-)
-from privrl.accounting.journal import USUAL_DELTA, KeepsJournal, one_at_a_time
+from privrl.accounting.filters import Plan, check_plan
+from privrl.accounting.journal import KeepsJournal, one_at_a_time
 from privrl.accounting.pending import Indices, Pending
-from privrl.accounting.targets import ApproxDP, RenyiDP, Target
+from privrl.accounting.targets import (
+    DEFAULT_DELTA,
+    UNDECIDED,
+    ApproxDP,
+    CurveTarget,
+    PureDP,
+    RenyiDP,
+    SumTarget,
+    Target,
+    float_up,
+    short,
+)
 from privrl.costs.base import (
+    BatchCost,
     Cost,
     InBulk,
     Together,
@@ -62,9 +67,11 @@ class RdpAccountant(KeepsJournal):
     orders : array_like, shape (n_orders,), optional
         Rényi orders > 1 at which the sum is kept; by default a dense grid. The order of a
         budget is added to them.
-    budget : RenyiDP or ApproxDP or sequence of them, optional
+    budget : Target or sequence of them, optional
         What may be spent. A sequence holds one budget (or None) for each row of a
-        `BatchCost`; a release is refused if any row cannot afford it.
+        `BatchCost`; a release is refused if any row cannot afford it. `PureDP` and
+        `ZeroConcentratedDP` budgets add up pure epsilons and rhos exactly, and refuse a cost that
+        has none.
     plan : sequence of (Cost, int), optional
         What is to be charged in all: each cost, and how often. It decides at which Rényi order an
         `ApproxDP` budget is kept, and limits nothing. By default the first release is planned,
@@ -108,12 +115,12 @@ class RdpAccountant(KeepsJournal):
         if not self._budgets:
             raise ValueError("budget must hold one target for each row, got an empty list.")
         for target in self._budgets:
-            if not isinstance(target, RenyiDP | ApproxDP | None):
+            if not isinstance(target, Target | None):
                 raise ValueError(
-                    "budget must be an RenyiDP or ApproxDP target, or a list of them, got "
+                    "budget must be a target such as ApproxDP(...), or a list of them, got "
                     f"{shown(target)}."
                 )
-        points = [b.order for b in self._budgets if isinstance(b, RenyiDP)]
+        points = [order for b in self._budgets if b is not None for order in b.orders]
         self._orders: FloatArray = np.unique(np.concatenate([wanted, points]))
         # A copy: whoever writes to a list that was given changes no statement.
         self._budget = tuple(budget) if isinstance(budget, Sequence) else budget
@@ -125,7 +132,8 @@ class RdpAccountant(KeepsJournal):
         self._may_wait = bool(self._orders[-1] < _LAST_ORDER) and len(self._budgets) == 1
         self._plan = None if plan is None else check_plan(plan)
         only_one = self._budgets[0] if len(self._budgets) == 1 else None
-        self._limit = None if only_one is None else _Limit(only_one)
+        self._limit = _Limit(only_one) if isinstance(only_one, CurveTarget) else None
+        self._exact = (Fraction(0),) * len(self._budgets)  # spent of each `SumTarget`
         self._curve: tuple[Cost, FloatArray] | None = None
         self._only: Cost | None = None
         planned = np.zeros_like(self._orders)
@@ -187,10 +195,12 @@ class RdpAccountant(KeepsJournal):
                 f"{str(relation)!r}; use another accountant for it."
             )
         only = cost if ours is None and count == 1 else None
+        exact = self._exact_with(cost, count)
         parts = cost.parts if type(cost) is Together else (cost,)
         if self._may_wait and self._sum.ndim == 1 and have_bulk(parts):
             if self._limit is not None:
                 self._check_limit(self._limit, parts, count, only)
+            self._exact = exact
             for part in parts:
                 self._pending.add(part, count)
         else:
@@ -199,7 +209,7 @@ class RdpAccountant(KeepsJournal):
                 self._settle()
             total, lost = two_sum(self._sum, self._lost, curve)
             self._check_budget(sum_up(total, lost), curve, only)
-            self._sum, self._lost = total, lost
+            self._exact, self._sum, self._lost = exact, total, lost
             if self._limit is not None:
                 self._limit.spent = math.inf  # to be worked out again
         self._only, self._relation = only, relation
@@ -234,9 +244,24 @@ class RdpAccountant(KeepsJournal):
         delta = check_delta(delta)
         if self._search_pays:
             at, rdp = self._best(partial(epsilon_by_order, self._orders, delta=delta))
-            return rdp_to_epsilon(self._orders[at], rdp, delta)
-        by_order = rdp_to_epsilon(self._orders, self.rdp, delta)
-        return by_order if self._only is None else np.minimum(by_order, self._only.epsilon(delta))
+            return self._at_most_pure(rdp_to_epsilon(self._orders[at], rdp, delta))
+        epsilon = rdp_to_epsilon(self._orders, self.rdp, delta)
+        if self._only is not None:
+            epsilon = np.minimum(epsilon, self._only.epsilon(delta))
+        return self._at_most_pure(epsilon)
+
+    def _at_most_pure(self, epsilon: FloatArray) -> FloatArray:
+        """Return epsilons, or the sums of pure epsilons where these are known and smaller."""
+        if not any(isinstance(budget, PureDP) for budget in self._budgets):
+            return epsilon
+        budgets = [self._budgets[i % len(self._budgets)] for i in range(len(self._exact))]
+        pure = np.array(
+            [
+                float_up(spent) if isinstance(budget, PureDP) else np.inf
+                for budget, spent in zip(budgets, self._exact, strict=True)
+            ]
+        )
+        return np.minimum(epsilon, pure if epsilon.ndim else pure.max())
 
     @one_at_a_time
     def delta(self, epsilon: ArrayLike) -> FloatArray:
@@ -286,24 +311,33 @@ class RdpAccountant(KeepsJournal):
 
     def _spent_in_words(self) -> str:
         # Of a copy: whether somebody looks must not change how sums are rounded.
-        seen, where = copy(self), {target: _where(target) for target in self._budgets}
+        seen = copy(self)
         if self._budget is None:
             seen._only = None  # whose own profile is tighter, but may take a minute
-        values = {
-            target: np.ravel(
-                seen.spent(target.order)
-                if isinstance(target, RenyiDP)
-                else seen.epsilon(USUAL_DELTA if target is None else target.delta)
-            )
-            for target in where
-        }
-        rows = max(len(self._budgets), *(len(each) for each in values.values()))
-        each = [values[self._budgets[i % len(self._budgets)]] for i in range(rows)]
-        spent = [float(row[i % len(row)]) for i, row in enumerate(each)]
-        least, most = up(min(spent)), up(max(spent))
-        epsilon = most if rows == 1 else f"{least} to {most} in {rows} rows"
+        n = max(len(self._budgets), self._sum.shape[0] if self._sum.ndim > 1 else 1)
+        budgets = [self._budgets[i % len(self._budgets)] for i in range(n)]
+        at = {b: DEFAULT_DELTA if b is None else b.stated_delta for b in self._budgets}
+        kept = {b: np.ravel(seen._stated(b)) for b in self._budgets}
+        epsilons = [kept[b][i % len(kept[b])] for i, b in enumerate(budgets)]
         at_most = "at most " if self._only is not None and self._budget is None else ""
-        return f"epsilon {at_most}{epsilon} at {' or '.join(dict.fromkeys(where.values()))}"
+        deltas = " or ".join(dict.fromkeys(f"delta {delta:g}" for delta in at.values()))
+        own = [seen._own_measure(b, i) for i, b in enumerate(budgets)]
+        return f"epsilon {at_most}{_range(epsilons)} at {deltas}" + _measures(own)
+
+    def _stated(self, budget: Target | None) -> FloatArray:
+        """Return epsilon of each row at the delta of a statement."""
+        if isinstance(budget, PureDP):
+            return np.array([float_up(spent) for spent in self._exact])
+        return self.epsilon(DEFAULT_DELTA if budget is None else budget.stated_delta)
+
+    def _own_measure(self, budget: Target | None, row: int) -> tuple[str, float] | None:
+        """Return what a budget counts in place of (epsilon, delta): words and the value in them."""
+        if isinstance(budget, RenyiDP):
+            spent = np.ravel(self.spent(budget.order))
+            return f"Rényi divergence {{}} at order {budget.order:g}", spent[row % len(spent)]
+        if isinstance(budget, SumTarget) and not isinstance(budget, PureDP):
+            return f"{budget.unit} {{}}", float_up(self._exact[row % len(self._exact)])
+        return None
 
     def _rdp_of(self, cost: Cost) -> FloatArray:
         """Return a cost's curve; that of the last one is kept if it cannot have changed."""
@@ -346,8 +380,8 @@ class RdpAccountant(KeepsJournal):
         rdp = sum_up(*two_sum(*before, more))
         order = float(self._orders[at[0]])
         if not (
-            is_kept(limit.budget, order, float(rdp[0]))
-            or (only is not None and kept_alone(limit.budget, only))
+            limit.budget.keeps(order, float(rdp[0]))
+            or (only is not None and limit.budget.keeps_alone(only))
         ):
             raise _exceeded(limit.budget, order, float(rdp[0]), float(sum_up(*before)[0]))
         self._decides = at
@@ -370,12 +404,12 @@ class RdpAccountant(KeepsJournal):
             decides = np.where(decides == UNDECIDED, self._deciding(curve), decides)
         for i, row in enumerate(rows):
             budget, at = self._budgets[i % len(self._budgets)], int(decides[i])
-            if budget is None or at == UNDECIDED:
+            if not isinstance(budget, CurveTarget) or at == UNDECIDED:
                 continue
             order = float(self._orders[at])
-            if is_kept(budget, order, float(row[at])):
+            if budget.keeps(order, float(row[at])):
                 continue
-            if only is None or not kept_alone(budget, only, i):
+            if only is None or not budget.keeps_alone(only, i):
                 before = np.broadcast_to(sum_up(self._sum, self._lost), rows.shape)
                 where = f" in row {i}" if len(rows) > 1 else ""
                 raise _exceeded(budget, order, float(row[at]), float(before[i, at]), where)
@@ -385,25 +419,54 @@ class RdpAccountant(KeepsJournal):
         """Return for each row the index of the order that decides if a curve is planned."""
         rows = curve if curve.ndim > 1 else curve[None]
         n_rows, n_budgets = len(rows), len(self._budgets)
+        budgets = [self._budgets[i % n_budgets] for i in range(max(n_rows, n_budgets))]
         return np.array(
             [
-                deciding_order(self._budgets[i % n_budgets], self._orders, rows[i % n_rows])
-                for i in range(max(n_rows, n_budgets))
+                0 if budget is None else budget.deciding_order(self._orders, rows[i % n_rows])
+                for i, budget in enumerate(budgets)
             ]
         )
 
+    def _exact_with(self, cost: Cost, count: int) -> tuple[Fraction, ...]:
+        """Return the sums of each row with a cost, where a budget adds exact numbers up.
 
-def _where(target: Target | None) -> str:
-    """Return at which order, or at which delta, a target counts what is spent."""
-    if isinstance(target, RenyiDP):
-        return f"order {target.order:g}"
-    return f"delta {USUAL_DELTA if target is None else target.delta:g}"
+        Raises
+        ------
+        BudgetExceeded
+            If a sum is over its budget, or the cost has no such number.
+        """
+        if not any(isinstance(budget, SumTarget) for budget in self._budgets):
+            return self._exact
+        rows = cost.rows if isinstance(cost, BatchCost) else (cost,)
+        sums = []
+        for i in range(max(len(rows), len(self._exact))):
+            budget = self._budgets[i % len(self._budgets)]
+            before = self._exact[i % len(self._exact)]
+            if isinstance(budget, SumTarget):
+                where = f" in row {i}" if len(rows) > 1 else ""
+                before = _sum_with(budget, before, rows[i % len(rows)], count, where)
+            sums.append(before)
+        return tuple(sums)
+
+
+def _range(values: Sequence[float]) -> str:
+    least, most = up(float(min(values))), up(float(max(values)))
+    return most if len(values) == 1 else f"{least} to {most} in {len(values)} rows"
+
+
+def _measures(each: Sequence[tuple[str, float] | None]) -> str:
+    """Return the numbers that budgets count, in brackets, those of one wording together."""
+    found: dict[str, list[float]] = {}
+    for words, value in filter(None, each):
+        found.setdefault(words, []).append(value)
+    said = ", ".join(words.format(_range(values)) for words, values in found.items())
+    return f" ({said})" if said else ""
 
 
 class _Limit:
     """A budget, and at the order that decides how much of it is spent at the most."""
 
-    def __init__(self, budget: Target) -> None:
+    def __init__(self, budget: CurveTarget) -> None:
         self.budget = budget
         self.at, self.order, self.allowed = UNDECIDED, 2.0, 0.0
         self.spent = math.inf  # not known yet
@@ -413,7 +476,7 @@ class _Limit:
     def use(self, at: int, order: float, rdp: float) -> None:
         """Note what is spent at the order that decides."""
         self.order = order
-        self.allowed = float(allowed(self.budget, np.array([order]))[0])
+        self.allowed = float(self.budget.allowed(np.array([order]))[0])
         self.spent = rdp * (1 + _MARGIN)
         self.at = at
 
@@ -424,24 +487,39 @@ def _rdp_of_all(parts: Sequence[Cost], count: int, orders: FloatArray) -> FloatA
     )
 
 
+def _sum_with(budget: SumTarget, before: Fraction, cost: Cost, count: int, where: str) -> Fraction:
+    """Return an exact sum with a cost, if it is within the budget."""
+    if why := budget.missing(cost):
+        raise BudgetExceeded(f"the release is not within the budget {budget}: {why}")
+    amount = budget.amount(cost)
+    assert amount is not None
+    after = short(before + count * amount)
+    if after > budget.limit:
+        share = float_up(before / budget.limit)
+        raise _refusal(f"{budget.unit} {up(float_up(after), 6)}", budget, where, _spent(share))
+    return after
+
+
 def _exceeded(
-    budget: Target, order: float, rdp: float, before: float, where: str = ""
+    budget: CurveTarget, order: float, rdp: float, before: float, where: str = ""
 ) -> BudgetExceeded:
     """Return the refusal of a release, by what is spent with it and was before it at an order."""
-    epsilon, fixed = rdp, ""
-    if isinstance(budget, ApproxDP):
-        by_order = epsilon_by_order(np.array([order]), np.array([rdp]), budget.delta)
-        epsilon = max(float(by_order[0]), 0.0)
-        if before > 0:
-            share = before / float(allowed(budget, np.array([order]))[0])
-            fixed = (
-                f" The budget is kept at Rényi order {order:.4g}, as fixed before the first "
-                f"release, where {up(100 * share)} % of it is spent."
-            )
-    else:
-        fixed = f" Spent before: {up(100 * before / budget.epsilon)} %." if before > 0 else ""
+    share = before / float(budget.allowed(np.array([order]))[0])
+    kept = _spent(share)
+    if isinstance(budget, ApproxDP) and share > 0:
+        kept = (
+            f" The budget is kept at Rényi order {order:.4g}, as fixed before the first "
+            f"release, where {up(100 * share)} % of it is spent."
+        )
+    return _refusal(f"epsilon {up(budget.spent_at(order, rdp), 6)}", budget, where, kept)
+
+
+def _spent(share: float) -> str:
+    return f" Spent before: {up(100 * share)} %." if share > 0 else ""
+
+
+def _refusal(spent: str, budget: Target, where: str, kept: str) -> BudgetExceeded:
     return BudgetExceeded(
-        f"the release would bring the cost{where} to epsilon {up(epsilon, 6)}, over the "
-        f"budget {budget}; nothing was spent.{fixed} Plan for fewer releases, or make each more "
-        "private."
+        f"the release would bring the cost{where} to {spent}, over the budget {budget}; nothing "
+        f"was spent.{kept} Plan for fewer releases, or make each more private."
     )

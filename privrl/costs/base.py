@@ -285,15 +285,37 @@ def tables_released(cost: Cost) -> set[str | None]:
 def pure_ratio(cost: Cost) -> Fraction | None:
     """Return the epsilon (nats) of pure privacy, with ``delta = 0``; None where a cost has none.
 
-    Exactly where its class says so itself, as ``pure_ratio``; else from its ``pure_epsilon``.
+    Exactly where its class states it, as ``pure_ratio``; else from its ``pure_epsilon``.
     """
     if type(cost) is Together:
-        parts = [(pure_ratio(part), n) for part, n in _counted(cost.parts)]
-        known = [n * ratio for ratio, n in parts if ratio is not None]
-        return sum(known, Fraction(0)) if len(known) == len(parts) else None
-    for name in ("pure_ratio", "pure_epsilon"):
-        said = is_fixed(cost) or name in vars(type(cost))
-        value = getattr(cost, name, math.inf) if said else math.inf
+        return _sum_of(pure_ratio, cost.parts)
+    return _stated(cost, "pure_ratio", "pure_epsilon")
+
+
+def zcdp_rho(cost: Cost) -> Fraction | None:
+    """Return a rho with ``rdp(a) <= rho * a`` at every order a > 1; None where none is proven.
+
+    A class states its own, as ``rho``. A pure epsilon gives ``epsilon² / 2`` (Bun and Steinke,
+    2016, Proposition 1.4). The divergences at a grid of orders would prove nothing about others.
+    """
+    if type(cost) is Together:
+        return _sum_of(zcdp_rho, cost.parts)
+    rho, pure = _stated(cost, "rho"), pure_ratio(cost)
+    return rho if rho is not None or pure is None else pure**2 / 2
+
+
+def _sum_of(number: Callable[[Cost], Fraction | None], parts: Sequence[Cost]) -> Fraction | None:
+    """Return the sum of a number of all parts; None where one has none."""
+    each = [(number(part), n) for part, n in _counted(parts)]
+    known = [n * value for value, n in each if value is not None]
+    return sum(known, Fraction(0)) if len(known) == len(each) else None
+
+
+def _stated(cost: Cost, *names: str) -> Fraction | None:
+    """Return the first finite number that a cost's own class states; a subclass inherits none."""
+    for name in names:
+        own = is_fixed(cost) or name in vars(type(cost))
+        value = getattr(cost, name, math.inf) if own else math.inf
         if 0 <= value < math.inf:
             return Fraction(value)
     return None

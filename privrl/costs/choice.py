@@ -39,6 +39,7 @@ for data analytics* (2021). ``λ η²/8``.
 import math
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -94,6 +95,16 @@ class ChoiceCost(PairsCost):
     def spread(self) -> float:
         """How far two options' log-weights may move apart, η (nats), never rounded down."""
         return float(quotient_up(2 * self.sensitivity, self.scale))
+
+    @property
+    def pure_ratio(self) -> Fraction:
+        """The epsilon (nats) of pure privacy, exactly: η, for 0 is among the losses."""
+        return 2 * Fraction(self.sensitivity) / Fraction(self.scale)
+
+    @property
+    def rho(self) -> Fraction:
+        """The rho (nats) of zero-concentrated privacy: ``η² / 8``, as above."""
+        return self.pure_ratio**2 / 8
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return a bound on the Rényi divergence (nats) at each order > 1; same shape."""

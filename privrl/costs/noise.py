@@ -86,6 +86,11 @@ def gaussian_rdp(square: float, sigma: ArrayLike, orders: FloatArray) -> FloatAr
     return product_up(orders, quotient_up(square, 2 * product_down(sigma, sigma)))
 
 
+def gaussian_rho(changes: tuple[ChangeVector, ...], sigma: float) -> Fraction:
+    """Return ``norm² / (2 sigma²)`` of the largest change, never rounded down."""
+    return Fraction(largest_square(changes)) / (2 * Fraction(sigma) ** 2)
+
+
 def _square(amount: float) -> Fraction:
     # An amount with many digits, such as √2, is itself rounded.
     whole = amount == np.float32(amount)
@@ -250,6 +255,11 @@ class GaussianCost(NoiseCost):
     _named = "sigma"
     _by_norm = True
 
+    @property
+    def rho(self) -> Fraction:
+        """The rho (nats) of zero-concentrated privacy: half the square of norm over sigma."""
+        return gaussian_rho(self.changes, self.sigma)
+
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""
         return gaussian_rdp(largest_square(self.changes), self.sigma, check_orders(orders))
@@ -398,6 +408,11 @@ class DiscreteGaussianCost(NoiseCost):
     fixed: ClassVar[bool] = True
     _named = "sigma"
     _whole = True
+
+    @property
+    def rho(self) -> Fraction:
+        """The rho (nats) of zero-concentrated privacy: at most that of `GaussianCost`."""
+        return gaussian_rho(self.changes, self.sigma)
 
     def rdp(self, orders: ArrayLike) -> FloatArray:
         """Return the Rényi divergence (nats) at each order > 1; same shape as ``orders``."""

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privrl.accounting.base import Accountant
-from privrl.accounting.calibration import calibrate, gaussian_sigma, laplace_scale
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import (
     DiscreteGaussianCost,
@@ -247,7 +247,7 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
     @staticmethod
     def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
         total, cells = max((sum(map(abs, vector)), len(vector)) for vector in changes)
-        return laplace_scale(target, total, cells)
+        return target.laplace_scale(total, cells)
 
     @classmethod
     def pure(
@@ -290,7 +290,7 @@ class _Normal(AdditiveMechanism[Noisy], Generic[Noisy]):
 
     @staticmethod
     def _guess(target: Target, changes: tuple[ChangeVector, ...], /) -> float:
-        return gaussian_sigma(target, math.sqrt(largest_square(changes)))
+        return target.gaussian_sigma(math.sqrt(largest_square(changes)))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

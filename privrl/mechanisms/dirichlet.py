@@ -17,7 +17,10 @@ from numpy.typing import ArrayLike
 
 from privrl.accounting.base import Accountant
 from privrl.accounting.calibration import calibrate, dirichlet_alpha, dirichlet_weight
-from privrl.accounting.targets import RenyiDP, Target, check_target
+from privrl.accounting.targets import ApproxDP
+from privrl.accounting.targets import RenyiDP
+from privrl.accounting.targets import Target
+from privrl.accounting.targets import check_target
 from privrl.costs.dirichlet import Bound, DirichletCost
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import Relation, ReplaceRecord, check_relation
@@ -238,6 +241,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
         privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
         """
         check_count("count", count)
+        check_target(target, kinds=(RenyiDP, ApproxDP))
         relation = check_relation(relation, ReplaceRecord())
         if isinstance(target, RenyiDP):
             part = RenyiDP(target.order, target.epsilon / count * (1 - 1e-12))

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privrl.accounting.calibration import calibrate, gaussian_sigma
+from privrl.accounting.calibration import calibrate
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, PureDP, Target, check_target
 from privrl.costs.base import Cost, NoPrivacy, Together
@@ -316,10 +316,10 @@ def _noise(
     def cost(kind: str, size: float) -> Cost:
         return _cost(kind, size * each, 1.0, relation)
 
-    if name != "laplace" and not (name == "auto" and isinstance(target, PureDP)):
+    if name == "gaussian" or (name != "laplace" and not target.missing(cost("gaussian", 1.0))):
         square = largest_square(relation.changes())
         norm = math.sqrt(square * float(np.sum(each**-2.0)))  # in sizes of the noise
-        guess = gaussian_sigma(target, norm) if norm else None
+        guess = target.gaussian_sigma(norm) if norm else None
         size = _calibrated(target, partial(cost, "gaussian"), rises=False, guess=guess)
         # Laplace noise of the same variance: if it costs too much, it would have to be more.
         if name == "gaussian" or not (

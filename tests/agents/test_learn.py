@@ -185,7 +185,7 @@ def test_an_agent_says_what_it_is_and_not_what_it_saw() -> None:
     assert repr(agent) == (
         f"<SparsePSRL sizes: {RIVER.n_states} states, 2 actions, {RIVER.horizon} steps, "
         "done: 0 episodes, 0 draws, spent: epsilon 0 at delta 1e-05, "
-        "budget: ApproxDP(epsilon=1.0, delta=1e-05), relation: None, "
+        "relation: None, budget: ApproxDP(epsilon=1.0, delta=1e-05), "
         "journal: 0 charges in 0 entries>"
     )
     agent.learn()

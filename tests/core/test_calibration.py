@@ -14,8 +14,6 @@ from privrl.accounting.calibration import (
     calibrate,
     dirichlet_alpha,
     dirichlet_weight,
-    gaussian_sigma,
-    laplace_scale,
 )
 from privrl.accounting.rdp import RdpAccountant
 from privrl.accounting.targets import ApproxDP, RenyiDP
@@ -247,10 +245,10 @@ def test_no_guess_changes_what_is_found(
 def test_guesses_are_close(target: ApproxDP) -> None:
     """To a billionth: else calibration, which starts there, is as slow as from anywhere."""
     root = math.sqrt(2)
-    sigma, scale = gaussian_sigma(target, root), laplace_scale(target, 2.0, 2)
+    sigma, scale = target.gaussian_sigma(root), target.laplace_scale(2.0, 2)
     assert sigma == pytest.approx(GaussianMechanism.calibrated(target).sigma, rel=1e-9)
     assert scale == pytest.approx(LaplaceMechanism.calibrated(target).scale, rel=1e-9)
-    assert gaussian_sigma(RenyiDP(3, 2), root) == pytest.approx(
+    assert RenyiDP(3, 2).gaussian_sigma(root) == pytest.approx(
         GaussianMechanism.calibrated(RenyiDP(3, 2)).sigma, rel=1e-9
     )
 
@@ -259,9 +257,9 @@ def test_every_target_has_a_guess() -> None:
     for epsilon in (5e-324, 1e-30, 1.0, 800.0, 1.7e308):
         targets = [ApproxDP(epsilon, delta) for delta in (5e-324, 1e-300, 0.5, 1 - 2**-53)]
         for target in (*targets, RenyiDP(1 + 2**-52, epsilon), RenyiDP(1e300, epsilon)):
-            assert gaussian_sigma(target, 1e-30) > 0
-            assert laplace_scale(target, 1.0, 1) > 0
-            assert laplace_scale(target, 1.0, 7) > 0
+            assert target.gaussian_sigma(1e-30) > 0
+            assert target.laplace_scale(1.0, 1) > 0
+            assert target.laplace_scale(1.0, 7) > 0
             for size in (1e-30, 1.0, 1e30):
                 assert 0 < dirichlet_weight(target, size, 1 / size) < math.inf
                 assert 0 < dirichlet_alpha(target, size, size) < math.inf

@@ -30,7 +30,6 @@ from privrl.accounting import (
     RenyiDP,
 )
 from privrl.accounting.amounts import Amount, curve_from_bytes, curve_of, pure_of
-from privrl.accounting.filters import deciding_order
 from privrl.costs.base import BatchCost, Cost
 from privrl.costs.conversion import DEFAULT_ORDERS
 from privrl.costs.dirichlet import DirichletCost
@@ -228,7 +227,7 @@ class Strategy:
     def finals(self, level: int, path_loss: float, spent: np.ndarray, first: Cost) -> list[Cost]:
         """Return releases that may fit, the largest first: by any order, or by the first one's."""
         left = self.free - spent
-        at = deciding_order(self.budget, ORDERS, first.rdp(ORDERS))
+        at = self.budget.deciding_order(ORDERS, first.rdp(ORDERS))
         if self.plug_in or self.rng.random() < 0.4:
             beyond = -math.log1p(-1 / self.best[level])
             return final_bits(max(self.budget.epsilon + beyond - path_loss, 0.01), left, at)

@@ -31,6 +31,7 @@ from privrl.costs import (
 )
 from privrl.costs.relations import Relation
 from privrl.mechanisms import GaussianMechanism
+from privrl.numerics.printing import up
 from privrl.samplers import Diffuse, draw
 
 RECORD = ReplaceRecord()
@@ -234,7 +235,7 @@ def test_an_accountant_shows_what_is_spent_and_of_what(make: Make) -> None:
 
 def test_unused_and_without_a_budget() -> None:
     assert repr(RdpAccountant()) == (
-        "<RdpAccountant spent: epsilon 0 at delta 1e-05, budget: None, relation: None, "
+        "<RdpAccountant spent: epsilon 0 at delta 1e-05, relation: None, budget: None, "
         "journal: 0 charges in 0 entries>"
     )
 
@@ -261,12 +262,15 @@ def test_rows_with_budgets_of_their_own() -> None:
     rows = [GaussianCost(sigma=sigma, relation=relation) for sigma in (1.0, 2.0)]
     accountant = RdpAccountant(budget=[RenyiDP(2, 9.0), RenyiDP(3, 9.0)])
     accountant.compose(BatchCost(rows))
-    least, most = float(rows[1].rdp(3.0)), float(rows[0].rdp(2.0))
-    assert f"epsilon {least:g} to {most:g} in 2 rows at order 2 or order 3" in repr(accountant)
+    least, most = (up(float(row.epsilon(1e-5))) for row in rows[::-1])
+    text = repr(accountant)
+    assert text.startswith(f"<RdpAccountant spent: epsilon {least} to {most} in 2 rows at delta ")
+    two, three = (float(row.rdp(order)) for row, order in zip(rows, (2.0, 3.0), strict=True))
+    assert f"Rényi divergence {two:g} at order 2, Rényi divergence {three:g} at order 3" in text
     assert "budget: 2 targets" in repr(accountant)
     free = RdpAccountant(budget=[None, RenyiDP(2, 9.0)])
     free.compose(BatchCost(rows))
-    assert "at delta 1e-05 or order 2" in repr(free)
+    assert "at delta 1e-05 (Rényi divergence" in repr(free)
 
 
 def test_refused_words_are_of_the_accountant() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from privrl.accounting.calibration import gaussian_sigma
 from privrl.accounting.targets import Target, check_target
 from privrl.costs.noise import largest_square
 from privrl.costs.relations import AddRemoveRecord, Relation, ReplaceRecord, check_relation
@@ -163,7 +162,7 @@ def _choose(
         if "laplace" in name
     }
     losses = {name: lost(noise) for name, noise in noises.items()}
-    about = gaussian_sigma(target, math.sqrt(largest_square(relation.changes())))
+    about = target.gaussian_sigma(math.sqrt(largest_square(relation.changes())))
     tried = GaussianMechanism(sigma=min(about, LARGEST), relation=relation)
     if about < _SMALL or lost(tried) < _CLEARLY * min(losses.values(), default=math.inf):
         for name in names:
