@@ -443,7 +443,7 @@ def _statement_of(agent: TabularAgent) -> dict[str, Any] | None:
     if not agent._paid or agent.batch_shape:
         return None
     target = agent._target or agent.accountant.budget
-    delta = target.delta if isinstance(target, ApproxDP) else USUAL_DELTA
+    delta = target.delta if isinstance(target, ApproxDP) else DEFAULT_DELTA
     own = agent.accountant.unlimited()
     _charge_all(own, agent._paid)
     epsilon = float(own.epsilon(delta))
