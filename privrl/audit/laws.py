@@ -9,18 +9,18 @@ term that neither the data nor an error changes. `law_test` asks three things, i
 the false-alarm rate.
 
 Size
-    The likelihood ratio of noise that is too small by some part against noise as claimed: the
-    best statistic there is for that error (Neyman and Pearson). Under the claim its mean is 1, so
-    that it reaches 1e6 once in a million tests at the most (Markov), whatever the number of
-    draws. How many suffice is Chernoff's bound on the other side, in closed form as ``A`` is.
+    The likelihood ratio of noise that is too small by some part against noise as claimed: the most
+    powerful statistic for that error (Neyman and Pearson). Under the claim its mean is 1, so that
+    it reaches 1e6 once in a million tests at the most (Markov), whatever the number of draws. How
+    many suffice is Chernoff's bound on the other side, in closed form as ``A`` is.
 Shape
     The law turns its draws into independent standard normal numbers, *scores*. How far their
     empirical distribution is off has an exact bound (Dvoretzky, Kiefer and Wolfowitz; Massart).
 Dependence
     Scores of two consecutive draws, side by side, have a matrix of sums of products whose
     Cholesky factor has independent standard normal numbers below its diagonal (Bartlett): the sum
-    of their squares is chi-square. Noise that is shared between cells or tables, used again at
-    the next update or drawn afresh where it should go on is found here.
+    of their squares is chi-square. Noise that is shared between cells or tables, noise reused at
+    the next update, or redrawn where it should continue, is found here.
 
 The law is the one that was paid for: take its parameters from the claim, not from the mechanism,
 or both may be wrong together. The log-likelihoods of one output under two neighbouring data sets
@@ -133,7 +133,7 @@ class LawResult(InHtml):
         For each question an upper bound on the probability that the claimed law would look at
         least so wrong.
     draws : int
-        How many there were.
+        Number of draws.
     needed : int
         How many find ``error`` in a part ``power`` of all tests, at the least.
     error, power, false_alarm : float
@@ -176,8 +176,7 @@ def law_test(
     law : Law
         The claimed one.
     error : float
-        The part, in (0, 1), by which noise may be too small. What is worse is found too, and with
-        fewer draws.
+        The part, in (0, 1), by which noise may be too small. Larger errors need fewer draws.
     power : float
         How often it is to be found, in (0, 1): for `LawResult.needed`, and nothing else.
     false_alarm : float
@@ -187,7 +186,7 @@ def law_test(
     -------
     LawResult
         Its p-values are named after what may be wrong, such as ``"noise"``, and ``"shape"`` and
-        ``"dependence"``, whose power depends on what is wrong.
+        ``"dependence"``, whose power depends on the error.
 
     Raises
     ------
@@ -591,7 +590,7 @@ class DirichletLaw(Law):
         return self._concentrations(1.0, 1.0)
 
     def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Too large a weight, where there are counts, and too small a prior."""
+        """Too large a weight, for cells with counts, and too small a prior."""
         others = {"prior": self._concentrations(1.0, 1 - error)}
         if np.any(self.counts):
             others["weight"] = self._concentrations(1 / (1 - error), 1.0)

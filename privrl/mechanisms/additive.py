@@ -1,16 +1,16 @@
 """Counts with noise: Gaussian, Laplace, and both on the whole numbers.
 
-Every cell of the table gets noise of its own, whether it is empty or not: a table that shows only
-the cells that occurred tells which ones did. What is released may be negative; `normalise` turns
-it into probabilities, which is post-processing and free.
+Each cell gets independent noise, including empty cells: a table without them would reveal which
+cells are empty. Released counts may be negative; `normalise` turns them into probabilities, which
+is post-processing and free.
 
 Discrete noise is drawn exactly as accounted for (`privrl.numerics.discrete_noise`). Noise on the
-real line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise
-leaves in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must
-lie on the grid: rounding them to it could double a small change. Whole numbers always do, for the
-grid is a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact,
-and its other divergences are above the continuous ones by less than 1e-15; the Gaussian's are not
-above them, nor is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
+real line is discrete noise on a grid 2^30 times finer than its size: floating-point noise can
+reveal the data in its last bits or its tails (Mironov, 2012). Counts must be multiples of the grid:
+rounding them to it could double a small change. Whole numbers always do, for the grid is a power of
+two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact, and its other
+divergences are above the continuous ones by less than 1e-15; the Gaussian's are not above them, nor
+is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 
 References
 ----------
@@ -268,7 +268,7 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
         ------
         ValueError
             If ``epsilon`` is not between 1e-30 and 1e30, ``count`` no whole number >= 1, the
-            relation never changes the table, or there is no noise of that scale.
+            relation never changes the table, or the scale is out of range.
         """
         epsilon = check_between("epsilon", epsilon, 1e-30, 1e30, "smaller means more privacy")
         relation = check_relation(relation, ReplaceRecord())
@@ -401,7 +401,7 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise of a count; at least 1e-3, where there is hardly any."""
+        """Standard deviation of the noise of a count; at least 1e-3."""
         return max(1 / (math.sqrt(2) * math.sinh(min(1 / (2 * self.size), 300.0))), 1e-3)
 
 
@@ -424,7 +424,7 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
     Raises
     ------
     ValueError
-        If ``floor`` is not > 0 and finite, or a count is not finite or has no row.
+        If ``floor`` is not > 0 and finite, or a count is not finite, or the array has no axis.
     """
     floor = check_positive("floor", floor, "the sigma or scale of the noise is a good one")
     counts = as_floats("noisy", noisy)
@@ -445,7 +445,7 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
 
 
 def _check_changes(cost: NoiseCost) -> tuple[ChangeVector, ...]:
-    """Return the change vectors of a cost's table if there are any."""
+    """Return the change vectors of a cost's table; refuse an empty list."""
     if not cost.changes:
         raise ValueError(
             f"relation {str(cost.relation)!r} never changes the table {shown(cost.table)}, so it "

@@ -23,7 +23,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
     """Choose an option with probability proportional to ``exp(score / scale)``, exactly.
 
     A release is one choice. A second one by scores of the same records is a second release: all of
-    its scores may change, too.
+    its scores may change again.
 
     Parameters
     ----------

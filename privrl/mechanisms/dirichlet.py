@@ -236,7 +236,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         See Also
         --------
-        privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
+        privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2.
         """
         check_count("count", count)
         relation = check_relation(relation, ReplaceRecord())

@@ -63,8 +63,8 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
     Raises
     ------
     ValueError
-        If ``noise`` is no such mechanism, ``alpha`` not > 0 and finite or of more than one axis,
-        or ``n`` not a whole number >= 1.
+        If ``noise`` is another object, ``alpha`` not > 0 and finite or of more than one axis, or
+        ``n`` not a whole number >= 1.
     """
 
     noise: Noise

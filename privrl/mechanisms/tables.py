@@ -52,7 +52,7 @@ class ReleasedTable:
     mechanism : {"dirichlet", "gaussian", "laplace", "none"}
         What released it.
     deviation : float
-        Standard deviation of the noise of a count; 0 where there is none.
+        Standard deviation of the noise of a count; 0 without noise.
     """
 
     values: FloatArray
@@ -228,7 +228,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """Standard deviation of the noise of each table's counts; 0 where there is none."""
+        """Standard deviation of the noise of each table's counts; 0 without noise."""
         if self.mechanism in ("dirichlet", "none"):
             return (0.0,) * len(self.shapes)
         root = 1.0 if self.mechanism == "gaussian" else np.sqrt(2.0)
@@ -258,7 +258,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         """Return the mechanism of some of the tables, as it is within the whole.
 
         For tables that are counted when others have been released already. `cost` of the whole
-        covers both, whatever the later counts have to do with what was released.
+        covers both, even if the later counts depend on the first release.
         """
         return replace(self, shapes=self.shapes[tables], sizes=self.sizes[tables])
 
@@ -372,7 +372,7 @@ def _calibrated(
 
 
 def _may_meet(target: Target, sigma: float, factors: FloatArray, relation: Relation) -> bool:
-    """Whether Laplace noise of the variances of Gaussian noise that just meets a target may too.
+    """Whether Laplace noise of the same variances as sufficient Gaussian noise may meet the target.
 
     It cannot where its divergence is the larger one: by orders as by sizes of noise it falls below
     the Gaussian's, if at all, as they rise. At the order at which that is epsilon, and where noise
@@ -437,7 +437,7 @@ def check_shapes(shapes: Sequence[Rows]) -> tuple[Rows, ...]:
     Raises
     ------
     ValueError
-        If there is none, or one is otherwise.
+        If not, or if the sequence is empty.
     """
     checked = tuple(
         (check_count("shapes", rows), check_count("shapes", cells, least=2))

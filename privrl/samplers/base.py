@@ -361,7 +361,7 @@ def stack(samplers: Sequence[Paid]) -> Paid:
     Raises
     ------
     ValueError
-        If there is none, one has been used or is itself a stack, or they differ in more.
+        If the sequence is empty, one has been used or is itself a stack, or they differ in more.
     """
     for each in samplers:
         check_is("samplers", each, PaidSampler)
@@ -401,7 +401,7 @@ def check_batch(
     runs : tuple of int
         Leading axes of independent runs.
     before : tuple of int, optional
-        Shape of the batches before, if there were any.
+        Shape of the previous batches; None for the first.
     past : sequence of arrays
         Previous batches, or their sum.
 
