@@ -307,7 +307,28 @@ class _NoiseLaw(Law):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GaussianLaw(_NoiseLaw):
+class _NormalLaw(_NoiseLaw):
+    """Noise of density or probability proportional to ``exp(−x² / (2 sigma²))``."""
+
+    sigma: float
+    centre: ArrayLike = 0.0
+
+    @property
+    def parameters(self) -> FloatArray:
+        """One over sigma's square."""
+        return np.array(self.sigma**-2.0)
+
+    def wrong(self, error: float) -> Mapping[str, FloatArray]:
+        """Noise whose sigma is smaller by the error."""
+        return {"noise": self.parameters / (1 - error) ** 2}
+
+    def statistics(self, draws: FloatArray) -> FloatArray:
+        """Minus half the sum of squares."""
+        return -(self._noise(draws) ** 2).sum(axis=1) / 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianLaw(_NormalLaw):
     """Gaussian noise around a centre.
 
     Parameters
@@ -328,8 +349,6 @@ class GaussianLaw(_NoiseLaw):
         If ``sigma`` is not > 0 and finite or the covariance is not that of the last axis.
     """
 
-    sigma: float
-    centre: ArrayLike = 0.0
     covariance: ArrayLike | None = None
 
     def __post_init__(self) -> None:
@@ -342,28 +361,15 @@ class GaussianLaw(_NoiseLaw):
                     f"{size}, got {np.shape(self.covariance)}."
                 )
 
-    @property
-    def parameters(self) -> FloatArray:
-        """One over the variance."""
-        return np.array(self.sigma**-2.0)
-
-    def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Noise of a standard deviation that is smaller by the error."""
-        return {"noise": self.parameters / (1 - error) ** 2}
-
-    def statistics(self, draws: FloatArray) -> FloatArray:
-        """Minus half the sum of squares."""
-        return -(self._whitened(draws) ** 2).sum(axis=1) / 2
-
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Up to a constant, half the logarithm of the variance for each number."""
         return -math.prod(self.shape) / 2 * math.log(parameters)
 
     def scores(self, draws: FloatArray) -> FloatArray:
         """Noise over its standard deviation, made independent."""
-        return self._whitened(draws) / self.sigma
+        return self._noise(draws) / self.sigma
 
-    def _whitened(self, draws: FloatArray) -> FloatArray:
+    def _noise(self, draws: FloatArray) -> FloatArray:
         noise = draws - plain_array("centre", self.centre)
         if self.covariance is not None:
             factor = np.linalg.cholesky(np.asarray(self.covariance, np.float64))
@@ -409,20 +415,7 @@ class _ScaleLaw(_NoiseLaw):
 
 
 class LaplaceLaw(_ScaleLaw):
-    """Independent Laplace noise, of density proportional to ``exp(−|x| / scale)``.
-
-    Parameters
-    ----------
-    scale : float
-        Of every number, > 0.
-    centre : array_like
-        As for `GaussianLaw`.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not > 0 and finite.
-    """
+    """Independent Laplace noise; ``scale`` and ``centre`` as for `_ScaleLaw`."""
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Up to a constant, the logarithm of the scale for each number."""
@@ -466,7 +459,7 @@ class _DiscreteLaw(_NoiseLaw):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DiscreteGaussianLaw(_DiscreteLaw):
+class DiscreteGaussianLaw(_DiscreteLaw, _NormalLaw):
     """Independent whole numbers, of probability proportional to ``exp(−x² / (2 sigma²))``.
 
     Parameters
@@ -482,24 +475,8 @@ class DiscreteGaussianLaw(_DiscreteLaw):
         If ``sigma`` is out of range.
     """
 
-    sigma: float
-    centre: ArrayLike = 0.0
-
     def __post_init__(self) -> None:
         check_between("sigma", self.sigma, 0, _LARGEST_DISCRETE, "a larger one is Gaussian")
-
-    @property
-    def parameters(self) -> FloatArray:
-        """One over sigma's square."""
-        return np.array(self.sigma**-2.0)
-
-    def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Noise whose sigma is smaller by the error."""
-        return {"noise": self.parameters / (1 - error) ** 2}
-
-    def statistics(self, draws: FloatArray) -> FloatArray:
-        """Minus half the sum of squares."""
-        return -(self._noise(draws) ** 2).sum(axis=1) / 2
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Logarithm of the sum over all whole numbers, for each number."""
@@ -515,20 +492,7 @@ class DiscreteGaussianLaw(_DiscreteLaw):
 
 
 class DiscreteLaplaceLaw(_DiscreteLaw, _ScaleLaw):
-    """Independent whole numbers, of probability proportional to ``exp(−|x| / scale)``.
-
-    Parameters
-    ----------
-    scale : float
-        Of every number, > 0.
-    centre : array_like
-        As for `GaussianLaw`.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not > 0 and finite.
-    """
+    """Independent discrete Laplace noise; ``scale`` and ``centre`` as for `_ScaleLaw`."""
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Logarithm of the sum over all whole numbers, for each number."""

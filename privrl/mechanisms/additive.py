@@ -82,6 +82,11 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         Which data sets are neighbours; by default `ReplaceRecord`.
     table : str, optional
         The relation's table that the counts are; by default its first.
+
+    Raises
+    ------
+    ValueError
+        If the size of the noise is out of range, or as for the class's cost.
     """
 
     relation: Relation = field(default_factory=ReplaceRecord)
@@ -144,12 +149,10 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the releases together may spend.
+        target, count, accountant
+            As for `privrl.accounting.calibrate`.
         relation, table
             As for the class.
-        count, accountant
-            As for `privrl.accounting.calibrate`.
 
         Raises
         ------
@@ -305,11 +308,6 @@ class GaussianMechanism(_Continuous, _Normal[FloatArray]):
     relation, table
         As for `AdditiveMechanism`.
 
-    Raises
-    ------
-    ValueError
-        As for `privrl.costs.GaussianCost`.
-
     Notes
     -----
     A release is an array of floats of the counts' shape, multiples of a power of two near
@@ -332,11 +330,6 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
     relation, table
         As for `AdditiveMechanism`.
 
-    Raises
-    ------
-    ValueError
-        As for `privrl.costs.LaplaceCost`.
-
     Notes
     -----
     A release is an array of floats of the counts' shape, multiples of a power of two near
@@ -358,15 +351,6 @@ class DiscreteGaussianMechanism(_Discrete, _Normal[IntArray]):
         ``exp(−x² / (2 sigma²))``; from 1e-3 to 2**40 counts; larger is more private.
     relation, table
         As for `AdditiveMechanism`.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` cannot be drawn with, or as for `privrl.costs.DiscreteGaussianCost`.
-
-    Notes
-    -----
-    A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
     _costs = DiscreteGaussianCost
@@ -384,15 +368,6 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
         ``exp(−|x| / scale)``; from 1e-3 to 2**40 counts; larger is more private.
     relation, table
         As for `AdditiveMechanism`.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` cannot be drawn with, or as for `privrl.costs.DiscreteLaplaceCost`.
-
-    Notes
-    -----
-    A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
     _costs = DiscreteLaplaceCost

@@ -138,14 +138,12 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the releases may spend.
+        target, count, accountant
+            As for `privrl.accounting.calibrate`.
         weight, alpha : float
             Give one of them: the largest weight, or the smallest prior, is found.
         relation, table, bound, lower_bound
-            As for the mechanism.
-        count, accountant
-            As for `privrl.accounting.calibrate`.
+            As for the class.
 
         Raises
         ------

@@ -104,14 +104,12 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the releases together may spend.
+        target, relation, table, count, accountant
+            As for the mechanism of that noise.
         noise : {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
             Which noise.
         alpha, n
             As for the class.
-        relation, table, count, accountant
-            As for the mechanism of that noise.
 
         Raises
         ------

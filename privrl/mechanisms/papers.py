@@ -71,10 +71,8 @@ def dkl_algorithm_1(
 
     Parameters
     ----------
-    target : RenyiDP
-        What one release may spend.
-    relation, table
-        As for `DirichletCost`.
+    target, relation, table
+        As for `dps_prior`.
     g : callable, optional
         Remark 1: any function from the weight to a number >= 0. By default the paper's,
         ``3 (λ − 1) weight Δ∞``. With several solutions, one of them is found.

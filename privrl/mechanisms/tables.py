@@ -117,17 +117,8 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the tables together may spend, by the paper's bound.
-        shapes : sequence of pairs of int
-            Rows and cells to a row of each table.
-        relation : Relation, optional
-            Which data sets are neighbours; by default `ReplaceRecord`.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range or the target cannot be met.
+        target, shapes, relation
+            As for `calibrated`; the target is met by the paper's bound.
 
         See Also
         --------

@@ -52,20 +52,8 @@ def discrete_gaussian(
     ----------
     sigma : float
         From 1e-3 to 2**40. From about 1 on the standard deviation is ``sigma``.
-    shape : int or tuple of int
-        Of the array to return.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    array of int64
-        Independent draws.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` is out of range, or a length is negative.
+    shape, rng
+        As for `privrl.numerics.discrete_noise.discrete_laplace`.
     """
     sigma, drawn = check_drawable("sigma", sigma), _empty(shape, np.dtype(np.int64))
     _fill(drawn.reshape(-1), sigma, rng)
@@ -84,10 +72,8 @@ def gaussian_on_grid(
     ----------
     sigma : float
         Standard deviation of that Gaussian noise, in grains of the grid, > 0 and at most 2**46.
-    shape : int or tuple of int
-        Of the array to return.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
+    shape, rng
+        As for `privrl.numerics.discrete_noise.discrete_laplace`.
 
     Returns
     -------

@@ -156,22 +156,13 @@ def exponential_choice(scores: IntArray, scale: float, rng: np.random.Generator)
 
     Parameters
     ----------
-    scores : array of int, shape (n, k)
-        Less than 2^62 apart.
-    scale : float
-        From 1e-3 to 2**40; larger is closer to an even choice.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
+    scores, scale, rng
+        As for `permute_and_flip`, where all options are allowed.
 
     Returns
     -------
     array of int, shape (n,)
         The options chosen.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is out of range.
     """
     t, s = check_drawable("scale", scale).as_integer_ratio()
     n, k = scores.shape
