@@ -29,8 +29,6 @@ from privrl.experiments.names import rl_relation, schedule_named
 from privrl.experiments.specs import Spec
 from privrl.numerics.randomness import VectorisedGenerator
 from privrl.numerics.special import FloatArray
-from privrl.samplers.dirichlet import DirichletSampler
-from privrl.samplers.noisy_counts import NoisyCounts
 
 _CURVE_POINTS = 60
 _RUNS_PER_DRAW = 150  # a draw takes as long as so many more runs in it; measured on RiverSwim,
@@ -313,11 +311,8 @@ def _settings(agent: TabularAgent) -> dict[str, FloatArray]:
     """Return what a row of transition counts was released with, at each budget."""
     sampler, budgets = agent.sampler, agent.batch_shape[0]
     found = {name: np.full(budgets, math.nan) for name in ("weight", "alpha", "sigma")}
-    if isinstance(sampler, DirichletSampler):
-        found |= {"weight": sampler.weight, "alpha": sampler.alpha}
-    if isinstance(sampler, NoisyCounts):
-        found |= {"sigma": sampler.sigma, "alpha": sampler.alpha}
-    return found
+    settings = getattr(sampler, "settings", ())
+    return found | {name: getattr(sampler, name) for name in settings if name in found}
 
 
 def _between(known: Sequence[int], values: FloatArray, wanted: FloatArray) -> FloatArray:

@@ -303,10 +303,8 @@ class GaussianMechanism(_Continuous, _Normal[FloatArray]):
 
     Parameters
     ----------
-    sigma : float
-        Standard deviation of the noise, in counts, > 0; larger is more private.
-    relation, table
-        As for `AdditiveMechanism`.
+    sigma, relation, table
+        As for `privrl.costs.GaussianCost` and `AdditiveMechanism`.
 
     Notes
     -----
@@ -324,16 +322,9 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
 
     Parameters
     ----------
-    scale : float
-        Of the noise, whose density is proportional to ``exp(−|x| / scale)``, in counts, > 0;
-        larger is more private.
-    relation, table
-        As for `AdditiveMechanism`.
-
-    Notes
-    -----
-    A release is an array of floats of the counts' shape, multiples of a power of two near
-    ``scale * 2**-30``.
+    scale, relation, table
+        As for `privrl.costs.LaplaceCost` and `AdditiveMechanism`. A release has the type of a
+        `GaussianMechanism`'s.
     """
 
     _costs = LaplaceCost
@@ -363,11 +354,9 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
 
     Parameters
     ----------
-    scale : float
-        Of the noise, a whole number ``x`` with probability proportional to
-        ``exp(−|x| / scale)``; from 1e-3 to 2**40 counts; larger is more private.
-    relation, table
-        As for `AdditiveMechanism`.
+    scale, relation, table
+        As for `privrl.costs.DiscreteLaplaceCost` and `AdditiveMechanism`; ``scale`` is from 1e-3 to
+        2**40 counts.
     """
 
     _costs = DiscreteLaplaceCost
@@ -388,8 +377,8 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
     noisy : array_like, shape (..., K)
         Released counts; they may be negative.
     floor : float
-        The least that a cell counts as, > 0; a number that does not depend on the data. The
-        noise's own size is a good one: below it a count says little.
+        The least value of a cell, > 0; a number that does not depend on the data. The size of the
+        noise is a good choice.
 
     Returns
     -------

@@ -78,6 +78,11 @@ class Sampler(Protocol):
         """Add a batch of counts, shape (..., K), to the previous ones and release the posterior.
 
         Call it through `draw`, which checks the counts and charges the accountant.
+
+        Raises
+        ------
+        ValueError
+            As `check` does; or if ``rng`` is not a generator of this process.
         """
 
 

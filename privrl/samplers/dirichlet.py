@@ -132,13 +132,7 @@ class DirichletSampler(PaidSampler, ABC):
         check_batch(counts, self._weight.shape, self._shape, self._past)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
-        """Add a batch of counts, shape (..., K), and draw the rows; call it through `draw`.
-
-        Raises
-        ------
-        ValueError
-            See `check`; or if ``rng`` is not a generator of this process.
-        """
+        """Add a batch of counts, shape (..., K), and draw the rows; see `Sampler.update`."""
         self.check(counts)
         check_rng(rng)
         total = sum(self._past, start=counts.copy())

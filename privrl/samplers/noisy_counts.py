@@ -251,13 +251,7 @@ class NoisyCounts(PaidSampler):
             )
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
-        """Add a batch of counts, shape (..., K), and return the posterior; call through `draw`.
-
-        Raises
-        ------
-        ValueError
-            See `check`; or if ``rng`` is not a generator of this process.
-        """
+        """Add a batch of counts, shape (..., K), to the sums; see `Sampler.update`."""
         self.check(counts)
         check_rng(rng)
         # Until all is done. What follows changes noise and sums in place: half of it, done again,
