@@ -54,6 +54,11 @@ from privrl._shown import shown
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
 
+__all__ = [
+    "DirichletLaw", "DiscreteGaussianLaw", "DiscreteLaplaceLaw", "GaussianLaw", "LaplaceLaw", "Law",
+    "LawResult", "draws_needed", "law_test",
+]  # fmt: skip
+
 _LEAST_CONCENTRATION = 0.1  # below it draws underflow, and are not what the law says
 _LARGEST_DISCRETE = 1e5  # sigma of discrete noise whose whole table of probabilities is made
 _TIES = 0x1A3  # seed of the coins that spread a whole number's probability

@@ -14,7 +14,7 @@ privacy-preserving Bayesian data analysis* (2016).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from privrl.accounting.targets import Target
 from privrl.costs.noise import NoiseCost
 from privrl.costs.relations import Relation
 from privrl.mechanisms.additive import (
+    AdditiveMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     GaussianMechanism,
@@ -35,7 +36,9 @@ from privrl.mechanisms.base import Mechanism
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.special import FloatArray
 
-Noise = GaussianMechanism | LaplaceMechanism | DiscreteGaussianMechanism | DiscreteLaplaceMechanism
+__all__ = ["NoisyPosteriorMechanism", "laplace_l1_bound"]
+
+Noise = AdditiveMechanism[Any]
 NoiseName = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
 
 _NOISES: dict[str, type[Noise]] = {
@@ -72,7 +75,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
     n: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, Noise):
+        if not isinstance(self.noise, AdditiveMechanism):
             raise ValueError(
                 "noise must be a mechanism such as LaplaceMechanism(scale=2), got "
                 f"{shown(self.noise)}; NoisyPosteriorMechanism.calibrated takes a name."
