@@ -319,9 +319,8 @@ def _settings(agent: TabularAgent) -> dict[str, FloatArray]:
     """Return what a row of transition counts was released with, at each budget."""
     sampler, budgets = agent.sampler, agent.batch_shape[0]
     found = {name: np.full(budgets, math.nan) for name in ("weight", "alpha", "sigma")}
-    if hasattr(sampler, "weight") or hasattr(sampler, "sigma"):
-        found |= {name: getattr(sampler, name) for name in found if hasattr(sampler, name)}
-    return found
+    settings = getattr(sampler, "settings", ())
+    return found | {name: getattr(sampler, name) for name in settings if name in found}
 
 
 def _between(known: Sequence[int], values: FloatArray, wanted: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Audits: whether a mechanism, a sampler or a whole pipeline keeps what it claims."""
+"""Audits of the privacy guarantees of mechanisms, samplers and whole pipelines."""
 
 from privrl.audit.black_box import audit_dirichlet, audit_mechanism, audit_scores
 from privrl.audit.laws import law_test

@@ -176,8 +176,8 @@ def audit_dirichlet(
     rng : numpy.random.Generator, int or None
         Where the randomness comes from.
     relation : Relation, optional
-        Which data sets are neighbours, if not those of the claim. Neighbours are mutual: a
-        change vector stands for its reverse too.
+        Which data sets are neighbours, if not those of the claim. Neighbours are mutual: a change
+        vector includes its reverse.
     delta : float
         In (0, 1).
     draws : int
@@ -242,7 +242,7 @@ def audit_mechanism(
     confidence: float = 0.99,
     batched: bool = False,
 ) -> AuditResult:
-    """Bound the epsilon of any mechanism, by a search for what tells two data sets apart.
+    """Bound the epsilon of any mechanism by the event that best distinguishes two data sets.
 
     Parameters
     ----------

@@ -9,18 +9,18 @@ term that neither the data nor an error changes. `law_test` asks three things, i
 the false-alarm rate.
 
 Size
-    The likelihood ratio of noise that is too small by some part against noise as claimed: the
-    best statistic there is for that error (Neyman and Pearson). Under the claim its mean is 1, so
-    that it reaches 1e6 once in a million tests at the most (Markov), whatever the number of
-    draws. How many suffice is Chernoff's bound on the other side, in closed form as ``A`` is.
+    The likelihood ratio of noise that is too small by some part against noise as claimed: the most
+    powerful statistic for that error (Neyman and Pearson). Under the claim its mean is 1, so that
+    it reaches 1e6 once in a million tests at the most (Markov), whatever the number of draws. How
+    many suffice is Chernoff's bound on the other side, in closed form as ``A`` is.
 Shape
     The law turns its draws into independent standard normal numbers, *scores*. How far their
     empirical distribution is off has an exact bound (Dvoretzky, Kiefer and Wolfowitz; Massart).
 Dependence
     Scores of two consecutive draws, side by side, have a matrix of sums of products whose
     Cholesky factor has independent standard normal numbers below its diagonal (Bartlett): the sum
-    of their squares is chi-square. Noise that is shared between cells or tables, used again at
-    the next update or drawn afresh where it should go on is found here.
+    of their squares is chi-square. Noise that is shared between cells or tables, noise reused at
+    the next update, or redrawn where it should continue, is found here.
 
 The law is the one that was paid for: take its parameters from the claim, not from the mechanism,
 or both may be wrong together. The log-likelihoods of one output under two neighbouring data sets
@@ -53,6 +53,11 @@ from privrl.numerics.checks import (
 )
 from privrl.numerics.scipy_lazily import special
 from privrl.numerics.special import FloatArray
+
+__all__ = [
+    "DirichletLaw", "DiscreteGaussianLaw", "DiscreteLaplaceLaw", "GaussianLaw", "LaplaceLaw", "Law",
+    "LawResult", "draws_needed", "law_test",
+]  # fmt: skip
 
 _LEAST_CONCENTRATION = 0.1  # below it draws underflow, and are not what the law says
 _LARGEST_DISCRETE = 1e5  # sigma of discrete noise whose whole table of probabilities is made
@@ -133,7 +138,7 @@ class LawResult(InHtml):
         For each question an upper bound on the probability that the claimed law would look at
         least so wrong.
     draws : int
-        How many there were.
+        Number of draws.
     needed : int
         How many find ``error`` in a part ``power`` of all tests, at the least.
     error, power, false_alarm : float
@@ -176,8 +181,7 @@ def law_test(
     law : Law
         The claimed one.
     error : float
-        The part, in (0, 1), by which noise may be too small. What is worse is found too, and with
-        fewer draws.
+        The part, in (0, 1), by which noise may be too small. Larger errors need fewer draws.
     power : float
         How often it is to be found, in (0, 1): for `LawResult.needed`, and nothing else.
     false_alarm : float
@@ -187,7 +191,7 @@ def law_test(
     -------
     LawResult
         Its p-values are named after what may be wrong, such as ``"noise"``, and ``"shape"`` and
-        ``"dependence"``, whose power depends on what is wrong.
+        ``"dependence"``, whose power depends on the error.
 
     Raises
     ------
@@ -308,7 +312,28 @@ class _NoiseLaw(Law):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GaussianLaw(_NoiseLaw):
+class _NormalLaw(_NoiseLaw):
+    """Noise of density or probability proportional to ``exp(−x² / (2 sigma²))``."""
+
+    sigma: float
+    centre: ArrayLike = 0.0
+
+    @property
+    def parameters(self) -> FloatArray:
+        """One over sigma's square."""
+        return np.array(self.sigma**-2.0)
+
+    def wrong(self, error: float) -> Mapping[str, FloatArray]:
+        """Noise whose sigma is smaller by the error."""
+        return {"noise": self.parameters / (1 - error) ** 2}
+
+    def statistics(self, draws: FloatArray) -> FloatArray:
+        """Minus half the sum of squares."""
+        return -(self._noise(draws) ** 2).sum(axis=1) / 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianLaw(_NormalLaw):
     """Gaussian noise around a centre.
 
     Parameters
@@ -329,8 +354,6 @@ class GaussianLaw(_NoiseLaw):
         If ``sigma`` is not > 0 and finite or the covariance is not that of the last axis.
     """
 
-    sigma: float
-    centre: ArrayLike = 0.0
     covariance: ArrayLike | None = None
 
     def __post_init__(self) -> None:
@@ -343,28 +366,15 @@ class GaussianLaw(_NoiseLaw):
                     f"{size}, got {np.shape(self.covariance)}."
                 )
 
-    @property
-    def parameters(self) -> FloatArray:
-        """One over the variance."""
-        return np.array(self.sigma**-2.0)
-
-    def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Noise of a standard deviation that is smaller by the error."""
-        return {"noise": self.parameters / (1 - error) ** 2}
-
-    def statistics(self, draws: FloatArray) -> FloatArray:
-        """Minus half the sum of squares."""
-        return -(self._whitened(draws) ** 2).sum(axis=1) / 2
-
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Up to a constant, half the logarithm of the variance for each number."""
         return -math.prod(self.shape) / 2 * math.log(parameters)
 
     def scores(self, draws: FloatArray) -> FloatArray:
         """Noise over its standard deviation, made independent."""
-        return self._whitened(draws) / self.sigma
+        return self._noise(draws) / self.sigma
 
-    def _whitened(self, draws: FloatArray) -> FloatArray:
+    def _noise(self, draws: FloatArray) -> FloatArray:
         noise = draws - plain_array("centre", self.centre)
         if self.covariance is not None:
             factor = np.linalg.cholesky(np.asarray(self.covariance, np.float64))
@@ -410,20 +420,7 @@ class _ScaleLaw(_NoiseLaw):
 
 
 class LaplaceLaw(_ScaleLaw):
-    """Independent Laplace noise, of density proportional to ``exp(−|x| / scale)``.
-
-    Parameters
-    ----------
-    scale : float
-        Of every number, > 0.
-    centre : array_like
-        As for `GaussianLaw`.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not > 0 and finite.
-    """
+    """Independent Laplace noise; ``scale`` and ``centre`` as for `_ScaleLaw`."""
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Up to a constant, the logarithm of the scale for each number."""
@@ -467,7 +464,7 @@ class _DiscreteLaw(_NoiseLaw):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DiscreteGaussianLaw(_DiscreteLaw):
+class DiscreteGaussianLaw(_DiscreteLaw, _NormalLaw):
     """Independent whole numbers, of probability proportional to ``exp(−x² / (2 sigma²))``.
 
     Parameters
@@ -483,24 +480,8 @@ class DiscreteGaussianLaw(_DiscreteLaw):
         If ``sigma`` is out of range.
     """
 
-    sigma: float
-    centre: ArrayLike = 0.0
-
     def __post_init__(self) -> None:
         check_between("sigma", self.sigma, 0, _LARGEST_DISCRETE, "a larger one is Gaussian")
-
-    @property
-    def parameters(self) -> FloatArray:
-        """One over sigma's square."""
-        return np.array(self.sigma**-2.0)
-
-    def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Noise whose sigma is smaller by the error."""
-        return {"noise": self.parameters / (1 - error) ** 2}
-
-    def statistics(self, draws: FloatArray) -> FloatArray:
-        """Minus half the sum of squares."""
-        return -(self._noise(draws) ** 2).sum(axis=1) / 2
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Logarithm of the sum over all whole numbers, for each number."""
@@ -516,20 +497,7 @@ class DiscreteGaussianLaw(_DiscreteLaw):
 
 
 class DiscreteLaplaceLaw(_DiscreteLaw, _ScaleLaw):
-    """Independent whole numbers, of probability proportional to ``exp(−|x| / scale)``.
-
-    Parameters
-    ----------
-    scale : float
-        Of every number, > 0.
-    centre : array_like
-        As for `GaussianLaw`.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is not > 0 and finite.
-    """
+    """Independent discrete Laplace noise; ``scale`` and ``centre`` as for `_ScaleLaw`."""
 
     def log_normaliser(self, parameters: FloatArray) -> float:
         """Logarithm of the sum over all whole numbers, for each number."""
@@ -591,7 +559,7 @@ class DirichletLaw(Law):
         return self._concentrations(1.0, 1.0)
 
     def wrong(self, error: float) -> Mapping[str, FloatArray]:
-        """Too large a weight, where there are counts, and too small a prior."""
+        """Too large a weight, for cells with counts, and too small a prior."""
         others = {"prior": self._concentrations(1.0, 1 - error)}
         if np.any(self.counts):
             others["weight"] = self._concentrations(1 / (1 - error), 1.0)

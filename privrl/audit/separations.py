@@ -1,10 +1,10 @@
 """The separation d′ of a whole run: how far apart two neighbouring histories end up.
 
-Everything that Gaussian noise releases over a run, whatever is released next depending on it, is
-as telling as one number, the log-likelihood ratio of the two histories. It is normal under either,
-with one standard deviation, and its two means are d′ of these apart. A claim says how large d′
-may be: ``rdp(λ) = λ d′² / 2``, so ``√(2 ε / λ)`` for a target ``RenyiDP(λ, ε)``, whatever has been
-split, composed, damped or correlated on the way.
+Everything that Gaussian noise releases over a run, chosen adaptively, carries the information of
+one number, the log-likelihood ratio of the two transcripts. It is normal under either, with one
+standard deviation, and its two means are d′ of these apart. A claim says how large d′ may be:
+``rdp(λ) = λ d′² / 2``, so ``√(2 ε / λ)`` for a target ``RenyiDP(λ, ε)``, whatever has been split,
+composed, damped or correlated on the way.
 
 References
 ----------
@@ -93,7 +93,7 @@ def separation(
     Raises
     ------
     ValueError
-        If the scores are no two arrays of one length >= 10 of finite numbers, or a number is out
+        If the scores are not two arrays of finite numbers of one length >= 10, or a number is out
         of range.
 
     Notes

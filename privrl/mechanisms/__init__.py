@@ -1,4 +1,4 @@
-"""Mechanisms: each releases data privately, tells its cost, and can be calibrated to a target."""
+"""Mechanisms release data once, know their privacy cost, and can be calibrated to a target."""
 
 from privrl.mechanisms.additive import (
     DiscreteGaussianMechanism,

@@ -1,16 +1,16 @@
 """Counts with noise: Gaussian, Laplace, and both on the whole numbers.
 
-Every cell of the table gets noise of its own, whether it is empty or not: a table that shows only
-the cells that occurred tells which ones did. What is released may be negative; `normalise` turns
-it into probabilities, which is post-processing and free.
+Each cell gets independent noise, including empty cells: a table without them would reveal which
+cells are empty. Released counts may be negative; `normalise` turns them into probabilities, which
+is post-processing and free.
 
 Discrete noise is drawn exactly as accounted for (`privrl.numerics.discrete_noise`). Noise on the
-real line is discrete noise on a grid 2^30 times finer than its size: what floating-point noise
-leaves in the last bits, or in the tails, would tell neighbours apart (Mironov, 2012). Counts must
-lie on the grid: rounding them to it could double a small change. Whole numbers always do, for the
-grid is a power of two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact,
-and its other divergences are above the continuous ones by less than 1e-15; the Gaussian's are not
-above them, nor is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
+real line is discrete noise on a grid 2^30 times finer than its size: floating-point noise can
+reveal the data in its last bits or its tails (Mironov, 2012). Counts must be multiples of the grid:
+rounding them to it could double a small change. Whole numbers always do, for the grid is a power of
+two, and never wider than 1. Then the Laplace mechanism's pure epsilon is exact, and its other
+divergences are above the continuous ones by less than 1e-15; the Gaussian's are not above them, nor
+is its delta (`privrl.numerics.discrete_gaussian.gaussian_on_grid`).
 
 References
 ----------
@@ -81,6 +81,11 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
         Which data sets are neighbours; by default `ReplaceRecord`.
     table : str, optional
         The relation's table that the counts are; by default its first.
+
+    Raises
+    ------
+    ValueError
+        If the size of the noise is out of range, or as for the class's cost.
     """
 
     relation: Relation = field(default_factory=ReplaceRecord)
@@ -143,12 +148,10 @@ class AdditiveMechanism(NoisyTable, Mechanism[Noisy], Generic[Noisy]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the releases together may spend.
+        target, count, accountant
+            As for `privrl.accounting.calibrate`.
         relation, table
             As for the class.
-        count, accountant
-            As for `privrl.accounting.calibrate`.
 
         Raises
         ------
@@ -267,7 +270,7 @@ class _Pure(AdditiveMechanism[Noisy], Generic[Noisy]):
         ------
         ValueError
             If ``epsilon`` is not between 1e-30 and 1e30, ``count`` no whole number >= 1, the
-            relation never changes the table, or there is no noise of that scale.
+            relation never changes the table, or the scale is out of range.
         """
         epsilon = check_between("epsilon", epsilon, 1e-30, 1e30, "smaller means more privacy")
         relation = check_relation(relation, ReplaceRecord())
@@ -299,15 +302,8 @@ class GaussianMechanism(_Continuous, _Normal[FloatArray]):
 
     Parameters
     ----------
-    sigma : float
-        Standard deviation of the noise, in counts, > 0; larger is more private.
-    relation, table
-        As for `AdditiveMechanism`.
-
-    Raises
-    ------
-    ValueError
-        As for `privrl.costs.GaussianCost`.
+    sigma, relation, table
+        As for `privrl.costs.GaussianCost` and `AdditiveMechanism`.
 
     Notes
     -----
@@ -325,21 +321,9 @@ class LaplaceMechanism(_Continuous, _Pure[FloatArray]):
 
     Parameters
     ----------
-    scale : float
-        Of the noise, whose density is proportional to ``exp(−|x| / scale)``, in counts, > 0;
-        larger is more private.
-    relation, table
-        As for `AdditiveMechanism`.
-
-    Raises
-    ------
-    ValueError
-        As for `privrl.costs.LaplaceCost`.
-
-    Notes
-    -----
-    A release is an array of floats of the counts' shape, multiples of a power of two near
-    ``scale * 2**-30``.
+    scale, relation, table
+        As for `privrl.costs.LaplaceCost` and `AdditiveMechanism`. A release has the type of a
+        `GaussianMechanism`'s.
     """
 
     _costs = LaplaceCost
@@ -357,15 +341,6 @@ class DiscreteGaussianMechanism(_Discrete, _Normal[IntArray]):
         ``exp(−x² / (2 sigma²))``; from 1e-3 to 2**40 counts; larger is more private.
     relation, table
         As for `AdditiveMechanism`.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` cannot be drawn with, or as for `privrl.costs.DiscreteGaussianCost`.
-
-    Notes
-    -----
-    A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
     """
 
     _costs = DiscreteGaussianCost
@@ -378,20 +353,9 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
 
     Parameters
     ----------
-    scale : float
-        Of the noise, a whole number ``x`` with probability proportional to
-        ``exp(−|x| / scale)``; from 1e-3 to 2**40 counts; larger is more private.
-    relation, table
-        As for `AdditiveMechanism`.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` cannot be drawn with, or as for `privrl.costs.DiscreteLaplaceCost`.
-
-    Notes
-    -----
-    A release is an array of int64 of the counts' shape; see `privrl.numerics.discrete_noise`.
+    scale, relation, table
+        As for `privrl.costs.DiscreteLaplaceCost` and `AdditiveMechanism`; ``scale`` is from 1e-3 to
+        2**40 counts.
     """
 
     _costs = DiscreteLaplaceCost
@@ -400,7 +364,7 @@ class DiscreteLaplaceMechanism(_Discrete, _Pure[IntArray]):
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise of a count; at least 1e-3, where there is hardly any."""
+        """Standard deviation of the noise of a count; at least 1e-3."""
         return max(1 / (math.sqrt(2) * math.sinh(min(1 / (2 * self.size), 300.0))), 1e-3)
 
 
@@ -412,8 +376,8 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
     noisy : array_like, shape (..., K)
         Released counts; they may be negative.
     floor : float
-        The least that a cell counts as, > 0; a number that does not depend on the data. The
-        noise's own size is a good one: below it a count says little.
+        The least value of a cell, > 0; a number that does not depend on the data. The size of the
+        noise is a good choice.
 
     Returns
     -------
@@ -423,7 +387,7 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
     Raises
     ------
     ValueError
-        If ``floor`` is not > 0 and finite, or a count is not finite or has no row.
+        If ``floor`` is not > 0 and finite, or a count is not finite, or the array has no axis.
     """
     floor = check_positive("floor", floor, "the sigma or scale of the noise is a good one")
     counts = as_floats("noisy", noisy)
@@ -444,7 +408,7 @@ def normalise(noisy: ArrayLike, *, floor: float) -> FloatArray:
 
 
 def _check_changes(cost: NoiseCost) -> tuple[ChangeVector, ...]:
-    """Return the change vectors of a cost's table if there are any."""
+    """Return the change vectors of a cost's table; refuse an empty list."""
     if not cost.changes:
         raise ValueError(
             f"relation {str(cost.relation)!r} never changes the table {shown(cost.table)}, so it "

@@ -1,7 +1,7 @@
-"""What every mechanism is: it releases, it tells its cost, and it comes calibrated.
+"""The base class of mechanisms: one release, its cost, and a calibration.
 
 A subclass is a frozen dataclass of public settings with a classmethod ``calibrated(target, …)``,
-and fills in ``cost``, ``check`` and ``_draw``; the contract tests check the rest.
+and implements ``cost``, ``check`` and ``_draw``; the contract tests check the rest.
 """
 
 from abc import ABC, abstractmethod
@@ -54,16 +54,16 @@ class Mechanism(ABC, Generic[Released]):
     def release(
         self, data: ArrayLike, rng: Rng = None, *, accountant: Accountant | None = None
     ) -> Released:
-        """Check the data, tell the accountant, then draw.
+        """Check the data, charge the accountant, then draw.
 
         Parameters
         ----------
         data : array_like
             As the mechanism's `check` accepts.
         rng : numpy.random.Generator, int or None
-            Where the randomness comes from.
+            Source of randomness; None is secret.
         accountant : RdpAccountant or PldAccountant, optional
-            Is charged with `cost` before anything is drawn.
+            Charged with `cost` before the draw.
 
         Raises
         ------

@@ -10,8 +10,8 @@ each pair's largest loss ``|log P - log Q|``. For everything else one pass over 
 the losses of each pair into bins and moves what is in a bin to its two ends, the masses under P
 and Q kept: this raises every divergence that is convex in ``P / Q`` (the "connecting dots" of
 Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, *Connect the dots*, 2022). Outputs at which the
-rows hardly change share one wide bin, unseen: the mechanism says which. The few pairs that are
-left get finer bins, and what is left then is computed. No result is rounded to a bin.
+rows hardly change share one wide bin, unseen: the mechanism says which. The few remaining pairs get
+finer bins, and the rest is computed. No result is rounded to a bin.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class FiniteMechanism(Protocol):
 
     @property
     def n_outputs(self) -> int:
-        """How many outputs there are."""
+        """Number of outputs."""
 
     @property
     def pairs(self) -> IntArray:

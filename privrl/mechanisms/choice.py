@@ -23,7 +23,7 @@ class ExponentialMechanism(Mechanism[IntArray]):
     """Choose an option with probability proportional to ``exp(score / scale)``, exactly.
 
     A release is one choice. A second one by scores of the same records is a second release: all of
-    its scores may change, too.
+    its scores may change again.
 
     Parameters
     ----------
@@ -66,18 +66,14 @@ class ExponentialMechanism(Mechanism[IntArray]):
         count: int = 1,
         relation: Relation | None = None,
     ) -> Self:
-        """Return the mechanism of which so many choices just meet a target.
+        """Return the mechanism whose ``count`` choices together meet a target.
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the choices together may spend.
-        sensitivity : float
-            By how much any of the scores may change between neighbours.
-        count : int
-            How many choices, >= 1.
-        relation : Relation, optional
-            Which data sets are neighbours; by default `ReplaceRecord`.
+        target, count
+            As for `privrl.accounting.calibrate`.
+        sensitivity, relation
+            As for the class.
 
         Raises
         ------

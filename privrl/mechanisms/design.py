@@ -1,8 +1,8 @@
 """Choosing weight and prior together, from public facts alone.
 
 A target leaves one degree of freedom: a larger prior admits a larger weight. `design` spends it
-on accuracy, averaged over the histograms that a table of so many records and cells could hold;
-the table itself is not looked at, so the choice costs no privacy.
+on accuracy, averaged over all histograms with the same numbers of records and cells. It does not
+read the table, so the choice costs no privacy.
 """
 
 from dataclasses import dataclass

@@ -140,14 +140,12 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the releases may spend.
+        target, count, accountant
+            As for `privrl.accounting.calibrate`.
         weight, alpha : float
             Give one of them: the largest weight, or the smallest prior, is found.
         relation, table, bound, lower_bound
-            As for the mechanism.
-        count, accountant
-            As for `privrl.accounting.calibrate`.
+            As for the class.
 
         Raises
         ------
@@ -238,7 +236,7 @@ class DirichletMechanism(Mechanism[FloatArray]):
 
         See Also
         --------
-        privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2, too.
+        privrl.mechanisms.papers.dkl_algorithm_1 : with the paper's Remarks 1 and 2.
         """
         check_count("count", count)
         check_target(target, kinds=(RenyiDP, ApproxDP))

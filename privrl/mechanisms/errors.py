@@ -337,7 +337,8 @@ def l2_quantile(
     2 α₀ / A``, which is false for small β: for d = 2, alpha = 1 and a million records in equal
     parts it is exceeded 42 times as often as the β = 1e-12 it is stated for. A Dirichlet vector
     is not ``1 / (4 (A + 1))``-sub-Gaussian: of two cells, the variance in the direction (1, −1)/√2
-    may be twice that. The proxy ``1 / (2 (A + 1))`` is right, but the dimension can go, too:
+    may be twice that. The proxy ``1 / (2 (A + 1))`` is right, and the term in the dimension is not
+    needed:
 
     Let X₁, X₂, ... be drawn from y, and F be a function with ``|F(y) − F(z)| <= ‖y − z‖₂``. Its
     mean given X₁..X_n is a martingale. Replacing one X_n changes that mean by at most
@@ -563,7 +564,7 @@ def _check_prior(name: str, values: ArrayLike, n_cells: int) -> FloatArray:
 
 
 def _check_sizes(name: str, values: ArrayLike, hint: str = "") -> FloatArray:
-    """Return positive numbers as floats if squares and inverses of them are floats, too."""
+    """Return positive numbers as floats if their squares and inverses are floats."""
     array = check_positive_array(name, values, hint)
     wrong = array[(array < _LEAST) | (array > 1 / _LEAST)]
     if wrong.size:

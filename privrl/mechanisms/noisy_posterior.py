@@ -14,7 +14,7 @@ privacy-preserving Bayesian data analysis* (2016).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from privrl.costs.noise import NoiseCost
 from privrl.costs.relations import Relation
 from privrl.files.shown import shown
 from privrl.mechanisms.additive import (
+    AdditiveMechanism,
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     GaussianMechanism,
@@ -35,7 +36,9 @@ from privrl.numerics.checks import check_between, check_count, check_positive, c
 from privrl.numerics.dirichlet_rows import DirichletPosterior
 from privrl.numerics.special import FloatArray
 
-Noise = GaussianMechanism | LaplaceMechanism | DiscreteGaussianMechanism | DiscreteLaplaceMechanism
+__all__ = ["NoisyPosteriorMechanism", "laplace_l1_bound"]
+
+Noise = AdditiveMechanism[Any]
 NoiseName = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
 
 _NOISES: dict[str, type[Noise]] = {
@@ -63,8 +66,8 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
     Raises
     ------
     ValueError
-        If ``noise`` is no such mechanism, ``alpha`` not > 0 and finite or of more than one axis,
-        or ``n`` not a whole number >= 1.
+        If ``noise`` is another object, ``alpha`` not > 0 and finite or of more than one axis, or
+        ``n`` not a whole number >= 1.
     """
 
     noise: Noise
@@ -72,7 +75,7 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
     n: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, Noise):
+        if not isinstance(self.noise, AdditiveMechanism):
             raise ValueError(
                 "noise must be a mechanism such as LaplaceMechanism(scale=2), got "
                 f"{shown(self.noise)}; NoisyPosteriorMechanism.calibrated takes a name."
@@ -104,14 +107,12 @@ class NoisyPosteriorMechanism(Mechanism[DirichletPosterior]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the releases together may spend.
+        target, relation, table, count, accountant
+            As for the mechanism of that noise.
         noise : {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
             Which noise.
         alpha, n
             As for the class.
-        relation, table, count, accountant
-            As for the mechanism of that noise.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The papers' own calibrations, to be compared with the exact one.
+"""Calibrations as published, for comparison with the exact one.
 
 `dps_prior` and `dkl_algorithm_1` choose parameters as Ponnoprat, *Differential privacy of Dirichlet
 posterior sampling* (DPS below), and *Dirichlet mechanism for differentially private KL divergence
@@ -40,7 +40,7 @@ def dps_prior(
     -------
     float
         A prior that meets the target. `privrl.mechanisms.DirichletMechanism.calibrated` with
-        ``bound="dps"`` finds the least one under the same theorem, without it the least there is.
+        ``bound="dps"`` finds the least one under the same theorem, without it the least prior.
     """
     check_positive("weight", weight, "larger means less noise")
     squares, largest = _changes(relation, table)
@@ -71,10 +71,8 @@ def dkl_algorithm_1(
 
     Parameters
     ----------
-    target : RenyiDP
-        What one release may spend.
-    relation, table
-        As for `DirichletCost`.
+    target, relation, table
+        As for `dps_prior`.
     g : callable, optional
         Remark 1: any function from the weight to a number >= 0. By default the paper's,
         ``3 (λ − 1) weight Δ∞``. With several solutions, one of them is found.
@@ -86,9 +84,9 @@ def dkl_algorithm_1(
     DklSetting
         ``weight`` and ``alpha`` to draw with, as in ``DirichletMechanism(..., bound="dkl")``, and
         the ``cost``, whose bound is ``"dkl"``; ``dataclasses.replace(cost, bound="exact")`` is the
-        truth about it. What is known of the counts acts as a prior, so that of the cost is
-        ``alpha + weight * lower_bound``, and that is all there is to Remark 2: draw with
-        ``DirichletMechanism(..., lower_bound=lower_bound)``, which sees to it.
+        truth about it. Public lower bounds of the counts act as a prior, so the prior of the cost
+        is ``alpha + weight * lower_bound``, which is Remark 2: draw with ``DirichletMechanism(...,
+        lower_bound=lower_bound)``, which sees to it.
 
     Raises
     ------

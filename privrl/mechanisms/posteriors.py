@@ -5,7 +5,8 @@ The Hellinger distance between the posteriors of counts x and z under one prior 
     H(x, z)^2 = 1 - B((u + v) / 2) / sqrt(B(u) B(v)),    u = prior + x,  v = prior + z,
 
 with B the multivariate beta function: the score of the exponential mechanism over posteriors
-(`privrl.mechanisms.posterior_exponential`), whose matrix of probabilities is here too.
+(`privrl.mechanisms.posterior_exponential`), whose matrix of probabilities this module computes as
+well.
 """
 
 import math
@@ -58,13 +59,13 @@ class Posteriors:
     Raises
     ------
     ValueError
-        If an argument is out of range, or there are too many pairs and candidates.
+        If an argument is out of range, or the numbers of pairs and candidates are too large.
 
     Notes
     -----
     ``-log(1 - H^2)`` is a sum over the cells of ``(L(2 x) + L(2 z)) / 2 - L(x + z)``, where
-    ``L(s) = log Γ(prior + s / 2)``, so that tables of 2n + 1 numbers hold all there is to
-    compute. A linear function may be taken off L: tangents do, and leave numbers small.
+    ``L(s) = log Γ(prior + s / 2)``, so tables of 2n + 1 numbers are enough. A linear function may
+    be taken off L: tangents do, and leave numbers small.
     """
 
     prior: tuple[float, ...] = fixed()
@@ -242,7 +243,7 @@ class ExponentialLaw:
 
     @property
     def n_outputs(self) -> int:
-        """How many candidates there are."""
+        """Number of candidates."""
         return len(self.coefficients)
 
     @property
@@ -339,7 +340,7 @@ def _work(n: int, m: int) -> float:
 def check_size(
     prior: ArrayLike, n: int, most: float = _MOST_WORK, remedy: str = "or merge cells"
 ) -> tuple[tuple[float, ...], int]:
-    """Return the prior and n if there are not too many candidates and neighbours."""
+    """Return the prior and n if the numbers of candidates and neighbours are not too large."""
     array = check_positive_array("prior", prior)
     if array.ndim != 1 or len(array) < 2:
         raise ValueError(

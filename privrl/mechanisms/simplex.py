@@ -187,7 +187,7 @@ class SimplexMechanism(Mechanism[FloatArray]):
         """Return the mechanism of the largest weight whose ``count`` releases meet ``target``.
 
         Under the paper's bound only one release can meet a target, and only an `ApproxDP` one:
-        its guarantee has no Rényi divergence.
+        its guarantee does not bound a Rényi divergence.
 
         Raises
         ------

@@ -30,8 +30,8 @@ class SumsMechanism(GaussianMechanism):
     Attributes
     ----------
     grain : float
-        Sums are whole multiples of this. What each record adds is rounded to it, and the rounding
-        is a part of what one record can change.
+        Sums are whole multiples of this. The contribution of each record is rounded to it; the
+        rounding is part of the record's change.
 
     Raises
     ------

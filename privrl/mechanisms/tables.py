@@ -51,7 +51,7 @@ class ReleasedTable:
     mechanism : {"dirichlet", "gaussian", "laplace", "none"}
         What released it.
     deviation : float
-        Standard deviation of the noise of a count; 0 where there is none.
+        Standard deviation of the noise of a count; 0 without noise.
     """
 
     values: FloatArray
@@ -116,17 +116,8 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
         Parameters
         ----------
-        target : RenyiDP or ApproxDP
-            What all the tables together may spend, by the paper's bound.
-        shapes : sequence of pairs of int
-            Rows and cells to a row of each table.
-        relation : Relation, optional
-            Which data sets are neighbours; by default `ReplaceRecord`.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range or the target cannot be met.
+        target, shapes, relation
+            As for `calibrated`; the target is met by the paper's bound.
 
         See Also
         --------
@@ -227,7 +218,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """Standard deviation of the noise of each table's counts; 0 where there is none."""
+        """Standard deviation of the noise of each table's counts; 0 without noise."""
         if self.mechanism in ("dirichlet", "none"):
             return (0.0,) * len(self.shapes)
         root = 1.0 if self.mechanism == "gaussian" else np.sqrt(2.0)
@@ -257,7 +248,7 @@ class TablesMechanism(Mechanism[tuple[ReleasedTable, ...]]):
         """Return the mechanism of some of the tables, as it is within the whole.
 
         For tables that are counted when others have been released already. `cost` of the whole
-        covers both, whatever the later counts have to do with what was released.
+        covers both, even if the later counts depend on the first release.
         """
         return replace(self, shapes=self.shapes[tables], sizes=self.sizes[tables])
 
@@ -371,7 +362,7 @@ def _calibrated(
 
 
 def _may_meet(target: Target, sigma: float, factors: FloatArray, relation: Relation) -> bool:
-    """Whether Laplace noise of the variances of Gaussian noise that just meets a target may too.
+    """Whether Laplace noise of the same variances as sufficient Gaussian noise may meet the target.
 
     It cannot where its divergence is the larger one: by orders as by sizes of noise it falls below
     the Gaussian's, if at all, as they rise. At the order at which that is epsilon, and where noise
@@ -436,7 +427,7 @@ def check_shapes(shapes: Sequence[Rows]) -> tuple[Rows, ...]:
     Raises
     ------
     ValueError
-        If there is none, or one is otherwise.
+        If not, or if the sequence is empty.
     """
     checked = tuple(
         (check_count("shapes", rows), check_count("shapes", cells, least=2))

@@ -1,7 +1,7 @@
-"""Functions that are quicker compiled: by numba, where it is installed (extra ``fast``).
+"""Functions that run faster when compiled by numba, if it is installed (extra ``fast``).
 
-What is compiled gives the same numbers, bit for bit, so when it takes over changes nothing else.
-It does not before its plain twin has taken about as long as compiling: short runs never wait.
+Compiled functions return the same numbers, bit for bit. They take over once the plain twin has run
+for about as long as compilation takes, so short runs never wait.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ class Compiled(Generic[Given, Returned]):
     plain : callable
         In NumPy or Python.
     twin : str
-        The name of the other, which takes the same arguments and returns the same; or None where
-        the plain one has to decide.
+        Name of the compiled function, with the same arguments and results; it returns None to leave
+        the decision to the plain one.
     """
 
     def __init__(self, plain: Callable[Given, Returned], twin: str) -> None:
@@ -33,7 +33,7 @@ class Compiled(Generic[Given, Returned]):
         self._taken = 0.0  # seconds
 
     def __call__(self, *given: Given.args, **named: Given.kwargs) -> Returned:
-        """Return what the plain function does, from whichever of them is quicker."""
+        """Return the result of the plain function, computed by the faster of both."""
         if self._taken >= _WORTH:
             quickly = self._quick(*given, **named)
             return self._plain(*given, **named) if quickly is None else quickly

@@ -1,11 +1,11 @@
 """The privacy profile of several independent pairs at once, by a convolution on the safe side.
 
 Where a neighbour changes more than one pair of cells, the privacy loss is a sum of independent
-losses and delta has no closed form. Each loss is put on a grid by *connecting the dots*
-(Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, 2022): the mass between two grid points is
-split between them so that its weight under both distributions stays what it was. Merging it
-again is post-processing, so the gridded pair dominates the true one, and so do sums of gridded
-losses: whatever is computed from them is an upper bound on delta.
+losses and delta lacks a closed form. Each loss is put on a grid by *connecting the dots*
+(Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, 2022): the mass between two grid points is split
+between them so that its weight under both distributions stays what it was. Merging it again is
+post-processing, so the gridded pair dominates the true one, and so do sums of gridded losses:
+whatever is computed from them is an upper bound on delta.
 
 All terms are positive and are added without a Fourier transform, so that small deltas keep
 their digits. The bound is too large by about ``(range of the losses in nats / 4096)² / 8`` of

@@ -15,7 +15,7 @@ has exactly the law of the table. A decision with probability ``p`` compares ``p
 ``U`` of which 53 random bits are known at first. Where a float for ``p``, off by less than 2^-43,
 leaves a doubt on which side ``U`` is, further bits are drawn until an enclosure of ``p`` is on one
 side of it. So floats decide how fast an answer is found and never which. Beyond the table, where
-there is less than ``exp(−60)``, candidates come from blocks that are half as likely each.
+less than ``exp(−60)`` is left, candidates come from blocks that are half as likely each.
 """
 
 import math
@@ -52,20 +52,8 @@ def discrete_gaussian(
     ----------
     sigma : float
         From 1e-3 to 2**40. From about 1 on the standard deviation is ``sigma``.
-    shape : int or tuple of int
-        Of the array to return.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
-
-    Returns
-    -------
-    array of int64
-        Independent draws.
-
-    Raises
-    ------
-    ValueError
-        If ``sigma`` is out of range, or a length is negative.
+    shape, rng
+        As for `privrl.numerics.discrete_noise.discrete_laplace`.
     """
     sigma, drawn = check_drawable("sigma", sigma), _empty(shape, np.dtype(np.int64))
     _fill(drawn.reshape(-1), sigma, rng)
@@ -84,10 +72,8 @@ def gaussian_on_grid(
     ----------
     sigma : float
         Standard deviation of that Gaussian noise, in grains of the grid, > 0 and at most 2**46.
-    shape : int or tuple of int
-        Of the array to return.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
+    shape, rng
+        As for `privrl.numerics.discrete_noise.discrete_laplace`.
 
     Returns
     -------
@@ -101,9 +87,9 @@ def gaussian_on_grid(
 
     Notes
     -----
-    Let ``τ² = 40``. Whoever knows a draw ``y`` from ``N(m, sigma²)`` can make a whole number
-    ``x`` with probability ``exp(−(x − y)² / 2τ²) / θ(y)``. Products of Gaussian densities give it
-    the probability
+    Let ``τ² = 40``. Given a draw ``y`` from ``N(m, sigma²)`` can make a whole number ``x`` with
+    probability ``exp(−(x − y)² / 2τ²) / θ(y)``. Products of Gaussian densities give it the
+    probability
 
         ``exp(−(x − m)² / (2 sigma² + 2τ²))`` times a constant, up to a factor ``exp(±η)``:
 
@@ -185,7 +171,7 @@ def _fill(flat: NDArray[Any], sigma: float, rng: np.random.Generator) -> None:
 
 
 def _candidates(sigma: float, table: _Table, size: int, rng: np.random.Generator) -> IntArray:
-    """Return those of so many candidates that are accepted."""
+    """Draw this number of candidates and return the accepted ones."""
     where = rng.random(size)
     k = _places(sigma, table.ends, where)
     signed = rng.integers(2 * table.length, size=size)
@@ -240,7 +226,7 @@ def _is_taken(
 ) -> bool:
     """Return whether a uniform number is below ``factor exp(−x² / (2 sigma²))``.
 
-    ``known`` are its 53 leading bits; more are drawn until there is no doubt.
+    ``known`` are its 53 leading bits; more are drawn until the decision is certain.
     """
     g = Fraction(x) ** 2 / (2 * Fraction(sigma) ** 2)
     bits, count = int(known * _ONE), 53

@@ -3,16 +3,16 @@
 After Canonne, Kamath and Steinke, *The discrete Gaussian for differential privacy* (2020),
 Algorithms 1 and 2, for whole arrays at a time.
 
-**Why this is exact.** Noise that is computed in floating point has holes and steps in its law
-that tell neighbouring data apart (Mironov, 2012). Here every draw is made of whole numbers and of
-decisions, each with exactly the probability that the algorithm states; the parameters are floats
-and so exact fractions. A decision with probability ``p`` compares ``p`` with a uniform number
-``U`` of which 53 random bits are known at first: ``u <= U < u + 2^-53``. The float that stands
-for ``p`` is off by less than 2^-45, as shown where it is computed. If that leaves no doubt on
-which side of ``p`` the number ``U`` is, the decision is made. Otherwise, about once in 2^44
-times, further bits of ``U`` are drawn until ``p`` itself, as a fraction, is outside the interval.
-The outcome is that of comparing an infinitely precise ``U`` with ``p``, so floats decide how fast
-an answer is found and never which.
+**Why this is exact.** Noise that is computed in floating point has holes and steps in its
+distribution that distinguish neighbouring data (Mironov, 2012). Here each draw consists of whole
+numbers and of decisions, each with exactly the probability that the algorithm states; the
+parameters are floats and so exact fractions. A decision with probability ``p`` compares ``p`` with
+a uniform number ``U`` of which 53 random bits are known at first: ``u <= U < u + 2^-53``. The float
+that stands for ``p`` is off by less than 2^-45, as shown where it is computed. If that leaves no
+doubt on which side of ``p`` the number ``U`` is, the decision is made. Otherwise, about once in
+2^44 times, further bits of ``U`` are drawn until ``p`` itself, as a fraction, is outside the
+interval. The outcome is that of comparing an infinitely precise ``U`` with ``p``, so floats decide
+how fast an answer is found and never which.
 
 Uniform whole numbers below a bound come from `numpy.random.Generator.integers`, which rejects
 what would bias them, and 53 random bits from `numpy.random.Generator.random`, which divides such
@@ -156,22 +156,13 @@ def exponential_choice(scores: IntArray, scale: float, rng: np.random.Generator)
 
     Parameters
     ----------
-    scores : array of int, shape (n, k)
-        Less than 2^62 apart.
-    scale : float
-        From 1e-3 to 2**40; larger is closer to an even choice.
-    rng : numpy.random.Generator
-        Where the randomness comes from.
+    scores, scale, rng
+        As for `permute_and_flip`, where all options are allowed.
 
     Returns
     -------
     array of int, shape (n,)
         The options chosen.
-
-    Raises
-    ------
-    ValueError
-        If ``scale`` is out of range.
     """
     t, s = check_drawable("scale", scale).as_integer_ratio()
     n, k = scores.shape

@@ -6,11 +6,11 @@ logarithm of a gamma, rounded to 30 bits after the point, or to 30 bits in all i
 size. Rows are computed from these: post-processing, in which floats may round and underflow.
 
 **Why this is exact.** A candidate is a function of uniform numbers of which 53 random bits are
-known at first. Whether it is accepted, and what it is rounded to, is computed in floats with a
-bound on their error. Where that leaves a doubt, about once in 2^16 times, the same is computed
-from as many further bits, with as many digits, as are needed; shapes are exact fractions. The
-outcome is that of infinitely precise numbers, so floats decide how fast it is found and never
-which. How long a draw takes depends on the shape and on its value.
+known at first. Its acceptance and its rounded value are computed in floats with a bound on their
+error. Where that leaves a doubt, about once in 2^16 times, the same is computed from as many
+further bits, with as many digits, as are needed; shapes are exact fractions. The outcome is that of
+infinitely precise numbers, so floats decide how fast it is found and never which. How long a draw
+takes depends on the shape and on its value.
 
 The sampler is Cheng's (*The generation of gamma variables with non-integral shape parameter*,
 1977, GB): for a shape ``A >= 1`` and ``λ = √(2A − 1)``, ``V = logit(U₁) / λ`` has a density that
@@ -65,7 +65,7 @@ def posterior_rows(
     weight, alpha : array
         Broadcast against counts; concentrations are from 1e-30 to 1e30.
     rng : numpy.random.Generator
-        Where the randomness comes from; of rows that are abreast, those of the first axis.
+        Source of randomness; the rows of a vectorised generator are the first axis.
 
     Returns
     -------
@@ -95,11 +95,11 @@ def rounded_log_gammas(
     Parameters
     ----------
     shapes : array, shape (n,)
-        From 1e-30 to 1e30, each within 2^-50 of what it is.
+        From 1e-30 to 1e30, each within 2^-50 of the exact value.
     exactly : callable
-        What each is exactly, by its index.
+        The exact value of each, by its index.
     rng : numpy.random.Generator
-        Where the randomness comes from; of rows that are abreast, each has as many shapes.
+        Source of randomness; each row of a vectorised generator has as many shapes.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def _uniform(each: Sequence[np.random.Generator], some: IntArray, own: int) -> F
 def _candidates(
     shapes: FloatArray, uniform: FloatArray, settled: Callable[[int, list[int]], float | None]
 ) -> tuple[BoolArray, FloatArray]:
-    """Return which of a candidate for each shape are accepted, and what they are rounded to.
+    """Return which candidates are accepted, one for each shape, and their rounded values.
 
     ``settled`` is asked where floats are in doubt, with the 53 bits of uniform numbers.
     """
@@ -338,7 +338,7 @@ def _outcome(shape: Fraction, known: list[int], rng: np.random.Generator) -> flo
 
 
 def _evaluated(shape: Fraction, known: list[int], count: int) -> _Candidate:
-    """Evaluate a candidate in the middle of what is known of its uniform numbers."""
+    """Evaluate a candidate in the middle of the interval of its uniform numbers."""
     small = shape < 1
     a = shape + 1 if small else shape
     # Digits that cancel, or stand before the point, are added to those that are wanted.

@@ -1,8 +1,8 @@
-"""What numba compiles, loaded where it is installed and pays (`privrl.numerics.compiled`).
+"""Functions that numba compiles; `privrl.numerics.compiled` loads them when they are worth it.
 
-Each function returns what its plain twin does, to the last bit. Floats that could depend on the
-order in which they are added up, or on whose logarithm is taken, decide where they leave no doubt.
-Compiled code looks at no index: arrays are of the shapes it is told, or the twin is to refuse them.
+Each function returns the same bits as its plain twin. Floats that could depend on the order of a
+sum, or on the implementation of the logarithm, decide only where they leave no doubt. Compiled code
+checks no index: the plain twin refuses arrays of other shapes.
 """
 
 import math
@@ -137,7 +137,7 @@ def candidates(shapes: FloatArray, uniform: FloatArray) -> tuple[BoolArray, Floa
 
 @_inline
 def _sizes(tables: FloatArray, rewards: FloatArray) -> tuple[float, float, float]:
-    """Return the mass and the reward of a row, at the most, and the sum of all there is."""
+    """Return the mass and the reward of a row, at the most, and the total sum."""
     mass, paid, everything = 0.0, 0.0, 0.0
     n_states, n_rows, runs = tables.shape
     for row in range(n_rows):
@@ -154,7 +154,7 @@ def _sizes(tables: FloatArray, rewards: FloatArray) -> tuple[float, float, float
 def _back_up(
     tables: FloatArray, rewards: FloatArray, value: FloatArray, worth: FloatArray, ahead: bool
 ) -> None:
-    """Enter what states and actions are worth, given what states ahead are, if there are any."""
+    """Enter what states and actions are worth, given the values of the next states."""
     n_states, n_rows, runs = tables.shape
     for row in range(n_rows):
         for run in range(runs):

@@ -1,8 +1,8 @@
-"""Randomness that nobody can foretell or undo, for noise that protects persons.
+"""Random numbers that nobody can predict or undo, for noise that protects persons.
 
-NumPy's own generators are made for simulation: from some hundred of their outputs, or from the
-seed, all others follow. A `SecretGenerator` is the block cipher AES in counter mode, under a key of
-128 bits from the operating system: to tell its numbers from random ones is to break the cipher.
+NumPy's generators are made for simulation: a few hundred outputs, or the seed, determine all
+others. A `SecretGenerator` is the block cipher AES in counter mode, with a 128-bit key from the
+operating system. Distinguishing its numbers from random ones would break the cipher.
 """
 
 import hashlib
@@ -39,9 +39,9 @@ class SecretGenerator(np.random.Generator):
 
     Notes
     -----
-    After a fork the child's copy has another key and refuses all draws. A copy, a pickle that is
-    loaded, and what is spawned are new generators, each with a key of its own. Nothing of it is
-    known twice, so no two releases share their noise. Threads may share it.
+    After a fork the child's copy has another key and refuses all draws. Copies, loaded pickles and
+    spawned generators have new keys, so no two releases share their noise. Threads may share a
+    generator.
     """
 
     def __init__(self, key: int | None = None) -> None:
@@ -50,7 +50,7 @@ class SecretGenerator(np.random.Generator):
         _living.add(self)
 
     def spawn(self, n_children: int) -> list[np.random.Generator]:
-        """Return generators with keys of their own."""
+        """Return generators with new keys."""
         return [SecretGenerator() for _ in range(n_children)]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
@@ -58,7 +58,7 @@ class SecretGenerator(np.random.Generator):
 
 
 class _Forked(SecretGenerator):
-    """What a secret generator is in the child of a fork."""
+    """The class of a secret generator in the child of a fork."""
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("__"):
@@ -77,13 +77,13 @@ def secret_rng() -> np.random.Generator:
     Returns
     -------
     numpy.random.Generator
-        A `SecretGenerator`; it goes wherever a generator is asked for.
+        A `SecretGenerator`, for any argument that takes a generator.
 
     Notes
     -----
-    The state in memory tells past and future numbers, as AES can be run backwards: it protects
-    what is released from those who see releases, not from those who can read the process. A
-    snapshot of a virtual machine that is started twice has one generator twice.
+    The state in memory reveals past and future numbers, because AES can run backwards: the
+    generator protects against readers of releases, not against readers of the process. A snapshot
+    of a virtual machine that is started twice has the same generator twice.
 
     References
     ----------
@@ -101,8 +101,8 @@ def derived_rng(key: bytes, context: bytes) -> np.random.Generator:
     key : bytes
         32 secret bytes.
     context : bytes
-        What the numbers are for. Under one key, those of two contexts are independent, as far as
-        anybody can tell who does not know the key.
+        Purpose of the numbers. The numbers of two contexts are computationally independent without
+        the key.
 
     References
     ----------
@@ -114,14 +114,14 @@ def derived_rng(key: bytes, context: bytes) -> np.random.Generator:
 
 
 def as_rng(rng: Rng) -> np.random.Generator:
-    """Return the generator that a public function's ``rng`` stands for.
+    """Return the generator for a public ``rng`` argument.
 
     Parameters
     ----------
     rng : numpy.random.Generator, int or None
-        A generator is taken as it is. None is a secret one, see `secret_rng`: for real data. A
-        number >= 0 is a seed, ``numpy.random.default_rng(rng)``: for what is to be repeated. It is
-        known, and statements say so; and the same number again gives the same noise again.
+        A generator is used as given. None is a secret one, see `secret_rng`: for real data. A
+        number >= 0 is a seed, ``numpy.random.default_rng(rng)``, for repeatable results. Statements
+        report it as known, and the same seed gives the same noise.
 
     Raises
     ------
@@ -147,9 +147,9 @@ def as_rng(rng: Rng) -> np.random.Generator:
 
 
 def randomness_of(rng: np.random.Generator) -> str:
-    """Return what a statement of privacy says of a generator: `SECRET` or `SEEDED`.
+    """Return the description of a generator in statements of privacy: `SECRET` or `SEEDED`.
 
-    Whether NumPy's own was made with a seed is not known, and it is not made for secrets either.
+    NumPy's generators count as seeded: a seed cannot be excluded, and they are not secure.
     """
     return SECRET if isinstance(rng, SecretGenerator) else SEEDED
 

@@ -25,7 +25,7 @@ def brentq(
     Raises
     ------
     ValueError
-        If the values are of one sign, or one is no number.
+        If the values have the same sign, or one is NaN.
     RuntimeError
         If a hundred steps are not enough.
 

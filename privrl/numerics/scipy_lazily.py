@@ -1,4 +1,4 @@
-"""SciPy, loaded when something of it is first used: by itself it takes longer than all the rest.
+"""SciPy, loaded at its first use: it takes longer to import than the rest of the library.
 
 Write ``from privrl.numerics.scipy_lazily import special`` and ``special.digamma(x)``.
 """
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Lazily:
-    """A module that is imported when something of it is wanted."""
+    """A module that is imported when an attribute is first used."""
 
     def __init__(self, name: str) -> None:
         self._name = name

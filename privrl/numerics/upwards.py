@@ -1,9 +1,9 @@
 """Rounding that never makes a privacy cost smaller.
 
 A sum, a product or a quotient of two floats is rounded upwards exactly: what rounding took is
-itself a float (Knuth; Dekker), whose sign says whether the next float is needed. So numbers that
-are floats, such as a textbook's, stay what they are. What takes special functions or integrals is
-moved outwards by an allowance, several times the largest error that was found by holding random
+itself a float (Knuth; Dekker), whose sign says whether the next float is needed. Results that are
+floats, as in textbook examples, stay unchanged. Results of special functions or integrals move
+outwards by an allowance, several times the largest error that was found by holding random
 parameters against rigorous enclosures: ``python tests/core/enclosures.py``.
 """
 

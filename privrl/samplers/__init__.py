@@ -1,9 +1,9 @@
 """Samplers: a mechanism over time. New counts go in, a private posterior comes out.
 
-`Diffuse` and `Concentrated` draw from a Dirichlet posterior at every update, and pay for each;
-`NoisyCounts` pays once for a whole stream of running counts; `NonPrivate` makes no claim. `draw`
-checks the counts, charges the accountant and updates, in one call; `stack` puts samplers side by
-side.
+`Diffuse` and `Concentrated` draw from a Dirichlet posterior at each update, and pay for each;
+`NoisyCounts` pays once for a whole stream of running counts; `NonPrivate` adds no noise. `draw`
+checks the counts, charges the accountant and updates, in one call. Write a sampler of your own with
+`privrl.samplers.base.PaidSampler`.
 """
 
 from privrl.samplers.base import Sampler, draw

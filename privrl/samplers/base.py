@@ -78,6 +78,11 @@ class Sampler(Protocol):
         """Add a batch of counts, shape (..., K), to the previous ones and release the posterior.
 
         Call it through `draw`, which checks the counts and charges the accountant.
+
+        Raises
+        ------
+        ValueError
+            As `check` does; or if ``rng`` is not a generator of this process.
         """
 
 
@@ -361,7 +366,7 @@ def stack(samplers: Sequence[Paid]) -> Paid:
     Raises
     ------
     ValueError
-        If there is none, one has been used or is itself a stack, or they differ in more.
+        If the sequence is empty, one has been used or is itself a stack, or they differ in more.
     """
     for each in samplers:
         check_is("samplers", each, PaidSampler)
@@ -401,7 +406,7 @@ def check_batch(
     runs : tuple of int
         Leading axes of independent runs.
     before : tuple of int, optional
-        Shape of the batches before, if there were any.
+        Shape of the previous batches; None for the first.
     past : sequence of arrays
         Previous batches, or their sum.
 

@@ -46,8 +46,8 @@ class BufferedFactorisation:
     ``t = ∞`` and leaves a constant. Each of the others is a geometric sequence in ``x = 1 − z``;
     m is ``3/2n``, as sums of n coefficients see no finer. One buffer for n up to 10 and one more
     for each factor of ``10^(3/2)`` keep the largest deviation and the root of the mean square
-    within 1 % of the square root's. What a search over rates and weights gains on the largest is
-    less than a fifth of that.
+    within 1 % of the square root's. A search over rates and weights improves the largest by less
+    than a fifth of that.
     """
 
     updates: int
@@ -140,8 +140,8 @@ class BufferedFactorisation:
         In a step a buffer is multiplied and added to, off by less than four roundings of its
         largest value, which is that of its deviation. Errors are filtered as noise is: the
         inverse of B takes those of a buffer to ``C (1 − x) / (1 − rate x)`` of them, whose
-        coefficients sum to less than twice those of C. The sum of the buffers is rounded too, and
-        then to half a grain, of which it takes 2 at the most.
+        coefficients sum to less than twice those of C. The sum of the buffers is rounded as well,
+        and then to half a grain, of which it takes 2 at the most.
         """
         n, roundoff = self.updates, 2.0**-53 * FARTHEST
         sizes = self.entering * (1 + 1 / np.sqrt(1 - self.rates**2))

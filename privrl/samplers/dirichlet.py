@@ -1,4 +1,4 @@
-"""Samplers that return the one draw that they made, from a Dirichlet posterior of the counts.
+"""Samplers that draw once per update from a Dirichlet posterior of the counts.
 
 After Ponnoprat, *Differential privacy of Dirichlet posterior sampling*, section 5.
 """
@@ -23,7 +23,7 @@ from privrl.samplers.base import PaidSampler, check_batch, frozen, lead
 
 @dataclass(frozen=True)
 class SingleDraw:
-    """A posterior that is the one draw made of it: sampling again gives the same rows."""
+    """A posterior known by a single draw: each sample is the same."""
 
     probabilities: FloatArray
 
@@ -63,9 +63,9 @@ class DirichletSampler(PaidSampler, ABC):
     table, bound
         As for `privrl.costs.DirichletCost`.
     window : int, optional
-        How many batches an update looks back on, itself included; by default all. A record
-        is in one batch, so it takes part in ``window`` updates and no more: the first so many
-        are charged for, and those that follow are free.
+        Number of batches in each update, the newest included; by default all. A record is in one
+        batch, so it takes part in at most ``window`` updates: the first ``window`` updates are
+        charged, and later ones are free.
 
     Raises
     ------
@@ -117,12 +117,12 @@ class DirichletSampler(PaidSampler, ABC):
 
     @property
     def window(self) -> int | None:
-        """How many batches an update looks back on; None for all."""
+        """Number of batches in each update; None for all."""
         return self._window
 
     @property
     def cost(self) -> Cost | None:
-        """What the next update costs; None once a record's whole window has been paid for."""
+        """Cost of the next update; None once a whole window has been charged."""
         paid = self._window is not None and self._done >= self._window
         return None if paid else self._cost
 
@@ -132,13 +132,7 @@ class DirichletSampler(PaidSampler, ABC):
         check_batch(counts, self._weight.shape, self._shape, self._past)
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> SingleDraw:
-        """Add a batch of counts, shape (..., K), and draw the rows; call it through `draw`.
-
-        Raises
-        ------
-        ValueError
-            See `check`; or if ``rng`` is no generator of this process.
-        """
+        """Add a batch of counts, shape (..., K), and draw the rows; see `Sampler.update`."""
         self.check(counts)
         check_rng(rng)
         total = sum(self._past, start=counts.copy())
@@ -168,15 +162,15 @@ class DirichletSampler(PaidSampler, ABC):
     ) -> Self:
         """Return the sampler whose ``draws`` updates meet ``target`` for every record.
 
-        It is the ordinary posterior with the prior ``alpha`` where that meets the target, or no
+        It is the ordinary posterior with the prior ``alpha`` if that meets the target, or if no
         neighbour changes the table.
 
         Parameters
         ----------
         target : RenyiDP or ApproxDP
-            What the updates together may spend.
+            Budget of all updates together.
         draws : int
-            How many updates there will be, >= 1.
+            Number of updates, >= 1.
         alpha : float
             The prior that would be used without privacy.
         relation, table, bound, window
@@ -207,7 +201,7 @@ class DirichletSampler(PaidSampler, ABC):
 
 
 class Diffuse(DirichletSampler):
-    """Counts are scaled down, ``Dirichlet(weight * counts + alpha)``, the prior stays as it is.
+    """Counts are scaled down, ``Dirichlet(weight * counts + alpha)``, with an unchanged prior.
 
     See `DirichletSampler` for the arguments. `calibrated` finds the largest weight that meets the
     target, and never one above 1, which would count every observation more than once.
@@ -219,7 +213,7 @@ class Diffuse(DirichletSampler):
 
 
 class Concentrated(DirichletSampler):
-    """Counts are taken as they are, ``Dirichlet(counts + alpha)``, under a larger prior.
+    """Counts keep their weight, ``Dirichlet(counts + alpha)``, with a larger prior.
 
     See `DirichletSampler` for the arguments. `calibrated` finds the smallest prior that meets the
     target, and never one below ``alpha``.

@@ -39,18 +39,18 @@ FactorisationName = Literal["auto", "square-root", "optimal", "tree", "independe
 
 @dataclass(frozen=True)
 class LocalNoise:
-    """Noise that every user adds to what they send, before anyone sees it, in place of a name.
+    """Noise that each user adds to their own data before sending it.
 
-    Local privacy: no curator is trusted, and what one user sends costs its own noise alone. The
-    noise of so many users adds up. (`NoisyCounts` simulates that: it is given the counts, and
-    adds the sum of all their noise.) The relation says what of one user's data is replaced, all
-    of it under `privrl.costs.ReplaceEpisode`.
+    Local privacy: users trust no curator, and the cost depends on one user's noise alone. The noise
+    of all users adds up. (`NoisyCounts` simulates this: it gets the counts, and adds the sum of all
+    the noise.) The relation defines which part of one user's data is replaced: all of it under
+    `privrl.costs.ReplaceEpisode`.
 
     Parameters
     ----------
     users : sequence of int
-        How many users each update's batch comes from, a public number >= 0; a user is in one
-        batch. With fewer than there are, there is less noise than is paid for.
+        Public number of users in each batch, >= 0; a user is in one batch. If a number is too
+        small, the noise is smaller than the cost states.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class Factorisation:
         A mixture of n terms is off by less than ``3n + 8`` roundings of the norms of both
         factors: coefficients by n, or 2n, their product by n (Higham, *Accuracy and stability of
         numerical algorithms*, 2002, section 3.1), and by half a grain. Both neighbours' are, in
-        each of n sums. What this moves fresh noise by is multiplied by the inverse of B, of which
+        each of n sums. The change of the fresh noise is multiplied by the inverse of B, of which
         ``C A⁻¹``, differences of neighbouring columns of C, gives the norm.
         """
         if self._is_whole:
@@ -244,7 +244,7 @@ class Mixed:
 def _product(mixture: FloatArray, drawn: FloatArray) -> FloatArray:
     """Return the product of a matrix with tables, by columns so few that BLAS starts no threads.
 
-    They would wait for each other in loops, and take longer than all there is to do.
+    They would wait for each other in loops, which takes longer than the product.
     """
     columns = drawn.reshape(len(drawn), math.prod(drawn.shape[1:]))
     result = np.empty((len(mixture), columns.shape[1]))
@@ -271,11 +271,11 @@ def factorise(name: FactorisationName | LocalNoise, n: int) -> Factors:
           percent better.
         - ``"tree"``: C sums the dyadic intervals, B picks the few that make up a prefix (Chan,
           Shi and Song; Dwork, Naor, Pitassi and Rothblum, 2010).
-        - ``"independent"``: every batch has noise of its own, C = 1: the least for a handful of
+        - ``"independent"``: each batch has independent noise, C = 1: the least for a handful of
           batches, and the square root of n in the end.
         - ``"buffered"``: within 1 % of the square root, and a stream keeps one to five tables of
           noise in place of n (`privrl.samplers.buffered`). Up to a million batches.
-        - `LocalNoise`: the same, times the root of how many users there are.
+        - `LocalNoise`: the same, times the root of the number of users.
     n : int
         How many batches, >= 1.
 

@@ -1,11 +1,11 @@
 """The fresh noise in each sum of a stream: discrete Gaussians on a grid, drawn exactly.
 
-Everything that a stream adds to its sums is a whole number of *grains*, a power of two. What is
-fresh in a sum is drawn exactly (`privrl.numerics.discrete_gaussian`). What is left in it of earlier
-noise is a mixture that is computed in floating point and rounded to whole grains. That needs no
-perfect arithmetic. Given what was released, the fresh noise under a neighbour is moved by what the
-mixture is moved by, and rounding adds to this; how much at the most is `Factors.rounding`, and the
-noise is made louder by as much, see the notes of `privrl.samplers.NoisyCounts`.
+Everything that a stream adds to its sums is a whole number of *grains*, a power of two. The fresh
+noise in a sum is drawn exactly (`privrl.numerics.discrete_gaussian`). The rest is a mixture of
+earlier noise, computed in floating point and rounded to whole grains.
+Given the releases, a neighbour shifts the fresh noise by the shift of the mixture, to which
+rounding adds at most `Factors.rounding`; the noise is larger by that amount, see the notes of
+`privrl.samplers.NoisyCounts`.
 """
 
 from typing import Final
@@ -58,14 +58,14 @@ class Innovations:
         self._groups = [(size, np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
 
     def draw(self, factors: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return fresh noise for so many sums, shape (n, *shape), in whole grains.
+        """Return fresh noise for n sums, shape (n, *shape), in whole grains.
 
         Parameters
         ----------
         factors : array, shape (n,)
             By which the noise of each sum is larger; 0 for none.
         rng : numpy.random.Generator
-            Where the randomness comes from; of rows that are abreast, those of the runs.
+            Source of randomness; the rows of a vectorised generator are the runs.
         """
         if isinstance(rng, VectorisedGenerator):
             rows = [
@@ -101,7 +101,7 @@ def draws_ahead(rng: np.random.Generator) -> bool:
     """Return whether a stream may draw the noise of later sums now, which is quicker.
 
     Not if it is secret: then a checkpoint holds no noise but that of sums that were released. Two
-    that go on from one have the fresh noise of all later sums for themselves.
+    runs resumed from one checkpoint draw independent noise for all later sums.
     """
     return randomness_of(rng) != SECRET
 

@@ -1,8 +1,8 @@
-"""A sampler that pays once: running counts under Gaussian noise, posteriors of them for free.
+"""A sampler that pays once: running counts with Gaussian noise, and free posteriors of them.
 
 Each batch of counts enters a running sum whose noise is correlated over time
 (`privrl.samplers.factorisations`), so that the sums of the whole stream cost each record one
-Gaussian mechanism, however many there are. What is computed from them is post-processing: any
+Gaussian mechanism, whatever their number. Everything computed from them is post-processing: any
 number of posterior samples, at any time.
 """
 
@@ -87,9 +87,8 @@ class NoisyCounts(PaidSampler):
         The relation's table that is counted; by default its first.
     factorisation : str or LocalNoise
         How the noise is correlated, by a name of `privrl.samplers.factorisations.factorise`; with
-        `LocalNoise` every user adds their own, and what one of them sends costs as much. All but
-        ``"buffered"``, which ``"auto"`` takes from 1,001 updates on, keep the noise of every
-        update, a table each.
+        `LocalNoise` each user adds noise, and one user's data cost as much. All but ``"buffered"``,
+        which ``"auto"`` takes from 1,001 updates on, keep the noise of every update, a table each.
     loops : array of bool, shape of the counts' last axes, optional
         In which cells a state follows itself, all of them: a public fact. With it the table that
         is paid for is the relation's `privrl.costs.DAMPED`, or of ``"rewards"``
@@ -112,14 +111,14 @@ class NoisyCounts(PaidSampler):
 
     Notes
     -----
-    Noise is discrete, on a grid, and what is released is private as it is computed, not only as it
-    is written: rounding can move neighbours farther apart by `Factors.rounding` for the root of how
-    many cells there are, and the noise is louder by what that takes, a part in a million or so. See
-    docs/finite-precision.md. Noise that it would take a sixteenth of is refused.
+    Noise is discrete, on a grid, and the guarantee includes rounding: rounding can move neighbours
+    farther apart by `Factors.rounding` times the root of the number of cells, and the noise is
+    larger by that amount, a part in a million or so. See docs/finite-precision.md. Noise of which
+    rounding would take a sixteenth is refused.
 
-    The batches may depend on what was released before, as an agent's do. Their counts are whole,
-    or other multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record
-    changes them by no more than the relation says is for whoever made them fractional to show, as
+    The batches may depend on earlier releases, as an agent's do. Their counts are whole, or other
+    multiples of `privrl.samplers.base.GRID`, so that all sums are exact; that a record changes them
+    by no more than the relation says is for whoever made them fractional to show, as
     `privrl.agents.NoisyRewards` does.
     """
 
@@ -222,7 +221,7 @@ class NoisyCounts(PaidSampler):
         ------
         ValueError
             As `privrl.samplers.base.check_batch` does, if all planned updates have been made, and
-            if there are counts where no users were planned.
+            if a batch has counts but no planned users.
         """
         self.check_usable()
         if self._done == self.updates:
@@ -252,13 +251,7 @@ class NoisyCounts(PaidSampler):
             )
 
     def update(self, counts: FloatArray, rng: np.random.Generator) -> NoisyPosterior:
-        """Add a batch of counts, shape (..., K), and return the posterior; call through `draw`.
-
-        Raises
-        ------
-        ValueError
-            See `check`; or if ``rng`` is no generator of this process.
-        """
+        """Add a batch of counts, shape (..., K), to the sums; see `Sampler.update`."""
         self.check(counts)
         check_rng(rng)
         # Until all is done. What follows changes noise and sums in place: half of it, done again,
@@ -345,7 +338,7 @@ class NoisyCounts(PaidSampler):
 
 
 class NonPrivate:
-    """Running counts as they are, for comparison: no claim is made, and every budget refuses it.
+    """Exact running counts, for comparison: without any guarantee, so every budget refuses it.
 
     Parameters
     ----------
@@ -380,7 +373,7 @@ class NonPrivate:
         return type(self)(alpha=self._alpha, relation=self._relation)
 
     def invalidate(self) -> None:
-        """Do nothing: no claim is made."""
+        """Do nothing: it has no guarantee."""
 
     def check(self, counts: FloatArray) -> None:
         """Check a batch of counts, shape (..., K); see `privrl.samplers.base.check_batch`."""
@@ -420,9 +413,8 @@ def _table_paid_for(table: str | None, loops: ArrayLike | None) -> str | None:
 def _check_loops(loops: ArrayLike, table: str | None) -> NDArray[np.bool_]:
     """Return a read-only copy, if there could be a table with these loops.
 
-    Of a row's transitions, in the order of their states, at most one is about the row's own state,
-    and at most so many stand before it as there are states before. Of a row's rewards the second
-    half is.
+    Of a row's transitions, in the order of their states, at most one is about the state of the row,
+    and its place is at most the number of earlier states. Of a row's rewards the second half is.
     """
     mask = plain_array("loops", loops).copy()
     if mask.dtype != np.bool_ or mask.ndim < 1:

@@ -122,22 +122,19 @@ def test_no_orders() -> None:
         RdpAccountant(orders=[])
 
 
-@pytest.mark.parametrize("value", NOT_A_DELTA)
+@pytest.mark.parametrize(
+    ("given", "asked", "value"),
+    [
+        *(("delta", "epsilon", value) for value in NOT_A_DELTA),
+        *(("epsilon", "delta", value) for value in NOT_AN_EPSILON),
+    ],
+)
 @pytest.mark.parametrize("used", [0, 1, 2])
-def test_delta_asked_of_an_accountant(value: float, used: int) -> None:
+def test_a_loss_asked_of_an_accountant(given: str, asked: str, value: float, used: int) -> None:
     accountant = RdpAccountant()
     if used:
         accountant.compose(GOOD, used)
-    refused("delta", value, lambda: accountant.epsilon(value))
-
-
-@pytest.mark.parametrize("value", NOT_AN_EPSILON)
-@pytest.mark.parametrize("used", [0, 1, 2])
-def test_epsilon_asked_of_an_accountant(value: float, used: int) -> None:
-    accountant = RdpAccountant()
-    if used:
-        accountant.compose(GOOD, used)
-    refused("epsilon", value, lambda: accountant.delta(value))
+    refused(given, value, lambda: getattr(accountant, asked)(value))
 
 
 @pytest.mark.parametrize("value", [1.0, 0.3, -2, NAN, INF, 2.000001])

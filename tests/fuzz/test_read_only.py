@@ -25,7 +25,7 @@ WRITABLE = {
     },
 }  # fmt: skip
 #: Read from the class alone, whatever an instance has.
-OF_CLASSES = {"derived", "fixed", "remembered"}
+OF_CLASSES = {"derived", "fixed", "remembered", "settings"}
 
 
 def made() -> dict[str, Any]:
