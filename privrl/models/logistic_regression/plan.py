@@ -20,7 +20,7 @@ from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 
-# Chosen on public data sets; docs/models.md says which.
+# Chosen on the public data sets that docs/models.md lists.
 _LEAST_SIGNAL = (
     0.1  # to a class, below which gradients would be drowned, and all is spent on tables
 )
@@ -34,7 +34,7 @@ _STEPS = 60
 _STEPS_OF_FEATURE = 1.6  # at least, of each
 MOMENTUM = 0.9
 _SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
-_WORTH = 0.2  # nats: what features are expected to tell, where classes' counts compete with them
+_WORTH = 0.2  # nats: the expected information in features, beside the counts of classes
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ _NONE = Steps(0, SumsMechanism(sigma=1.0))
 
 @dataclass(frozen=True)
 class Plan:
-    """What a budget is spent on.
+    """The division of a budget.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Plan:
     signal: float
 
     def cost(self, tables: TablesMechanism | None) -> GaussianCost:
-        """Return what Gaussian tables, gradients and the choice cost: as one Gaussian release."""
+        """Return the cost of Gaussian tables, gradients and the choice, as one Gaussian release."""
         sizes = () if tables is None else tables.sizes
         precision = sum(sigma**-2.0 for sigma in sizes)
         precision += self.scores.precision + self.weights.precision + self.choice.precision
@@ -107,32 +107,32 @@ def signal_of(sigma: float, n_records: int, sizes: Sequence[int], n_classes: int
 def plan(
     sigma: float, n_records: int, sizes: Sequence[int], n_classes: int, *, has_tables: bool
 ) -> Plan:
-    """Return what a budget is spent on.
+    """Return the division of a budget.
 
     Parameters
     ----------
     sigma : float
         Of a single Gaussian release that would spend all of it.
     n_records : int
-        How many there are.
+        The number of records.
     sizes : sequence of int
-        Numbers of values of the features.
+        The number of values of each feature.
     n_classes : int
         How many.
     has_tables : bool
-        Whether there is a naive Bayes already, paid for before.
+        Whether a naive Bayes classifier was paid for before.
 
     Raises
     ------
     ValueError
-        If there is, and the budget is so small that the noise cannot be drawn.
+        If so, and the budget is too small for drawable noise.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
     if signal < _LEAST_SIGNAL * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
     least, most = _FOR_TABLES
     share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
-    # Small enough for features that say the same, and together pull as many times as hard.
+    # Small enough for features that repeat each other and so add up their gradients.
     fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
     number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
     part = signal / (signal + _HALVED)
@@ -160,18 +160,18 @@ def plan(
 def plan_tables(
     target: Target, shapes: Sequence[Rows], sigma: float, n_records: int
 ) -> tuple[TablesMechanism, bool]:
-    """Return what releases naive Bayes' tables, and whether its temperature is measured.
+    """Return the mechanism of naive Bayes' tables, and whether its temperature is measured.
 
     Parameters
     ----------
     target : RenyiDP or ApproxDP
-        What tables may spend.
+        The target of the tables.
     shapes : sequence of (int, int)
         Of the tables: of the classes first, then of each feature.
     sigma : float
         Of a single Gaussian release that would spend all of it.
     n_records : int
-        How many there are.
+        The number of records.
 
     Notes
     -----
@@ -203,11 +203,10 @@ def plan_tables(
 
 
 def safe_temperature(typical: float, signal: float, log_prior: FloatArray) -> float:
-    """Return the temperature where none is measured: less than is typical where little is seen.
+    """Return the temperature if none is measured: less than typical if noise hides the features.
 
-    What features seem to tell is noise then, most of all in the rarest class, by what was
-    released. A temperature that is too small loses what little there is to be seen; one that is
-    too large may lose any amount.
+    The features then show mostly noise, above all in the rarest class. A temperature that is too
+    small loses little; one that is too large may lose any amount.
     """
     rarest = signal * len(log_prior) * float(np.exp(log_prior.min()))
     return typical * min(1.0, rarest / _SAFE_SIGNAL)

@@ -45,7 +45,7 @@ from privrl.models.logistic_regression.plan import MOMENTUM, Steps
 from privrl.models.logistic_regression.training import AVERAGED, Candidate, Start, probabilities
 from privrl.numerics.scipy_lazily import special
 
-# Chosen on public data sets; docs/models.md says which.
+# Chosen on the public data sets that docs/models.md lists.
 _LENGTH = 1.2  # which records' vectors are shortened to, in typical lengths at even odds
 _TIME = 60.0  # how far steps lead together at the most, were there no momentum
 _NOISE = 0.3  # nats, which steps may add to logits where the typical length is 1; then they end
@@ -72,11 +72,11 @@ def weigh(
 
     Notes
     -----
-    Nothing draws weights back: steps end early instead. What many features say together is
-    learned first, for the loss bends most there, and what is left is mostly noise. So steps lead
-    as far as the noise allows, which they add to logits, and no farther than is stable where all
-    features say the same. Where features tell more, predictions are surer, and the same noise in
-    logits costs less: it may grow as the root of records' typical length.
+    The weights are not regularised: the steps end early instead. The common information of many
+    features is learned first, because the loss bends most there, and the rest is mostly noise. So
+    the steps go as far as their noise in logits allows, and no farther than is stable if all
+    features carry the same information. With more informative features the same noise in logits
+    costs less: it may grow as the root of records' typical length.
     """
     if not steps.number:
         return start
@@ -115,7 +115,7 @@ def weigh(
 
 
 def shortened_sums(parts: FloatArray, length: float) -> tuple[FloatArray, float]:
-    """Return sums of vectors that one replaced record changes by √2 at the most: private.
+    """Return sums of vectors that one replaced record changes by at most √2: private.
 
     Parameters
     ----------
@@ -159,8 +159,7 @@ def choose(
         For each record, the rows of its values' weights, and ``numbers``, shape (n,), its class:
         private.
     candidates : sequence of Candidate
-        The first is what others are compared with. Of one there is nothing to choose, and nothing
-        is released.
+        Others are compared with the first. A single candidate is returned without a release.
     mechanism : SumsMechanism
         What releases the leads.
     rng : numpy.random.Generator

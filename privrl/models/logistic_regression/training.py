@@ -1,6 +1,6 @@
 """Logistic regression that starts from a private naive Bayes and takes noisy gradients.
 
-What the budget is spent on, and how many steps there are, follows from public facts
+Public facts decide the division of the budget and the number of steps
 (`privrl.models.logistic_regression.plan`); `descend` takes the steps.
 """
 
@@ -19,7 +19,7 @@ from privrl.models.logistic_regression.plan import MOMENTUM, Plan
 from privrl.models.logistic_regression.sensitivity import largest_change
 from privrl.numerics.scipy_lazily import sparse
 
-# Chosen on public data sets; docs/models.md says which.
+# Chosen on the public data sets that docs/models.md lists.
 _NOISE = 0.5  # nats, which steps may add to logits
 _FARTHEST = 4.0  # of naive Bayes' log-ratios, in nats
 _SIXTEENTHS = 16  # roots of scales are multiples of 1/16, so that sums stay on a grid
@@ -36,7 +36,7 @@ AVERAGED = 0.5  # of the steps, the last ones
 
 @dataclass(frozen=True)
 class Start:
-    """What is known before the first gradient: all of it released.
+    """The state before the first gradient: all of it released.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Weights that might be the model's: made of what was released.
+    """Possible weights of the model, computed from the release.
 
     Attributes
     ----------
@@ -155,16 +155,16 @@ def descend(
 
     Notes
     -----
-    Nothing draws weights back. Steps are divided by the curvature of the loss, were each value the
-    only feature, and by what noise adds to it: where that is more, which is nearly everywhere, all
-    weights move at the same pace, so that what many features say together is learned first. Steps
-    lead as far as is stable, or until they add half a nat of noise to logits. That is too far
-    where features tell little beside the start; so parts of the way are candidates too.
+    The weights are not regularised. Steps are divided by the curvature of the loss, were each value
+    the only feature, and by what noise adds to it: where that is more, which is nearly everywhere,
+    all weights move at the same pace, and the common information of many features is learned first.
+    Steps lead as far as is stable, or until they add half a nat of noise to logits. That is too far
+    if features add little to the start, so points on the way are candidates as well.
 
     A part of each record's class may be left out of gradients and put back from the noisy counts
     of naive Bayes' tables: what is released changes less then, and has less noise, and the tables'
-    comes on top. That noise is in naive Bayes' weights too, and errors that agree weigh more than
-    others. The part with the least noise in all is taken.
+    comes on top. Naive Bayes' weights have that noise as well, and errors that agree weigh more
+    than others. The part with the least noise in all is taken.
     """
     state = _Descent(start, plan)
     records = _one_hot(columns, start.starts, len(start.log_rows))
@@ -333,9 +333,9 @@ def scaled_sums(
     residuals : array, shape (n, J)
         Probabilities minus targets.
     roots : array, shape (d + 1,)
-        What stands for each one: multiples of 1/16 up to 1, equal within a feature.
+        The factor in place of each one: multiples of 1/16 up to 1, equal within a feature.
     change : float
-        What `largest_change` says of such residuals, and of the roots' squares.
+        The result of `largest_change` for such residuals, and for the roots' squares.
     n_features : int
         K.
 
