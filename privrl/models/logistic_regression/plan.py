@@ -20,21 +20,47 @@ from privrl.mechanisms.sums import SumsMechanism
 from privrl.mechanisms.tables import Rows, TablesMechanism, least_noise_shares
 from privrl.models.naive_bayes.temperature import SHAPES, SHARES, is_worth_measuring
 
-# Chosen on the public data sets that docs/models.md lists.
-_LEAST_SIGNAL = (
-    0.1  # to a class, below which gradients would be drowned, and all is spent on tables
-)
-_TABLES, _POWER = 0.1, 0.75  # how quickly the tables' share falls as the signal grows
-_FOR_TABLES = (0.15, 0.9)  # the least and the largest share
-_HALVED = 40.0  # signal at which gradients of all weights have as much as those of features'
-_CHOICE = 0.05  # of what is not for tables, to find how far gradients are to be followed
-_CLEAR = 0.02  # noise of that to a record, above which it would be chosen by chance
-_TYPICAL_SIGNAL = 20.0  # from which on there are more steps
-_STEPS = 60
-_STEPS_OF_FEATURE = 1.6  # at least, of each
-MOMENTUM = 0.9
-_SAFE_SIGNAL = 0.5  # of the rarest class, up from which naive Bayes' typical temperature is taken
-_WORTH = 0.2  # nats: the expected information in features, beside the counts of classes
+
+@dataclass(frozen=True)
+class Tuned:
+    """The tuned constants of logistic regression, the same for all data.
+
+    They were chosen on Adult, Bank, Spam, Digit, GermanCredit and CreditCard;
+    docs/results/classifiers.md reports data sets on which nothing was chosen.
+    """
+
+    least_signal: float = 0.1  # to a class, below which noise would drown gradients
+    tables_fall: float = 0.1  # of the tables' share as the signal grows,
+    tables_power: float = 0.75  # and its power
+    tables_share: tuple[float, float] = (0.15, 0.9)  # the least and the largest
+    halved: float = 40.0  # signal at which all weights and feature weights share equally
+    choice: float = 0.05  # of the budget without tables: to choose between candidates
+    clear: float = 0.02  # noise of the choice to a record, above which chance would choose
+    typical_signal: float = 20.0  # above which more steps are taken
+    steps: int = 60
+    steps_of_feature: float = 1.6  # at least, for each feature
+    momentum: float = 0.9
+    averaged: float = 0.5  # of the steps, the last ones
+    safe_signal: float = 0.5  # of the rarest class, from which the temperature is typical
+    worth: float = 0.2  # nats: the expected information in features, beside class counts
+    length: float = 1.2  # to which records' vectors are clipped, in typical lengths at even odds
+    time: float = 60.0  # the longest way of all steps together, without momentum
+    feature_noise: float = 0.3  # nats that steps may add to logits of typical length 1
+    lead_length: float = 2.0  # nats, to which a record's vector of leads is clipped
+    optimism: float = 0.25  # nats for each free number
+    doubt: float = 1.0  # standard deviations of the noise by which others must lead the first
+    noise: float = 0.5  # nats that steps of all weights may add to logits
+    farthest: float = 4.0  # nats, of naive Bayes' log-ratios
+    own: tuple[float, ...] = tuple(np.linspace(0, 1, 6).tolist())  # parts of a record's class
+    counted_twice: float = 4.0  # weight of the tables' noise, which naive Bayes shares
+    every: int = 10  # steps, after which another part is chosen
+    longest: float = 1.25  # a step, over the number of ones in a record; 1.9 is stable
+    far: float = 32.0  # multiple of the way of the quickest weight; beyond is noise
+    spread: float = 0.01  # nats: weights that noise hides more than this share one pace
+    parts: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the way, that are candidates
+
+
+TUNED = Tuned()
 
 
 @dataclass(frozen=True)
@@ -128,16 +154,17 @@ def plan(
         If so, and the budget is too small for drawable noise.
     """
     signal = signal_of(sigma, n_records, sizes, n_classes)
-    if signal < _LEAST_SIGNAL * n_classes and not has_tables:
+    if signal < TUNED.least_signal * n_classes and not has_tables:
         return Plan(1.0, _NONE, _NONE, _NONE, signal)
-    least, most = _FOR_TABLES
-    share = min(max(1 / (1 + _TABLES * signal**_POWER), least), most) if not has_tables else 0.0
+    least, most = TUNED.tables_share
+    for_tables = 1 / (1 + TUNED.tables_fall * signal**TUNED.tables_power)
+    share = 0.0 if has_tables else min(max(for_tables, least), most)
     # Small enough for features that repeat each other and so add up their gradients.
-    fewest = math.ceil(_STEPS_OF_FEATURE * len(sizes))
-    number = max(int(_STEPS * max(1.0, signal / _TYPICAL_SIGNAL) ** 0.25), fewest)
-    part = signal / (signal + _HALVED)
-    choice = _CHOICE
-    if sigma > _CLEAR * n_records * math.sqrt((1 - share) * choice):
+    fewest = math.ceil(TUNED.steps_of_feature * len(sizes))
+    number = max(int(TUNED.steps * max(1.0, signal / TUNED.typical_signal) ** 0.25), fewest)
+    part = signal / (signal + TUNED.halved)
+    choice = TUNED.choice
+    if sigma > TUNED.clear * n_records * math.sqrt((1 - share) * choice):
         part = choice = 0.0  # all is for features' weights
 
     def steps(share: float, number: int) -> Steps:
@@ -150,7 +177,7 @@ def plan(
 
     return Plan(
         share,
-        steps((1 - share) * (1 - choice) * (1 - part), _STEPS),
+        steps((1 - share) * (1 - choice) * (1 - part), TUNED.steps),
         steps((1 - share) * (1 - choice) * part, number),
         steps((1 - share) * choice, 1),
         signal,
@@ -185,7 +212,7 @@ def plan_tables(
     signal = signal_of(sigma, n_records, sizes, n_classes)
     loss = n_classes * (n_classes - 1) * sigma**2 / (2 * n_records**2)
     first, *others = least_noise_shares(shapes)
-    own = math.sqrt(loss / _WORTH) * (1 + signal**2) / signal
+    own = math.sqrt(loss / TUNED.worth) * (1 + signal**2) / signal
     own = max(first, min(own, 2 / n_classes**2))
     shares = [own, *(share * (1 - own) / (1 - first) for share in others)]
     whole = TablesMechanism.calibrated(
@@ -209,4 +236,4 @@ def safe_temperature(typical: float, signal: float, log_prior: FloatArray) -> fl
     small loses little; one that is too large may lose any amount.
     """
     rarest = signal * len(log_prior) * float(np.exp(log_prior.min()))
-    return typical * min(1.0, rarest / _SAFE_SIGNAL)
+    return typical * min(1.0, rarest / TUNED.safe_signal)
