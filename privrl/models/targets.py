@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +99,8 @@ def read_target(data: Any) -> Target | None:
     if data is None:
         return None
     kinds: dict[frozenset[str], Any] = {
-        frozenset(field.name for field in fields(kind)): kind for kind in get_args(Target)
+        frozenset(field.name for field in fields(kind)): kind
+        for kind in (RenyiDP, ApproxDP, PureDP, ZeroConcentratedDP)
     }
     kind = kinds.get(frozenset(data)) if isinstance(data, Mapping) else None
     if kind is None:
