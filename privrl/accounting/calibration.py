@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from privrl._checks import check_count, check_positive
 from privrl.accounting.base import Accountant
-from privrl.accounting.targets import ApproxDP, Target, ZeroConcentratedDP, check_target
+from privrl.accounting.targets import RenyiDP, Target, check_target
 from privrl.costs.base import Cost
 from privrl.numerics.roots import brentq
 
@@ -77,14 +77,12 @@ def _excess(
     Stricter by 1e-12, so that sums of such costs do not exceed the target by rounding.
     """
     check_target(target)
-    if isinstance(target, ZeroConcentratedDP):
-        return partial(replace(target, rho=target.rho * (1 - 1e-12)).excess, count=count)
     strict = replace(target, epsilon=target.epsilon * (1 - 1e-12))
     if accountant is None:
-        if not isinstance(strict, ApproxDP):
+        if isinstance(strict, RenyiDP):
             return partial(strict.excess, count=count)
         return lambda cost: _straightened(strict.excess(cost, count), strict.delta)
-    if not isinstance(strict, ApproxDP):
+    if isinstance(strict, RenyiDP):
         raise ValueError("accountant is for ApproxDP targets; Rényi divergences simply add up.")
 
     def excess(cost: Cost) -> float:

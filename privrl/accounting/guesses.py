@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from privrl.accounting.targets import PureDP, RenyiDP, Target, ZeroConcentratedDP
+from privrl.accounting.targets import RenyiDP, Target
 from privrl.numerics.scipy_lazily import special
 
 _TINY = 1e-300  # where numbers near it over- or underflow
@@ -14,10 +14,6 @@ def gaussian_sigma(target: Target, norm: float) -> float:
     """Return about the sigma with which Gaussian noise hides a change of a norm > 0 in counts."""
     if isinstance(target, RenyiDP):
         return norm * math.sqrt(target.order / 2 / target.epsilon)
-    if isinstance(target, ZeroConcentratedDP):
-        return norm / math.sqrt(2 * target.rho)
-    if isinstance(target, PureDP):
-        return norm / target.epsilon  # no Gaussian noise is; others begin near it
     epsilon, log_delta = min(max(target.epsilon, _TINY), 1 / _TINY), math.log(target.delta)
 
     def excess(shift: float) -> float:
@@ -41,10 +37,6 @@ def laplace_scale(target: Target, total: float, cells: int) -> float:
     if isinstance(target, RenyiDP):
         # A sum of small losses is like a Gaussian's, of large ones like the largest of them.
         return total * max(math.sqrt(target.order / target.epsilon) / 2, 1 / target.epsilon)
-    if isinstance(target, ZeroConcentratedDP):
-        return total / math.sqrt(2 * target.rho)
-    if isinstance(target, PureDP):
-        return total / target.epsilon
     delta = max(target.delta, _TINY)
     least = -math.log1p(-delta)  # half of what the largest loss is above epsilon
 
